@@ -1,0 +1,119 @@
+"""The contract between the stages: what one entry of the model repository holds, and where.
+
+    model_repo/<workload>_<engine>/
+        config.pbtxt           Triton's model configuration
+        1/<artifact>           the model (model.onnx, model.pt2, ...)
+        golden.npz             sampled inputs and what eager PyTorch answers: "input:<name>", "output:<name>", N rows
+        export.json            how it was made: versions, parity errors, tolerances, digests
+
+Triton reads the first two and ignores the rest.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import ArtifactError
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Inputs and reference outputs, each array with one row per sample."""
+
+    inputs: Arrays
+    outputs: Arrays
+
+    @property
+    def rows(self) -> int:
+        """How many samples there are."""
+        return len(next(iter(self.inputs.values())))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model directory of a repository."""
+
+    repository: Path
+    workload: str
+    engine: str
+
+    @property
+    def model(self) -> str:
+        """The model's name in Triton."""
+        return f"{self.workload}_{self.engine}"
+
+    @property
+    def folder(self) -> Path:
+        """The model's directory."""
+        return self.repository / self.model
+
+    @property
+    def config(self) -> Path:
+        """Triton's model configuration."""
+        return self.folder / "config.pbtxt"
+
+    @property
+    def version(self) -> Path:
+        """The directory of the one version that servemark writes."""
+        return self.folder / "1"
+
+    @property
+    def golden(self) -> Path:
+        """Reference inputs and outputs."""
+        return self.folder / "golden.npz"
+
+    @property
+    def manifest(self) -> Path:
+        """How the artifact was made."""
+        return self.folder / "export.json"
+
+    def read_golden(self) -> Golden | None:
+        """Load the golden samples, None where there are none. Raises ArtifactError on a damaged file."""
+        if not self.golden.exists():
+            return None
+        try:
+            with np.load(self.golden, allow_pickle=False) as file:
+                arrays: Arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, EOFError) as error:
+            raise ArtifactError(f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)) from error
+        split: dict[str, Arrays] = {"input": {}, "output": {}}
+        for key, array in arrays.items():
+            kind, _, name = key.partition(":")
+            split[kind][name] = array
+        return Golden(split["input"], split["output"])
+
+    def write_golden(self, golden: Golden) -> None:
+        """Store the golden samples."""
+        arrays = {f"input:{k}": v for k, v in golden.inputs.items()} | {
+            f"output:{k}": v for k, v in golden.outputs.items()
+        }
+        np.savez(self.golden, allow_pickle=False, **arrays)
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""
+        if not self.manifest.exists():
+            return None
+        try:
+            manifest: dict[str, Any] = json.loads(self.manifest.read_text())
+        except ValueError as error:
+            raise ArtifactError(
+                f"{self.manifest} cannot be read: {error}", fix=self.export_command(force=True)
+            ) from error
+        return manifest
+
+    def require(self) -> None:
+        """Check that the entry is there. Raises ArtifactError naming the export command."""
+        if not self.config.exists():
+            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command())
+        if not self.version.is_dir() or not any(self.version.iterdir()):
+            raise ArtifactError(f"{self.folder} holds no model file", fix=self.export_command(force=True))
+
+    def export_command(self, *, force: bool = False) -> str:
+        """The command that makes this entry."""
+        return f"servemark export {self.workload} --engine {self.engine}{' --force' if force else ''}"

@@ -1,0 +1,49 @@
+"""One small exception tree: what happened, the value seen, and the command that fixes it."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command (docs/measurement.md, "Exit codes")."""
+
+    VALID = 0
+    LOCUST = 1  # Locust's own: a bad command line or configuration
+    INVALID = 2
+    BAD_INPUT = 3
+    SLO_MISSED = 4
+    REGRESSION = 5
+    INTERNAL = 99
+
+
+class ServemarkError(Exception):
+    """Something the user can mend before anything is measured; `fix` is the command or change that mends it."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, what: str, *, fix: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  fix: {self.fix}" if self.fix else self.what
+
+
+class OptionError(ServemarkError):
+    """A command-line option or a combination of options that makes no sense."""
+
+
+class InputDataError(ServemarkError):
+    """Input data that is missing, corrupt or not in its official layout; names the file and, where it can, the line."""
+
+
+class ArtifactError(ServemarkError):
+    """A model repository entry that is missing, truncated, out of tolerance or not what its workload says."""
+
+
+class ServerError(ServemarkError):
+    """A server that cannot start, cannot be reached, or does not serve what the run needs."""
+
+
+class ResultError(ServemarkError):
+    """A result that cannot be written or read."""
