@@ -166,7 +166,7 @@ def test_parallel_without_capacity() -> None:
         connections = [connect(server) for _ in range(50)]
         begin = time.monotonic()
         with ThreadPoolExecutor(50) as pool:
-            assert {status for status, *_ in pool.map(lambda c: exchange(c), connections)} == {200}
+            assert {status for status, *_ in pool.map(exchange, connections)} == {200}
         assert 0.3 <= time.monotonic() - begin < 0.3 + 10 * LATE_S
         log = server.log()
         for connection in connections:
@@ -213,7 +213,7 @@ def test_capacity_is_one_fifo_server() -> None:
     with GoldenServer(capacity_per_s=100) as server:
         connections = [connect(server) for _ in range(30)]
         with ThreadPoolExecutor(30) as pool:
-            list(pool.map(lambda c: exchange(c), connections))
+            list(pool.map(exchange, connections))
         log = server.requests()
         for connection in connections:
             connection.close()
