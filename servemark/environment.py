@@ -1,0 +1,269 @@
+"""What a measurement ran on, for result.json: hardware, operating system, library versions and the state of the code.
+
+Whatever cannot be read is None; nothing here raises, imports a framework or takes longer than a few tens of
+milliseconds, since every run calls it.
+"""
+
+import datetime
+import importlib
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypedDict, TypeVar
+
+import psutil
+
+from servemark.paths import CHECKOUT
+
+# Those whose version can move a figure.
+PACKAGES = (
+    "servemark",
+    "numpy",
+    "locust",
+    "gevent",
+    "geventhttpclient",
+    "hdrhistogram",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "onnx",
+    "onnxscript",
+    "torch",
+    "torchvision",
+    "triton",
+    "tensorrt",
+    "tensorflow",
+    "openvino",
+    "tritonclient",
+    "nvidia-pytriton",
+    "nvidia-ml-py",
+    "grpcio",
+)
+# Those that change how many threads, or which devices, a framework takes.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "LD_PRELOAD",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TORCH_NUM_THREADS",
+)
+GIT_TIMEOUT_S = 2.0
+T = TypeVar("T")
+_SYS = Path("/sys")
+
+
+class Gpu(TypedDict):
+    """One GPU board as NVML describes it."""
+
+    index: int
+    name: str
+    uuid: str | None
+    memory_gb: float | None
+    compute_capability: str | None
+    sm_clock_max_mhz: int | None
+    memory_clock_max_mhz: int | None
+    power_limit_w: float | None
+    persistence_mode: bool | None
+    mig_mode: bool | None
+
+
+class Environment(TypedDict):
+    """The `environment` key of result.json; GB are 10^9 bytes."""
+
+    collected: str
+    hostname: str
+    cpu: str | None
+    cores: int  # those this process may use
+    cores_physical: int | None
+    cores_logical: int | None
+    cpu_quota: float | None  # the control group's limit in cores
+    cpu_governor: str | None
+    cpu_max_mhz: float | None
+    memory_gb: float
+    load_average: list[float] | None  # 1, 5 and 15 minutes
+    container: str | None
+    virtual_machine: str | None
+    gpus: list[Gpu]
+    gpus_reason: str | None  # why the list is empty
+    driver: str | None
+    cuda: str | None  # the newest CUDA version the driver supports
+    os: str
+    kernel: str
+    python: str
+    packages: dict[str, str]
+    variables: dict[str, str]
+    git_commit: str | None
+    git_dirty: bool | None
+
+
+def collect() -> Environment:
+    """Describe this machine and this checkout now."""
+    gpus, gpus_reason, driver, cuda = _gpus()
+    git_commit, git_dirty = _git()
+    return {
+        "collected": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "hostname": socket.gethostname(),
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "cores_physical": psutil.cpu_count(logical=False),
+        "cores_logical": psutil.cpu_count(),
+        "cpu_quota": _cpu_quota(),
+        "cpu_governor": _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_max_mhz": _cpu_max_mhz(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "load_average": _try(lambda: [round(load, 2) for load in os.getloadavg()]),
+        "container": _container(),
+        "virtual_machine": _virtual_machine(),
+        "gpus": gpus,
+        "gpus_reason": gpus_reason,
+        "driver": driver,
+        "cuda": cuda,
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": _packages(),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "git_commit": git_commit,
+        "git_dirty": git_dirty,
+    }
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _try(call: Callable[[], T]) -> T | None:
+    try:
+        return call()
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _cpu_field(name: str) -> str | None:
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip() or None
+    return None
+
+
+def _cpu_name() -> str | None:
+    return _cpu_field("model name") or platform.processor() or platform.machine() or None
+
+
+def _cpu_max_mhz() -> float | None:
+    text = _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_max_freq")
+    return _try(lambda: float(text or "") / 1000)
+
+
+def _cpu_quota() -> float | None:
+    """Cores that the control group allows, version 2 first; None where it sets no limit."""
+    quota, _, period = (_read(_SYS / "fs/cgroup/cpu.max") or "").partition(" ")
+    if not quota:
+        quota = _read(_SYS / "fs/cgroup/cpu/cpu.cfs_quota_us") or ""
+        period = _read(_SYS / "fs/cgroup/cpu/cpu.cfs_period_us") or ""
+    cores = _try(lambda: float(quota) / float(period))  # "max" is no number: no limit
+    return cores if cores and cores > 0 else None
+
+
+def _container() -> str | None:
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return "kubernetes"
+    if Path("/.dockerenv").exists():
+        return "docker"
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    return None
+
+
+def _virtual_machine() -> str | None:
+    if "hypervisor" not in (_cpu_field("flags") or "").split():
+        return None
+    return _read(_SYS / "class/dmi/id/sys_vendor") or "unnamed hypervisor"
+
+
+def _os_name() -> str:
+    release = _try(platform.freedesktop_os_release) or {}
+    return release.get("PRETTY_NAME", platform.system())
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _git() -> tuple[str | None, bool | None]:
+    """Commit and whether tracked files differ from it; None where this is no checkout, or git cannot tell."""
+    if not (CHECKOUT / ".git").exists():  # else git would answer for a repository that happens to lie around it
+        return None, None
+    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}  # a benchmark must not contend for the index
+    try:
+        done = subprocess.run(
+            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    lines = done.stdout.splitlines()
+    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
+    return (commits[0] if commits else None), any(not line.startswith("#") for line in lines)
+
+
+def _gpus(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str | None, str | None]:
+    """GPUs, the reason for their absence, the driver's version and its newest CUDA version."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception as error:
+        return [], f"NVML: {error}", None, None
+
+    def ask(name: str, *arguments: object) -> Any:  # noqa: ANN401 - NVML answers in structs, tuples, text and numbers
+        try:
+            answer = getattr(nvml, name)(*arguments)
+        except nvml.NVMLError:
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    try:
+        gpus = [_gpu(nvml, ask, index) for index in range(nvml.nvmlDeviceGetCount())]
+        version = ask("nvmlSystemGetCudaDriverVersion")
+        cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
+        return gpus, None if gpus else "NVML: no GPU", ask("nvmlSystemGetDriverVersion"), cuda
+    except nvml.NVMLError as error:
+        return [], f"NVML: {error}", None, None
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _gpu(nvml: ModuleType, ask: Callable[..., Any], index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
+    power_limit_mw = ask("nvmlDeviceGetEnforcedPowerLimit", handle)
+    persistence = ask("nvmlDeviceGetPersistenceMode", handle)
+    mig = ask("nvmlDeviceGetMigMode", handle)
+    return {
+        "index": index,
+        "name": ask("nvmlDeviceGetName", handle) or "unnamed",
+        "uuid": ask("nvmlDeviceGetUUID", handle),
+        "memory_gb": None if memory is None else round(memory.total / 1e9, 1),
+        "compute_capability": None if capability is None else "{}.{}".format(*capability),
+        "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
+        "memory_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
+        "power_limit_w": None if power_limit_mw is None else power_limit_mw / 1000,
+        "persistence_mode": None if persistence is None else bool(persistence),
+        "mig_mode": None if mig is None else bool(mig[0]),
+    }
