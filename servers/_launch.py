@@ -1,0 +1,139 @@
+"""A Triton that servemark starts itself: what every way of starting one has in common."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from servemark.errors import ArtifactError, ServerError
+from servers import _ports, _readiness
+from servers._process import Command, Process
+from servers.engines import engine_names, export_command
+
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
+EXIT_TIMEOUT_S = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a Triton is to serve, and where it listens."""
+
+    repository: Path
+    models: Sequence[str]
+    host: str
+    ports: dict[str, int]
+    """Flag -> port: --http-port, --grpc-port, --metrics-port."""
+    scratch: Path
+    """A directory of this server alone, for its log and for what it needs to start."""
+
+    def arguments(self, repository: str | None = None) -> list[str]:
+        """Triton's flags; `repository` where it sees the repository under another path."""
+        loopback = [f"--{service}-address={self.host}" for service in ("http", "grpc", "metrics")]
+        return [
+            f"--model-repository={repository or self.repository}",
+            "--model-control-mode=explicit",
+            *(f"--load-model={model}" for model in self.models),
+            *loopback,
+            *(f"{flag}={port}" for flag, port in self.ports.items()),
+            # A model that fails to load must not end the server before its reason has been asked for.
+            "--exit-on-error=false",
+            f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
+        ]
+
+
+class Launched:
+    """A Triton process of our own; as a context manager it is started and ready inside, and gone afterwards."""
+
+    def __init__(
+        self,
+        mode: str,
+        command: Callable[[Job], Command],
+        repository: Path,
+        models: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        http_port: int = 0,
+        grpc_port: int = 0,
+        metrics_port: int = 0,
+        start_timeout_s: float = 120.0,
+    ) -> None:
+        self.mode = mode
+        self.models = list(models)
+        self._command = command
+        self._repository = repository.resolve()
+        self._host = host
+        self._ports = {"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port}
+        self._start_timeout_s = start_timeout_s
+        self._process: Process | None = None
+
+    @property
+    def http(self) -> str:
+        """The HTTP endpoint, "host:port"; known once started."""
+        return self._endpoint("--http-port")
+
+    @property
+    def grpc(self) -> str:
+        """The gRPC endpoint, "host:port"; known once started."""
+        return self._endpoint("--grpc-port")
+
+    @property
+    def metrics(self) -> str:
+        """The Prometheus endpoint, "host:port"; known once started."""
+        return self._endpoint("--metrics-port")
+
+    @property
+    def log(self) -> Path | None:
+        """Triton's log; kept after the server has stopped."""
+        return self._process.log if self._process else None
+
+    def start(self) -> None:
+        """Start the process. Raises ServerError for a port in use, ArtifactError for a model that is not there."""
+        for model in self.models:
+            if not (self._repository / model).is_dir():
+                engine = model.rpartition("_")[2]
+                artifact = self._repository / model / "1" / "model"
+                raise ArtifactError(
+                    f"{model} is not in {self._repository}",
+                    fix=export_command(artifact, force=False) if engine in engine_names() else None,
+                )
+        self._ports = _ports.claim(self._host, self._ports)
+        scratch = Path(tempfile.mkdtemp(prefix="servemark-triton-"))
+        job = Job(self._repository, self.models, self._host, self._ports, scratch)
+        self._process = Process(self._command(job), scratch / "triton.log")
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once the models can be asked. Raises ServerError, with Triton's own message where it has one."""
+        try:
+            _readiness.wait_ready(lambda: _readiness.not_ready(self.http, self.models), timeout_s, self.check)
+        except ServerError as error:
+            raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
+
+    def check(self) -> None:
+        """Raise ServerError, with the last lines of the log, if the server has died."""
+        if self._process is None:
+            raise ServerError("the server has not been started")
+        self._process.check()
+
+    def stop(self) -> None:
+        """End the server and everything it started."""
+        if self._process:
+            self._process.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_ready(self._start_timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _endpoint(self, flag: str) -> str:
+        return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"

@@ -1,0 +1,99 @@
+"""Triton's Python backend interface over an engine; every `backends/<engine>/model.py` is this class.
+
+Runs in the Python backend's stub, which calls `initialize`, `execute` and `finalize` (Triton's Python backend README,
+"Usage") and provides the module `triton_python_backend_utils`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as triton
+
+from servers import tensors
+from servers.engines import Arrays, engine_module, load_engine
+
+ENGINE_METRIC = "servemark_engine_info"
+"""A metric that is always 1; its labels say which engine, device and provider really run a model."""
+
+
+class Adapter:
+    """One instance of a model in Triton."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the model's artifact on the instance's device; what is raised here becomes Triton's load error."""
+        config = json.loads(args["model_config"])
+        name = config["backend"]
+        version = Path(args["model_repository"], args["model_version"])
+        self._inputs = [tensor["name"] for tensor in config["input"]]
+        self._batched = config["max_batch_size"] > 0
+        self._engine = load_engine(
+            name,
+            _artifact(version, config["default_model_filename"], engine_module(name).ARTIFACT),
+            inputs=self._inputs,
+            outputs=[tensor["name"] for tensor in config["output"]],
+            device=f"cuda:{args['model_instance_device_id']}" if args["model_instance_kind"] == "GPU" else "cpu",
+            options=_options(config),
+        )
+        self._publish(args["model_name"])
+
+    def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
+        """Answer the requests of a dynamic batch by one run of the engine."""
+        if len(requests) > 1 and self._batched:
+            try:
+                return self._together(requests)
+            except Exception:  # noqa: BLE001  one bad request must not fail its neighbours: find out which it is
+                triton.Logger.log_warn(f"a batch of {len(requests)} requests failed and is run one by one")
+        return [self._alone(request) for request in requests]
+
+    def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
+        try:
+            return _response(request, self._engine.run(self._read(request)))
+        except Exception as error:  # noqa: BLE001  whatever the engine raises belongs to the client
+            return triton.InferenceResponse(error=triton.TritonError(f"{self._engine.name}: {error}"))
+
+    def _together(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
+        arrays = [self._read(request) for request in requests]
+        batch = {name: np.concatenate([each[name] for each in arrays]) for name in self._inputs}
+        answer = self._engine.run(batch)
+        ends = np.cumsum([len(each[self._inputs[0]]) for each in arrays]).tolist()
+        return [
+            _response(request, {name: array[start:end] for name, array in answer.items()})
+            for request, start, end in zip(requests, [0, *ends], ends, strict=False)
+        ]
+
+    def _read(self, request: "triton.InferenceRequest") -> Arrays:
+        return {name: tensors.read(triton.get_input_tensor_by_name(request, name)) for name in self._inputs}
+
+    def _publish(self, model: str) -> None:
+        """Make what really runs readable at the metrics endpoint, where every client can see it."""
+        family = triton.MetricFamily(
+            name=ENGINE_METRIC, description="What runs the model", kind=triton.MetricFamily.GAUGE
+        )
+        engine = self._engine
+        labels = {"model": model, "engine": engine.name, "device": engine.device, "provider": engine.provider}
+        metric = family.Metric(labels=labels)
+        metric.set(1)
+        self._metric = (family, metric)  # the stub takes a metric away when Python drops it
+
+
+def _response(request: "triton.InferenceRequest", answer: Arrays) -> "triton.InferenceResponse":
+    asked = request.requested_output_names()
+    return triton.InferenceResponse([tensors.write(name, answer[name]) for name in answer if name in asked])
+
+
+def _artifact(version: Path, configured: str, usual: str) -> Path:
+    """Find the model file: Triton fills in file names of its own (`model.pt`), so a configured one may not be there."""
+    named = version / (configured or usual)
+    return named if named.exists() else version / usual
+
+
+def _options(config: dict[str, Any]) -> dict[str, str]:
+    """Gather the engine's options: the model's parameters, and the accelerator where one is configured."""
+    options = {key: value["string_value"] for key, value in config["parameters"].items()}
+    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
+    for accelerator in accelerators.get("gpu_execution_accelerator", []):
+        options["execution_accelerator"] = accelerator["name"]
+    return options

@@ -1,0 +1,48 @@
+"""Triton in a container, where a Docker engine answers; the repository is mounted read-only."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from servers._launch import Job
+from servers._process import Command
+
+NAME = "docker"
+IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
+"""Triton 2.51, the version of the embedded one; SERVEMARK_TRITON_IMAGE names another."""
+ENGINE_TIMEOUT_S = 5
+
+
+def missing() -> str | None:
+    """Say why this mode cannot be used here; None where it can."""
+    docker = shutil.which("docker")
+    if not docker:
+        return "no docker on PATH\n  fix: install Docker, or use the embedded Triton"
+    try:
+        answer = subprocess.run(
+            [docker, "version", "--format", "{{.Server.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=ENGINE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"the Docker engine did not answer within {ENGINE_TIMEOUT_S} s\n  fix: systemctl restart docker"
+    if answer.returncode:
+        return f"no Docker engine answers: {answer.stderr.strip()}\n  fix: systemctl start docker"
+    return None
+
+
+def command(job: Job) -> Command:
+    """Plan the start: the host's network, so that the same loopback addresses hold, and its GPUs where it has any."""
+    name = job.scratch.name
+    gpus = ["--gpus", "all"] if Path("/dev/nvidiactl").exists() else []
+    container = ["--rm", "--init", "--name", name, "--network", "host", "--shm-size", "1g", *gpus]
+    image = os.environ.get("SERVEMARK_TRITON_IMAGE", IMAGE)
+    mount = f"type=bind,source={job.repository},target=/models,readonly"
+    return Command(
+        argv=["docker", "run", *container, "--mount", mount, image, "tritonserver", *job.arguments("/models")],
+        # The container is the engine's child, not ours: it outlives the killed client unless it is removed by name.
+        afterwards=["docker", "rm", "--force", name],
+    )

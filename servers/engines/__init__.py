@@ -1,0 +1,108 @@
+"""Engines: what runs a model. One module each, no Triton in here.
+
+The same engine is run in-process (the framework baseline, no server) and inside its Triton backend
+(`servers/backends/<name>`), so the difference between the two is the cost of serving. A module of this package is an
+engine when it has `ARTIFACT`, the file name Triton expects in a model's version directory, and `load`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.artifacts import Entry
+from servemark.errors import ArtifactError, OptionError
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+class Engine(Protocol):
+    """A model loaded on one device. Calls of `run` must not overlap."""
+
+    @property
+    def name(self) -> str:
+        """Triton's backend name, such as `onnxruntime`."""
+
+    @property
+    def device(self) -> str:
+        """Where it runs: `cpu` or `cuda:N`."""
+
+    @property
+    def provider(self) -> str:
+        """What really computes, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""
+
+
+class EngineModule(Protocol):
+    """What a module of this package offers."""
+
+    ARTIFACT: str
+
+    def load(
+        self, artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
+    ) -> Engine:
+        """Load an artifact; see `load_engine`."""
+
+
+def engine_names() -> list[str]:
+    """List the engines there are, whether or not their package is installed."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def engine_module(name: str) -> EngineModule:
+    """Import the module of an engine. Raises OptionError on an unknown name."""
+    if name not in engine_names():
+        raise OptionError(f"no engine is called {name!r}", fix=f"use one of: {', '.join(engine_names())}")
+    return cast("EngineModule", importlib.import_module(f"{__name__}.{name}"))
+
+
+def load_engine(
+    name: str,
+    artifact: Path,
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    device: str = "cpu",
+    options: Mapping[str, str] | None = None,
+) -> Engine:
+    """Load an artifact on a device (`cpu`, `cuda:N`), and nowhere else.
+
+    `inputs` and `outputs` are the tensor names in the order of the model's forward pass. `options` are Triton's
+    model parameters (`intra_op_thread_count` and the engine's own), as strings. Raises OptionError on an unknown
+    engine, device or option, ServerError where a package or an asked-for device is missing, ArtifactError on a
+    missing or damaged artifact.
+    """
+    module = engine_module(name)
+    if device != "cpu" and not (device.startswith("cuda:") and device[5:].isdecimal()):
+        raise OptionError(f"device {device!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
+    if not artifact.is_file():
+        raise ArtifactError(f"{artifact} is not there", fix=export_command(artifact, force=False))
+    return module.load(artifact, device, inputs, outputs, options or {})
+
+
+def export_command(artifact: Path, *, force: bool = True) -> str:
+    """Write the command that makes the artifact <repository>/<workload>_<engine>/<version>/<file> again."""
+    folder = artifact.resolve().parent.parent
+    workload, _, engine = folder.name.rpartition("_")
+    return Entry(folder.parent, workload, engine).export_command(force=force)
+
+
+def thread_count(options: Mapping[str, str]) -> int:
+    """Read Triton's `intra_op_thread_count`; 0 leaves the number to the engine. Raises OptionError."""
+    text = options.get("intra_op_thread_count", "0")
+    if not text.isdecimal():
+        raise OptionError(f"intra_op_thread_count is {text!r}", fix="give a whole number; 0 leaves it to the engine")
+    return int(text)
+
+
+def check_options(options: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse an option the engine does not know, which would otherwise be ignored in silence. Raises OptionError."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"unknown engine option {', '.join(unknown)}", fix=f"use: {', '.join(known)}")

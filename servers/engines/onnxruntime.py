@@ -1,0 +1,93 @@
+"""ONNX Runtime on its CPU, CUDA and TensorRT execution providers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from servemark.errors import ArtifactError, ServerError
+from servers.engines import Arrays, check_options, export_command, thread_count
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+ARTIFACT = "model.onnx"
+OPTIONS = ("intra_op_thread_count", "execution_accelerator")
+
+
+class OnnxRuntime:
+    """One inference session."""
+
+    name = "onnxruntime"
+
+    def __init__(self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str]) -> None:
+        self.device = device
+        self._session = session
+        self._outputs = list(outputs)
+
+    @property
+    def provider(self) -> str:
+        """The execution provider of the highest priority in the session."""
+        return str(self._session.get_providers()[0])
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch."""
+        return dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))
+
+
+def load(
+    artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
+) -> OnnxRuntime:
+    """Load an ONNX file; option `execution_accelerator=tensorrt` asks for the TensorRT provider on a GPU.
+
+    Raises ServerError where the package or the provider is missing: a session that falls back to the CPU is refused.
+    """
+    check_options(options, OPTIONS)
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ServerError(f"onnxruntime cannot be imported: {error}", fix="pip install -e '.[onnxruntime]'") from error
+    providers = _providers(device, options.get("execution_accelerator"))
+    wanted = providers[0][0]
+    if wanted not in onnxruntime.get_available_providers():
+        raise ServerError(
+            f"this onnxruntime has no {wanted} for {device}; it has {onnxruntime.get_available_providers()}",
+            fix="pip install onnxruntime-gpu, or use --device cpu",
+        )
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = thread_count(options)
+    settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
+    try:
+        session = onnxruntime.InferenceSession(str(artifact), settings, providers=providers)
+    except Exception as error:
+        # onnxruntime raises classes of its C extension that share no base but Exception
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+    if session.get_providers()[0] != wanted:
+        raise ServerError(
+            f"{wanted} could not be started on {device}; onnxruntime offered {session.get_providers()[0]} instead",
+            fix="check the driver and the CUDA and cuDNN libraries with: servemark doctor",
+        )
+    _check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
+    _check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
+    return OnnxRuntime(session, device, outputs)
+
+
+def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str, str]]]:
+    """List the providers to ask for; onnxruntime itself adds the CPU for operators that have no GPU kernel."""
+    if accelerator not in {None, "tensorrt"} or (accelerator and device == "cpu"):
+        raise ServerError(
+            f"execution_accelerator {accelerator!r} is not supported on {device}", fix="use tensorrt on cuda:N"
+        )
+    if device == "cpu":
+        return [("CPUExecutionProvider", {})]
+    place = {"device_id": device.removeprefix("cuda:")}
+    cuda = ("CUDAExecutionProvider", place)
+    return [("TensorrtExecutionProvider", place), cuda] if accelerator else [cuda]
+
+
+def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Sequence[str]) -> None:
+    missing = set(wanted) - set(found)
+    if missing or (kind == "inputs" and len(found) != len(wanted)):
+        raise ArtifactError(
+            f"{artifact} has the {kind} {list(found)}, its configuration says {list(wanted)}",
+            fix=export_command(artifact),
+        )

@@ -1,0 +1,20 @@
+"""A `tritonserver` on PATH, as inside NVIDIA's container: its own C++ backends serve the same repository."""
+
+import shutil
+
+from servers._launch import Job
+from servers._process import Command
+
+NAME = "native"
+
+
+def missing() -> str | None:
+    """Say why this mode cannot be used here; None where it can."""
+    if shutil.which("tritonserver"):
+        return None
+    return "no tritonserver on PATH\n  fix: run inside nvcr.io/nvidia/tritonserver, or use the embedded Triton"
+
+
+def command(job: Job) -> Command:
+    """Plan the start."""
+    return Command(argv=["tritonserver", *job.arguments()])

@@ -1,0 +1,114 @@
+"""The engines, in-process: the right numbers, and one clear error for everything that is missing or damaged."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servers.engines import Engine, engine_names, load_engine
+from tests.affine import NAMES, affine, artifact_of, expected
+
+ENGINES = ["onnxruntime", "pytorch"]
+Loader = Callable[..., Engine]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    for engine in ENGINES:
+        affine(root, engine)
+    return root
+
+
+def load(repository: Path, engine: str, *, outputs: Sequence[str] = ("SCORES", "TOTAL"), **options: object) -> Engine:
+    return load_engine(engine, artifact_of(repository, engine), inputs=["X"], outputs=outputs, **options)  # type: ignore[arg-type]  # any option
+
+
+def test_every_module_of_the_package_is_an_engine() -> None:
+    assert set(ENGINES) <= set(engine_names())
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_answers_equal_numpy(repository: Path, engine: str, batch: int) -> None:
+    loaded = load(repository, engine, options={"intra_op_thread_count": "1"})
+    x = np.random.default_rng(batch).standard_normal((batch, 8), dtype=np.float32)
+    answer = loaded.run({"X": x})
+    assert list(answer) == NAMES
+    for name, wanted in expected(x).items():
+        np.testing.assert_allclose(answer[name], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_read_only_input_is_enough(repository: Path, engine: str, recwarn: pytest.WarningsRecorder) -> None:
+    x = np.ones((2, 8), np.float32)
+    x.flags.writeable = False
+    load(repository, engine).run({"X": x})
+    assert not [warning for warning in recwarn if "writable" in str(warning.message)]
+
+
+@pytest.mark.parametrize(("engine", "provider"), [("onnxruntime", "CPUExecutionProvider"), ("pytorch", "eager")])
+def test_says_what_runs(repository: Path, engine: str, provider: str) -> None:
+    loaded = load(repository, engine)
+    assert (loaded.name, loaded.device, loaded.provider) == (engine, "cpu", provider)
+
+
+def test_missing_artifact_names_the_export_command(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(ArtifactError) as error:
+        load(tmp_path, engine)
+    assert error.value.fix == f"servemark export affine --engine {engine}"
+
+
+@pytest.mark.parametrize("keep", [0, 0.5, 0.9])
+def test_truncated_artifact_names_the_export_command(
+    repository: Path, tmp_path: Path, engine: str, keep: float
+) -> None:
+    whole = artifact_of(repository, engine).read_bytes()
+    damaged = artifact_of(tmp_path, engine)
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(whole[: int(len(whole) * keep)])
+    with pytest.raises(ArtifactError) as error:
+        load(tmp_path, engine)
+    assert error.value.fix == f"servemark export affine --engine {engine} --force"
+
+
+def test_artifact_of_another_model_is_refused(repository: Path, engine: str) -> None:
+    with pytest.raises(ArtifactError, match="configuration"):
+        load(repository, engine, outputs=["SCORES", "TOTAL", "THIRD"])
+
+
+def test_missing_device_is_never_replaced_by_another(repository: Path, engine: str) -> None:
+    with pytest.raises(ServerError, match="cuda:63"):
+        load(repository, engine, device="cuda:63")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:x", "CPU"])
+def test_unknown_device(repository: Path, engine: str, device: str) -> None:
+    with pytest.raises(OptionError, match=device):
+        load(repository, engine, device=device)
+
+
+@pytest.mark.parametrize("options", [{"intra_op_thread_count": "many"}, {"no_such_option": "1"}])
+def test_wrong_option(repository: Path, engine: str, options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        load(repository, engine, options=options)
+
+
+def test_unknown_engine_lists_the_known(repository: Path) -> None:
+    with pytest.raises(OptionError) as error:
+        load_engine("caffe", repository / "model", inputs=[], outputs=[])
+    assert error.value.fix is not None
+    assert "onnxruntime" in error.value.fix
+
+
+@pytest.mark.slow
+def test_torch_compile(repository: Path) -> None:
+    loaded = load(repository, "pytorch", options={"compile": "true"})
+    x = np.ones((3, 8), np.float32)
+    np.testing.assert_allclose(loaded.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
+    assert loaded.provider == "torch.compile"
