@@ -1,0 +1,50 @@
+"""A folder of pictures through ImageNet's standard preprocessing (as torchvision's Resize(256), CenterCrop(224))."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import InputDataError
+
+SUFFIXES = {".jpg", ".jpeg", ".png"}
+SHORTER_SIDE, CROP = 256, 224
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+STD = np.array([0.229, 0.224, 0.225], np.float32)
+
+
+def read(folder: Path) -> Iterator[npt.NDArray[np.float32]]:
+    """Read every JPEG and PNG below `folder` in order of path, as FP32 [3, 224, 224].
+
+    Raises InputDataError for a folder without pictures, and naming the file for one that is empty or corrupt.
+    """
+    if not folder.is_dir():
+        raise InputDataError(f"{folder} is no folder", fix="give a folder with JPEG or PNG files in it")
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not paths:
+        raise InputDataError(f"{folder} holds no JPEG or PNG files", fix="give a folder with JPEG or PNG files in it")
+    return map(load, paths)
+
+
+def load(path: Path) -> npt.NDArray[np.float32]:
+    """Read one picture: RGB, shorter side 256 (bilinear, antialiased), centre 224 x 224, normalised, CHW.
+
+    Raises InputDataError naming the file.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as file:
+            picture = file.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise InputDataError(f"{path} is no readable picture: {error}", fix="replace or remove the file") from error
+    width, height = picture.size
+    scale = SHORTER_SIDE / min(width, height)
+    picture = picture.resize(
+        (max(SHORTER_SIDE, int(width * scale)), max(SHORTER_SIDE, int(height * scale))), Image.Resampling.BILINEAR
+    )
+    left, top = round((picture.width - CROP) / 2), round((picture.height - CROP) / 2)
+    picture = picture.crop((left, top, left + CROP, top + CROP))
+    pixels = np.asarray(picture, np.float32) / np.float32(255)
+    return np.ascontiguousarray(((pixels - MEAN) / STD).transpose(2, 0, 1))
