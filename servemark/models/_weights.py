@@ -1,0 +1,39 @@
+"""Seeded initialisation: the same weights on every machine, without touching torch's global random state."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@contextmanager
+def seeded(name: str) -> Iterator[None]:
+    """Draw torch's CPU random numbers from CRC32(name) within the block; the caller's state is restored after it."""
+    import torch
+
+    state = torch.random.get_rng_state()
+    torch.default_generator.manual_seed(crc32(name.encode()))  # torch.manual_seed would reseed the GPUs as well
+    try:
+        yield
+    finally:
+        torch.random.set_rng_state(state)
+
+
+def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
+    """Set every BatchNorm's running statistics to those of one batch, so that activations stay of order 1 in depth."""
+    import torch
+    from torch import nn
+
+    norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # a cumulative average, here over the one batch
+    with torch.no_grad():
+        model.train()(*inputs)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.eval()

@@ -1,0 +1,145 @@
+"""Deep Interest Network: will this user click this item, given what they looked at before (AI Matrix).
+
+Zhou et al. 2018, "Deep Interest Network for Click-Through Rate Prediction" (KDD), in the sigmoid form of the authors'
+demo that AI Matrix runs: head input [u, i], attention scores masked before they are scaled, BatchNorm at its initial
+statistics. The demo's user table feeds no output and is left out. Sizes are those of Amazon Electronics (5-core).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from servemark.models._spec import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.models._synthesis import Lengths, Popularity
+from servemark.models._weights import seeded
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+SIGMOID_GAIN = 4.0
+"""The inverse of the sigmoid's slope at 0. With gain 1 an untrained DIN hardly looks at the history."""
+POSITIVE_SHARE = 0.5  # of the test pairs, one click to one item the user did not look at
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """DIN's vocabularies, the width of one embedding and the longest history."""
+
+    items: int = 63_001
+    categories: int = 801
+    width: int = 64
+    history: int = 100
+
+
+def network(sizes: Sizes, category_of: "torch.Tensor") -> "nn.Module":
+    """Define DIN: (item [B, 1], hist [B, H], hist_len [B, 1] >= 1) -> ctr [B, 1]; `category_of` maps the items."""
+    import torch
+    from torch import nn
+
+    width = 2 * sizes.width  # [item ; category]
+
+    class Perceptron(nn.Sequential):
+        def __init__(self, inputs: int) -> None:
+            super().__init__(nn.Linear(inputs, 80), nn.Sigmoid(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1))
+
+    class Din(nn.Module):
+        category_of: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.item_embedding = nn.Embedding(sizes.items, sizes.width)
+            self.category_embedding = nn.Embedding(sizes.categories, sizes.width)
+            self.item_bias = nn.Embedding(sizes.items, 1)
+            self.attention = Perceptron(4 * width)
+            self.interest = nn.Sequential(nn.BatchNorm1d(width, eps=1e-3), nn.Linear(width, width))
+            self.norm = nn.BatchNorm1d(2 * width, eps=1e-3)
+            self.head = Perceptron(2 * width)
+            self.register_buffer("category_of", category_of)
+
+        def embed(self, item: torch.Tensor) -> torch.Tensor:
+            category = self.category_of[item].long()
+            return torch.cat([self.item_embedding(item), self.category_embedding(category)], dim=-1)
+
+        def forward(self, item: torch.Tensor, hist: torch.Tensor, hist_len: torch.Tensor) -> torch.Tensor:
+            item, hist = item.long(), hist.long()
+            keys, query = self.embed(hist), self.embed(item)  # [B, H, width], [B, 1, width]
+            queries = query.expand_as(keys)
+            scores = self.attention(torch.cat([queries, keys, queries - keys, queries * keys], dim=2))  # [B, H, 1]
+            beyond = torch.arange(sizes.history, device=hist.device) >= hist_len  # [B, H]
+            # the demo writes -2^32 + 1, which half precision cannot hold; after the softmax both are exactly 0
+            scores = scores.squeeze(2).masked_fill(beyond, torch.finfo(scores.dtype).min)
+            weights = torch.softmax(scores / width**0.5, dim=1)
+            interest = self.interest(torch.bmm(weights.unsqueeze(1), keys).squeeze(1))
+            features = self.norm(torch.cat([interest, query.squeeze(1)], dim=1))
+            return torch.sigmoid(self.head(features) + self.item_bias(item).squeeze(2))
+
+    return Din()
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the network, its weights wide enough that the prediction depends on the history and its length."""
+    import torch
+    from torch import nn
+
+    categories = np.random.default_rng(crc32(name.encode())).integers(sizes.categories, size=sizes.items)
+    with seeded(name):
+        model = network(sizes, torch.from_numpy(categories.astype(np.int32)))
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_normal_(module.weight, gain=SIGMOID_GAIN)
+                nn.init.zeros_(module.bias)
+    return model.eval()
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw test pairs as in Amazon Electronics 5-core: histories of 8 items on average, half of the items clicked."""
+    popularity = Popularity.zipf(sizes.items, s=0.8)
+    lengths = Lengths(min(8, sizes.history / 2), 0.75, 1, sizes.history)
+    while True:
+        length = lengths.draw(rng)
+        hist = np.zeros(sizes.history, np.int32)
+        hist[:length] = popularity.draw(rng, length)
+        clicked = rng.random() < POSITIVE_SHARE
+        item = popularity.draw(rng, 1) if clicked else rng.integers(sizes.items, size=1, dtype=np.int32)
+        yield {"item": item, "hist": hist, "hist_len": np.array([length], np.int32)}
+
+
+TINY = Sizes(items=500, categories=20, width=8, history=10)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Deep Interest Network",
+        task="click-through rate",
+        suites=("AI Matrix",),
+        inputs=(
+            Tensor("item", "INT32", (1,)),
+            Tensor("hist", "INT32", (sizes.history,)),
+            Tensor("hist_len", "INT32", (1,)),
+        ),
+        outputs=(Tensor("ctr", "FP32", (1,)),),
+        parameters=parameters,
+        flops=flops,
+        max_batch=1024,
+        slo=Slo(99, 30),
+        quality=Quality("GAUC", None, "Amazon Electronics 5-core, each user's last item left out"),
+        citation="Zhou et al. 2018, Deep Interest Network, KDD (arXiv:1706.06978)",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        agreement=Agreement(),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "din",
+    Sizes(),
+    parameters=4_231_771,
+    flops=8_945_808,
+    tiny=_workload("din_tiny", TINY, parameters=19_430, flops=179_632),
+)

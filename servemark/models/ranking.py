@@ -1,0 +1,146 @@
+"""Ranking: next-item recommendation over the whole catalogue (AIBench DC-AI-C16).
+
+Tang & Wang 2018, "Ranking Distillation: Learning Compact Ranking Models With High Performance for Recommender System"
+(KDD). The student is served; its backbone is Caser: Tang & Wang 2018, "Personalized Top-N Sequential Recommendation
+via Convolutional Sequence Embedding" (WSDM). Sizes are those of the Gowalla check-ins after the authors' preprocessing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.datasets import ml_100k
+from servemark.models._spec import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.models._synthesis import Popularity
+from servemark.models._weights import seeded
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LENGTH = 5  # the last items of a user's history
+TOP = 10
+USER_STD, SIGMOID_GAIN = 0.5, 4.0
+"""With torch's defaults (1 and 1) an untrained Caser hardly looks at the history."""
+NEIGHBOUR_SHARE, NEIGHBOUR_RANKS = 0.3, 20
+"""Consecutive check-ins are places near each other: this share of the items lies within so many ranks of the last."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Caser's vocabularies and widths; item id 0 is the padding of short histories."""
+
+    users: int = 13_149
+    items: int = 14_001
+    width: int = 50
+    horizontal: int = 16
+    vertical: int = 2
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define Caser over the catalogue: (user [B, 1], seq [B, 5]) -> (items [B, 10], scores [B, 10]), best first."""
+    import torch
+    from torch import nn
+
+    class Caser(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.user_embedding = nn.Embedding(sizes.users, sizes.width)
+            self.item_embedding = nn.Embedding(sizes.items, sizes.width, padding_idx=0)
+            self.vertical = nn.Conv2d(1, sizes.vertical, (LENGTH, 1))
+            self.horizontal = nn.ModuleList(
+                nn.Conv2d(1, sizes.horizontal, (height, sizes.width)) for height in range(1, LENGTH + 1)
+            )
+            self.dense = nn.Linear(sizes.vertical * sizes.width + LENGTH * sizes.horizontal, sizes.width)
+            self.catalogue = nn.Linear(2 * sizes.width, sizes.items)
+
+        def forward(self, user: torch.Tensor, seq: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            user, seq = user.long(), seq.long()
+            history = self.item_embedding(seq).unsqueeze(1)  # [B, 1, 5, width]
+            features = [self.vertical(history).flatten(1)]
+            features += [convolution(history).amax(dim=(2, 3)) for convolution in self.horizontal]
+            taste = torch.sigmoid(self.dense(torch.cat(features, dim=1)))
+            query = torch.cat([taste, self.user_embedding(user).squeeze(1)], dim=1)
+            scores: torch.Tensor = self.catalogue(query)
+            known = torch.cat([seq, torch.zeros_like(seq[:, :1])], dim=1)  # the history and the padding id
+            scores, items = scores.scatter(1, known, -torch.inf).topk(TOP, dim=1)
+            return items.int(), scores
+
+    return Caser()
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the network, its weights balanced so that the top 10 depends on the user and on the history."""
+    import torch
+    from torch import nn
+
+    with seeded(name), torch.no_grad():
+        model = network(sizes)
+        nn.init.normal_(model.get_parameter("user_embedding.weight"), std=USER_STD)
+        nn.init.xavier_normal_(model.get_parameter("dense.weight"), gain=SIGMOID_GAIN)
+    return model.eval()
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw histories with the popularity measured on the public Gowalla test split, from users as active as there."""
+    users = Popularity.lognormal(sizes.users, median=5, sigma=0.857, lo=3, hi=152)
+    items = Popularity.zipf(sizes.items - 1, s=0.6, first_id=1)
+    while True:
+        ranks = items.draw_ranks(rng, LENGTH)
+        near = rng.random(LENGTH) < NEIGHBOUR_SHARE
+        steps = rng.integers(-NEIGHBOUR_RANKS, NEIGHBOUR_RANKS + 1, LENGTH)
+        for i in range(1, LENGTH):
+            if near[i]:
+                ranks[i] = np.clip(ranks[i - 1] + steps[i], 0, len(items) - 1)
+        yield {"user": users.draw(rng, 1), "seq": items.ids(ranks)}
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Make one request of each MovieLens-100K user: the last five films they rated, oldest first, left-padded with 0.
+
+    Ratings of the same second keep the order of the file. User n becomes row n - 1; film ids stay as they are, since
+    id 0 is the padding. Raises InputDataError.
+    """
+    for user, history in ml_100k.read(path).histories():
+        seq = np.zeros(LENGTH, np.int32)
+        last = history[-LENGTH:]
+        seq[LENGTH - len(last) :] = last
+        yield {"user": np.array([user - 1], np.int32), "seq": seq}
+
+
+TINY = Sizes(users=50, items=80, width=8, horizontal=2, vertical=1)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Ranking distillation student (Caser)",
+        task="learning to rank",
+        suites=("AIBench DC-AI-C16",),
+        inputs=(Tensor("user", "INT32", (1,)), Tensor("seq", "INT32", (LENGTH,))),
+        outputs=(Tensor("items", "INT32", (TOP,)), Tensor("scores", "FP32", (TOP,))),
+        parameters=parameters,
+        flops=flops,
+        max_batch=128,
+        slo=Slo(99, 10),
+        quality=Quality("precision@k", 0.1458, "Gowalla test split; the suite does not say which k"),
+        citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        dataset="ml-100k" if tiny else None,
+        read=read if tiny else None,
+        # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
+        agreement=Agreement(min_match=0.95),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "ranking",
+    Sizes(),
+    parameters=2_792_743,
+    flops=2_875_200,
+    tiny=_workload("ranking_tiny", TINY, parameters=2_808, flops=4_048),
+)
