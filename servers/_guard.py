@@ -9,7 +9,6 @@ forked, and since nobody would clear the shared memory of a killed server.
 
 import contextlib
 import ctypes
-import glob
 import json
 import os
 import shutil
@@ -44,8 +43,8 @@ def guard(parent: int, command: list[str], grace_s: float, remove: list[str], af
                 break
         return stop(child, grace_s)
     finally:
-        for path in (path for pattern in remove for path in glob.glob(pattern)):
-            _delete(Path(path))
+        for path in (path for pattern in remove for path in Path(pattern).parent.glob(Path(pattern).name)):
+            _delete(path)
         if afterwards:
             subprocess.run(afterwards, stdin=subprocess.DEVNULL, timeout=30, check=False)
 

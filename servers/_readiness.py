@@ -56,9 +56,13 @@ def not_ready(endpoint: str, models: Sequence[str]) -> list[str]:
 
 def grpc_not_ready(endpoint: str, models: Sequence[str]) -> list[str]:
     """Do the same over gRPC (KServe v2 ServerReady and ModelReady). Raises OSError when unreachable."""
-    import grpc
+    try:
+        import grpc
+    except ImportError as error:
+        raise ServerError(f"gRPC cannot be imported: {error}", fix="pip install grpcio") from error
 
-    # The two messages are simple enough to write by hand: no request fields but the name (field 1), one bool back.
+    # The two messages are simple enough to write by hand: no request fields but the name (field 1, below 128 bytes),
+    # and one bool back.
     calls = {"the server": ("ServerReady", b"")} | {
         model: ("ModelReady", b"\x0a" + len(model.encode()).to_bytes(1, "little") + model.encode()) for model in models
     }

@@ -44,14 +44,14 @@ class Adapter:
         if len(requests) > 1 and self._batched:
             try:
                 return self._together(requests)
-            except Exception:  # noqa: BLE001  one bad request must not fail its neighbours: find out which it is
+            except Exception:  # one bad request must not fail its neighbours: find out which it is
                 triton.Logger.log_warn(f"a batch of {len(requests)} requests failed and is run one by one")
         return [self._alone(request) for request in requests]
 
     def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
         try:
             return _response(request, self._engine.run(self._read(request)))
-        except Exception as error:  # noqa: BLE001  whatever the engine raises belongs to the client
+        except Exception as error:  # whatever the engine raises belongs to the client
             return triton.InferenceResponse(error=triton.TritonError(f"{self._engine.name}: {error}"))
 
     def _together(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":

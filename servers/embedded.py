@@ -1,4 +1,4 @@
-"""The Triton in the wheel `nvidia-pytriton`: no Docker, no root. Models run in servemark's own Python-based backends."""
+"""The Triton in the wheel `nvidia-pytriton`: no Docker, no root; models run in servemark's Python-based backends."""
 
 import importlib.util
 import itertools

@@ -1,6 +1,7 @@
 """A model small enough to check by hand, written for each engine: SCORES = X W + b, TOTAL = sum of a row of SCORES."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def _write_onnx(path: Path) -> None:
         helper.make_node("Gemm", ["X", "W", "B"], ["SCORES"]),
         helper.make_node("ReduceSum", ["SCORES", "axes"], ["TOTAL"], keepdims=1),
     ]
-    tensors = {"W": W, "B": B, "axes": np.array([1], np.int64)}
+    tensors: dict[str, npt.NDArray[Any]] = {"W": W, "B": B, "axes": np.array([1], np.int64)}
     graph = helper.make_graph(
         nodes,
         "affine",
