@@ -113,6 +113,8 @@ class Workload:
     slo: Slo
     quality: Quality
     citation: str
+    locustfile: str
+    """The task's locustfile: loadgen/<locustfile>.py; several workloads of one task share it."""
     build: Callable[[], "nn.Module"]
     """The seeded PyTorch module in eval mode; imports torch. Its forward takes the inputs in order, batched."""
     samples: Callable[[np.random.Generator], Iterator[Sample]]

@@ -129,6 +129,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         slo=Slo(99, 30),
         quality=Quality("GAUC", None, "Amazon Electronics 5-core, each user's last item left out"),
         citation="Zhou et al. 2018, Deep Interest Network, KDD (arXiv:1706.06978)",
+        locustfile="ctr",
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
         agreement=Agreement(),

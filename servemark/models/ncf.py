@@ -133,6 +133,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
             "HR@10", 0.635, "MovieLens-100K, leave the latest rating out, rank it against 99 unrated films"
         ),
         citation="He et al. 2017, Neural Collaborative Filtering, WWW (arXiv:1708.05031)",
+        locustfile="recommendation",
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
         dataset="ml-100k" if tiny else None,

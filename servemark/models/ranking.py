@@ -127,6 +127,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         slo=Slo(99, 10),
         quality=Quality("precision@k", 0.1458, "Gowalla test split; the suite does not say which k"),
         citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
+        locustfile="ranking",
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
         dataset="ml-100k" if tiny else None,

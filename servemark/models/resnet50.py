@@ -126,6 +126,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         slo=Slo(99, 15),
         quality=Quality("top-1", 0.749, "ImageNet validation, shorter side 256, centre crop 224"),
         citation="He et al. 2016, Deep Residual Learning for Image Recognition, CVPR (arXiv:1512.03385)",
+        locustfile="classification",
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
         dataset="imagenet" if tiny else None,
