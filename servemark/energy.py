@@ -115,9 +115,8 @@ class _Sampling:
 
     def _run(self) -> None:
         sleep = _native("time", "sleep")
-        next_s = time.monotonic()
         while not self._stopped and self._error is None:
-            next_s += self._period_s
+            next_s = time.monotonic() + self._period_s
             # Short naps, so that the thread of a counter does not outlive its window by ten seconds.
             while not self._stopped and (left_s := next_s - time.monotonic()) > 0:
                 sleep(min(left_s, 0.2))

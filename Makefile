@@ -1,0 +1,32 @@
+# Every target sets itself up first; setup.sh does nothing where that has been done.
+BIN := .venv/bin
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses the interpreter)
+	@PYTHON="$(PYTHON)" ./setup.sh
+
+demo: setup ## the default job: export, serve and load one model, and print its verdict
+	@$(BIN)/python benchmarks/demo.py
+
+test: setup ## the fast tests
+	@$(BIN)/python -m pytest -m "not slow and not gpu and not peer"
+
+test-slow: setup ## full-size models and long runs
+	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"
+
+test-gpu: setup ## what needs an NVIDIA GPU
+	@$(BIN)/python -m pytest -m gpu
+
+lint: setup ## ruff, mypy --strict, import layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean: ## remove .venv and caches; models, data and results stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build servemark.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.PHONY: help setup demo test test-slow test-gpu lint clean

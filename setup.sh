@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Makes .venv with everything that requirements.lock pins; `make setup` runs it. Once done, it is done again only when
+# requirements.lock or pyproject.toml changes, the checkout moves, or PYTHON asks for another version.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+VENV=.venv
+STAMP=$VENV/setup.stamp
+NEEDED_GB=9 # the environment takes 6, its largest wheels pass through the same disk
+
+fail() {
+    printf 'setup: %s\n' "$1" >&2
+    [ $# -lt 2 ] || printf '  fix: %s\n' "$2" >&2
+    exit 3
+}
+
+version() { # of an interpreter, nothing where it is none of 3.11 to 3.13 (or a pyenv shim of a version that is not on)
+    "$1" -c 'import sys
+v = sys.version_info[:2]
+print("%d.%d" % v if (3, 11) <= v <= (3, 13) else "")' 2>/dev/null || true
+}
+
+choose_python() {
+    local candidate
+    for candidate in ${PYTHON:-$VENV/bin/python python3.11 python3.12 python3.13 python3}; do
+        if [ -n "$(version "$candidate")" ]; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "no Python 3.11, 3.12 or 3.13 among: ${PYTHON:-python3.11 python3.12 python3.13 python3}" \
+        "install one (Debian, Ubuntu: sudo apt-get install python3 python3-venv), or make setup PYTHON=/path/to/python3.12"
+}
+
+make_venv() {
+    if [ "$(version $VENV/bin/python)" = "$2" ] && $VENV/bin/python -m pip --version >/dev/null 2>&1; then
+        return
+    fi
+    "$1" -c 'import ensurepip, venv' 2>/dev/null ||
+        fail "$1 cannot make virtual environments" "sudo apt-get install python$2-venv"
+    "$1" -m venv --clear $VENV
+}
+
+install_packages() {
+    local free_gb
+    free_gb=$(df --output=avail -BG . | tail -1 | tr -dc 0-9)
+    if [ ! -d $VENV/lib/python"$1"/site-packages/torch ] && [ "$free_gb" -lt $NEEDED_GB ]; then
+        fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
+    fi
+    echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 6 GB on disk)"
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: -r requirements.lock
+    $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
+}
+
+missing_libpython() { # the shared libpython that Triton's Python stub asks for and the linker does not find
+    local site=$VENV/lib/python$1/site-packages libdir
+    libdir=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_config_var("LIBDIR") or "")')
+    # The path that servers/embedded.py gives Triton; the wheel brings the library of Python 3.13 itself.
+    LD_LIBRARY_PATH=$site/nvidia_pytriton.libs:$libdir \
+        ldd "$site/pytriton/tritonserver/python_backend_stubs/$1/triton_python_backend_stub" |
+        awk '/libpython.*not found/ {print $1}'
+}
+
+require_libpython() {
+    local missing
+    missing=$(missing_libpython "$1")
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "setup: $missing is missing: apt-get install libpython$1"
+        apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq "libpython$1" || true
+        missing=$(missing_libpython "$1")
+        [ -n "$missing" ] || return 0
+    fi
+    fail "Triton's Python backend needs $missing" \
+        "sudo apt-get install libpython$1 (where there is no such package: another Python, make setup PYTHON=...)"
+}
+
+[ "$(uname -sm)" = "Linux x86_64" ] ||
+    fail "$(uname -sm): the pinned wheels exist for Linux x86_64 only" "use such a machine, or a container of one"
+
+python=$(choose_python)
+python_version=$(version "$python")
+wanted="$(cat requirements.lock pyproject.toml | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
+if [ -e $STAMP ] && [ "$(cat $STAMP)" = "$wanted" ]; then
+    exit 0
+fi
+make_venv "$python" "$python_version"
+rm -f $STAMP
+install_packages "$python_version"
+require_libpython "$python_version"
+printf '%s\n' "$wanted" >$STAMP
+echo "setup: done; next: make demo"
