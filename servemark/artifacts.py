@@ -81,7 +81,9 @@ class Entry:
             with np.load(self.golden, allow_pickle=False) as file:
                 arrays: Arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, EOFError) as error:
-            raise ArtifactError(f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)) from error
+            raise ArtifactError(
+                f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
+            ) from error
         split: dict[str, Arrays] = {"input": {}, "output": {}}
         for key, array in arrays.items():
             kind, _, name = key.partition(":")
@@ -93,7 +95,7 @@ class Entry:
         arrays = {f"input:{k}": v for k, v in golden.inputs.items()} | {
             f"output:{k}": v for k, v in golden.outputs.items()
         }
-        np.savez(self.golden, allow_pickle=False, **arrays)
+        np.savez(self.golden, **arrays)
 
     def read_manifest(self) -> dict[str, Any] | None:
         """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""
