@@ -1,0 +1,147 @@
+"""The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+from servemark.errors import ServerError
+from servemark.models import Tensor, Workload
+
+TIMEOUT_S = 5.0
+_DATATYPE_PREFIX = "TYPE_"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a model runs, as its server says; None where it does not say."""
+
+    engine: str | None
+    device: str | None
+    provider: str | None
+
+
+@dataclass(frozen=True)
+class Control:
+    """One server's control plane. `url` is like http://127.0.0.1:8000."""
+
+    url: str
+
+    def _get(self, path: str) -> requests.Response:
+        try:
+            return requests.get(f"{self.url}{path}", timeout=TIMEOUT_S)
+        except requests.RequestException as error:
+            raise ServerError(
+                f"no server answers at {self.url} ({_reason(error)})",
+                fix="start one with `servemark serve WORKLOAD`, or let this command do it with --serve",
+            ) from error
+
+    def _json(self, path: str) -> dict[str, Any]:
+        response = self._get(path)
+        try:
+            document: dict[str, Any] = response.json()
+        except ValueError as error:
+            raise ServerError(f"{self.url}{path} answered {response.status_code} and no JSON") from error
+        if response.status_code != requests.codes.ok:
+            raise ServerError(f"{self.url}{path}: {document.get('error', response.status_code)}")
+        return document
+
+    def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
+        """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
+        if self._get(f"/v2/models/{model}/ready").status_code != requests.codes.ok:
+            raise ServerError(
+                f"the server at {self.url} does not serve {model!r}", fix=f"start one with `{serve_command}`"
+            )
+        metadata = self._json(f"/v2/models/{model}")
+        for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
+            _compare(self.url, model, kind, metadata.get(kind, []), expected)
+
+    def placement(self, model: str) -> Placement:
+        """Engine, device and provider from Triton's model configuration; all None where there is none."""
+        try:
+            config = self._json(f"/v2/models/{model}/config")
+        except ServerError:
+            return Placement(None, None, None)
+        engine = config.get("backend") or None
+        groups = config.get("instance_group") or [{}]
+        device = {"KIND_CPU": "cpu", "KIND_GPU": "cuda"}.get(groups[0].get("kind", ""))
+        if device == "cuda":
+            device = ",".join(f"cuda:{index}" for index in groups[0].get("gpus", [0]))
+        return Placement(engine, device, _provider(engine, device))
+
+    def statistics(self, model: str) -> dict[str, Any] | None:
+        """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
+        try:
+            stats: dict[str, Any] = self._json(f"/v2/models/{model}/stats")["model_stats"][0]
+        except (ServerError, KeyError, IndexError):
+            return None
+        return stats
+
+
+def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
+    keys = ("queue", "compute_input", "compute_infer", "compute_output")
+    if before is None or after is None:
+        names = [*(f"{key}_ms" for key in keys), "batch_size_mean", "batch_sizes"]
+        reason = "the server gives no Triton statistics"
+        return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
+    metrics: dict[str, Any] = {}
+    for key in keys:
+        first, last = (stats["inference_stats"][key] for stats in (before, after))
+        count = last["count"] - first["count"]
+        metrics[f"{key}_ms"] = (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else None
+        if count <= 0:
+            metrics[f"{key}_ms_reason"] = "no request was executed"
+    inferences = after["inference_count"] - before["inference_count"]
+    executions = after["execution_count"] - before["execution_count"]
+    metrics["batch_size_mean"] = inferences / executions if executions > 0 else None
+    counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
+    for batch in before.get("batch_stats", []):
+        counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
+    metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
+    return metrics
+
+
+def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
+    """Whether the counters went back, which they do only when the model was loaded anew."""
+    if before is None or after is None:
+        return False
+    return bool(after["inference_count"] < before["inference_count"])
+
+
+def _provider(engine: str | None, device: str | None) -> str | None:
+    """Our backends and Triton's take exactly the provider that the instance group says, or fail to load."""
+    if engine == "onnxruntime" and device:
+        return "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
+    return "eager" if engine == "pytorch" and device else None
+
+
+def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor]) -> None:
+    """Check a model's tensors against the workload's. Raises ServerError showing both sides."""
+    want = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in expected}
+    have = {
+        tensor["name"]: (tensor["datatype"].removeprefix(_DATATYPE_PREFIX), [int(d) for d in tensor["shape"]][1:])
+        for tensor in served
+    }
+    # A server may give more outputs than the workload reads, but it must take exactly its inputs.
+    wrong = {name: have.get(name) for name in want if have.get(name) != want[name]}
+    extra = sorted(set(have) - set(want)) if kind == "inputs" else []
+    if wrong or extra:
+        raise ServerError(
+            f"{model!r} at {url} is not this workload: {kind} are {_list(have)}, expected {_list(want)}",
+            fix="name another model with --model-name, or serve this one with `servemark serve`",
+        )
+
+
+def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
+    return ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause, which is what a person can act on."""
+    text = str(error)
+    for known in ("Connection refused", "timed out", "Name or service not known", "No route to host"):
+        if known in text:
+            return known.lower()
+    return type(error).__name__

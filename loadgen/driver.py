@@ -1,0 +1,337 @@
+"""The event loop that sends requests when they are due, over many connections, from one greenlet.
+
+A greenlet for each connection costs a switch through gevent's hub per request, and gevent's timers tick in whole
+milliseconds. This loop asks epoll itself, waits with microsecond timers, and every few milliseconds lets Locust's own
+greenlets (statistics, web UI, heartbeats) run.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from gevent.monkey import get_original
+
+from loadgen.connection import Address, Connection, ConnectionFailed, Payload, Response, State
+from loadgen.kserve import MalformedResponse, ResponseChecker
+
+_epoll_class = get_original("select", "epoll")
+_select = get_original("select", "select")
+_EPOLLIN, _EPOLLOUT = 0x001, 0x004
+
+MS = 1_000_000
+YIELD_NS = 5 * MS
+"""How long Locust's greenlets wait for their turn at most."""
+TIMEOUT_SCAN_NS = 100 * MS
+"""How often requests on their way are checked for their time-out."""
+REFUSED_PAUSE_NS = 100 * MS
+"""A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
+EVENTS_AT_ONCE = 16
+"""Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
+
+
+class Outcome(NamedTuple):
+    """What became of one request; times in ns of the monotonic clock. `sent` is 0 where it never went out."""
+
+    payload: Payload
+    scheduled: int
+    sent: int
+    done: int
+    error: str | None
+    message: str
+    response: Response | None
+
+
+class Arrivals(Protocol):
+    """When requests go out."""
+
+    def next_due(self) -> int | None:
+        """Time of the next scheduled arrival in ns, None where there is none (any more)."""
+
+    def pop(self) -> int:
+        """Take the next scheduled arrival."""
+
+    def wanted(self, in_flight: int, now: int) -> int:
+        """How many unscheduled requests to send at once (the closed loop's)."""
+
+    def finished(self, now: int) -> bool:
+        """Whether no further request will go out."""
+
+
+class OpenLoop:
+    """A schedule made ahead; it is never re-anchored, however late the server is."""
+
+    def __init__(self, arrivals_ns: list[int], start_ns: int) -> None:
+        self._arrivals = iter(arrivals_ns)
+        self._start = start_ns
+        self._next = self._advance()
+
+    def _advance(self) -> int | None:
+        offset = next(self._arrivals, None)
+        return None if offset is None else self._start + offset
+
+    def next_due(self) -> int | None:
+        """Time of the next arrival."""
+        return self._next
+
+    def pop(self) -> int:
+        """Take it."""
+        assert self._next is not None
+        due, self._next = self._next, self._advance()
+        return due
+
+    def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - the open loop does not look at the server
+        """None: only the schedule sends."""
+        return 0
+
+    def finished(self, now: int) -> bool:  # noqa: ARG002
+        """Whether the schedule is used up."""
+        return self._next is None
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._next = None
+
+
+class ClosedLoop:
+    """`concurrency` requests on their way at any time, until `stop_ns`."""
+
+    def __init__(self, concurrency: int, stop_ns: int) -> None:
+        self.concurrency = concurrency
+        self._stop = stop_ns
+
+    def next_due(self) -> int | None:
+        """None: nothing is scheduled."""
+        return None
+
+    def pop(self) -> int:
+        """Never called: nothing is scheduled."""
+        raise IndexError("a closed loop has no schedule")
+
+    def wanted(self, in_flight: int, now: int) -> int:
+        """What is missing to the concurrency."""
+        return self.concurrency - in_flight if now < self._stop else 0
+
+    def finished(self, now: int) -> bool:
+        """Whether the time is up."""
+        return now >= self._stop
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stop = 0
+
+
+class Driver:
+    """Sends `payloads` when `arrivals` says so and reports each request's outcome exactly once."""
+
+    def __init__(
+        self,
+        address: Address,
+        checker: ResponseChecker,
+        payloads: Iterator[Payload],
+        *,
+        timeout_s: float,
+        max_in_flight: int,
+        on_outcome: Callable[[Outcome], None],
+        on_tick: Callable[[int], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._address = address
+        self._checker = checker
+        self._payloads = payloads
+        self._timeout_ns = int(timeout_s * 1e9)
+        self._max_in_flight = max_in_flight
+        self._on_outcome = on_outcome
+        self._on_tick = on_tick
+        self._clock = clock
+        self._epoll = _epoll_class()
+        self._connections: dict[int, Connection] = {}
+        self._idle: list[Connection] = []
+        self._backlog: deque[int] = deque()
+        self._hold_until = 0
+        self.in_flight = 0
+        self.peak_in_flight = 0
+
+    def connect(self, count: int) -> None:
+        """Open connections ahead, so that the first requests do not pay for the handshake."""
+        for _ in range(min(count, self._max_in_flight) - len(self._connections)):
+            connection = Connection(self._checker)
+            try:
+                self._open(connection)
+            except ConnectionFailed:
+                connection.close()
+                return
+        deadline = self._clock() + 1000 * MS
+        while self._clock() < deadline and any(c.state is State.CONNECTING for c in self._connections.values()):
+            self._handle(self._epoll.poll(0.05))
+
+    def run(self, arrivals: Arrivals) -> None:
+        """Drive until the arrivals are finished and every request has its outcome."""
+        next_tick = next_scan = 0
+        poll, clock = self._epoll.poll, self._clock
+        while True:
+            now = clock()
+            if now >= next_tick:
+                self._on_tick(now)
+                now = clock()
+                next_tick = now + YIELD_NS
+                if now >= next_scan:
+                    self._expire(now)
+                    next_scan = now + TIMEOUT_SCAN_NS
+                self._top_up(arrivals, now)
+                if arrivals.finished(now) and not self.in_flight and not self._backlog:
+                    self._on_tick(now)
+                    return
+            while self._backlog and self.in_flight < self._max_in_flight:
+                self._arrive(self._backlog.popleft())
+            due = arrivals.next_due()
+            while due is not None and due <= now:
+                self._arrive(arrivals.pop())
+                due = arrivals.next_due()
+            events = poll(0, EVENTS_AT_ONCE)
+            if not events:
+                wake = next_tick if due is None or due > next_tick else due
+                # select's time-out has microseconds, epoll's only whole milliseconds.
+                _select((self._epoll,), (), (), max(wake - clock(), 0) / 1e9)
+                events = poll(0, EVENTS_AT_ONCE)
+            if events:
+                self._handle(events)
+                self._top_up(arrivals, clock())
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in [*self._connections.values()]:
+            connection.close()
+        self._connections.clear()
+        self._idle.clear()
+        self._epoll.close()
+
+    def abandon(self, kind: str, message: str) -> None:
+        """Give every unfinished request the outcome `kind` (a run that is cut short loses nothing)."""
+        now = self._clock()
+        while self._backlog:
+            self._report(next(self._payloads), self._backlog.popleft(), 0, now, kind, message)
+        for connection in [c for c in self._connections.values() if c.payload is not None]:
+            self._fail(connection, kind, message)
+
+    def _top_up(self, arrivals: Arrivals, now: int) -> None:
+        """Send the closed loop's next requests."""
+        if now >= self._hold_until:
+            for _ in range(arrivals.wanted(self.in_flight, now)):
+                self._arrive(self._clock())
+
+    def _arrive(self, scheduled: int) -> None:
+        """Send a request that is due, or keep it in the backlog while the limit is reached."""
+        if self.in_flight >= self._max_in_flight:
+            self._backlog.append(scheduled)
+        else:
+            self._begin(self._idle.pop() if self._idle else Connection(self._checker), scheduled)
+
+    def _begin(self, connection: Connection, scheduled: int) -> None:
+        """Put the next payload on a connection, opening it first where it is new."""
+        connection.payload = next(self._payloads)
+        connection.scheduled = scheduled
+        connection.sent = 0
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        try:
+            if connection.state is State.CLOSED:
+                self._open(connection)
+            else:
+                self._send(connection)
+        except ConnectionFailed as error:
+            self._fail(connection, error.kind, str(error))
+
+    def _open(self, connection: Connection) -> None:
+        connection.open(self._address)
+        self._connections[connection.fd] = connection
+        self._epoll.register(connection.fd, _EPOLLOUT)
+
+    def _send(self, connection: Connection) -> None:
+        connection.sent = self._clock()
+        if not connection.start():
+            self._epoll.modify(connection.fd, _EPOLLIN | _EPOLLOUT)
+
+    def _handle(self, events: list[tuple[int, int]]) -> None:
+        for fd, event in events:
+            connection = self._connections.get(fd)
+            if connection is None:
+                continue
+            try:
+                if connection.state is State.CONNECTING:
+                    self._connected(connection)
+                elif connection.state is State.SENDING and event & _EPOLLOUT and connection.writable():
+                    self._epoll.modify(fd, _EPOLLIN)
+                if event & ~_EPOLLOUT and connection.state is not State.CONNECTING:
+                    self._read(connection)
+            except ConnectionFailed as error:
+                self._fail(connection, error.kind, str(error))
+            except MalformedResponse as error:
+                self._fail(connection, "malformed_response", str(error))
+
+    def _connected(self, connection: Connection) -> None:
+        connection.connected()
+        self._epoll.modify(connection.fd, _EPOLLIN)
+        if connection.payload is None:
+            self._idle.append(connection)
+        else:
+            self._send(connection)
+
+    def _read(self, connection: Connection) -> None:
+        if connection.payload is None:
+            # Nothing was asked: the server closed an idle connection, as it may.
+            self._drop(connection)
+            return
+        response = connection.readable()
+        if response is None:
+            return
+        done = self._clock()
+        payload, scheduled, sent = connection.payload, connection.scheduled, connection.sent
+        connection.payload = None
+        self.in_flight -= 1
+        if response.head.keep_alive:
+            self._idle.append(connection)
+        else:
+            self._drop(connection)
+        self._report(payload, scheduled, sent, done, response.error, "", response)
+
+    def _expire(self, now: int) -> None:
+        """End the requests that were not answered in time, counted from their schedule."""
+        limit = now - self._timeout_ns
+        message = f"no response within {self._timeout_ns / 1e9:g} s of its schedule"
+        while self._backlog and self._backlog[0] < limit:
+            self._report(next(self._payloads), self._backlog.popleft(), 0, now, "timeout", message)
+        late = [c for c in self._connections.values() if c.payload is not None and c.scheduled < limit]
+        for connection in late:
+            self._fail(connection, "timeout", message)
+
+    def _fail(self, connection: Connection, kind: str, message: str) -> None:
+        """Report a request whose connection cannot be used any more."""
+        payload, scheduled, sent = connection.payload, connection.scheduled, connection.sent
+        connection.payload = None
+        self._drop(connection)
+        if payload is None:
+            return
+        self.in_flight -= 1
+        now = self._clock()
+        if not sent:
+            self._hold_until = now + REFUSED_PAUSE_NS
+        self._report(payload, scheduled, sent, now, kind, message)
+
+    def _drop(self, connection: Connection) -> None:
+        self._connections.pop(connection.fd, None)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        connection.close()
+
+    def _report(
+        self,
+        payload: Payload,
+        scheduled: int,
+        sent: int,
+        done: int,
+        error: str | None,
+        message: str,
+        response: Response | None = None,
+    ) -> None:
+        self._on_outcome(Outcome(payload, scheduled, sent, done, error, message, response))

@@ -1,0 +1,55 @@
+"""`--serve`: a `servemark serve` of this run's own, as a process; the stages meet only through a URL."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from loadgen.options import LoadConfig
+from servemark.errors import ServerError
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 15.0
+_POLL_S = 0.1
+
+
+class ServeProcess:
+    """Starts `servemark serve` on free ports and waits until the model is ready. Raises ServerError."""
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="servemark-serve-")
+        self._ready, self._errors = Path(self._folder.name, "ready.json"), Path(self._folder.name, "errors")
+        command = [sys.executable, "-m", "servemark", "serve", config.workload.name, "--engine", config.engine]
+        command += ["--model-repository", str(config.model_repository), "--json", "--with-parent"]
+        command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+        with self._ready.open("w") as ready, self._errors.open("w") as errors:
+            self._process = subprocess.Popen(command, stdout=ready, stderr=errors, stdin=subprocess.DEVNULL)
+        try:
+            self.url = self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait(self) -> str:
+        """`serve --json` prints one document with its URLs when the model is ready."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            text = self._ready.read_text()
+            if text.endswith("\n"):
+                return str(json.loads(text)["url"])
+            if self._process.poll() is not None:
+                raise ServerError(f"the server did not start:\n{self._errors.read_text().strip()}")
+            time.sleep(_POLL_S)
+        raise ServerError(f"the server was not ready after {START_TIMEOUT_S:g} s:\n{self._errors.read_text().strip()}")
+
+    def stop(self) -> None:
+        """Stop the server, and wait until it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_TIMEOUT_S)
+        self._folder.cleanup()

@@ -1,0 +1,154 @@
+"""Where requests come from, and their serialisation ahead of the run."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loadgen.connection import Payload
+from loadgen.kserve import encode_request
+from loadgen.options import LoadConfig
+from servemark.artifacts import Golden
+from servemark.errors import InputDataError
+from servemark.models import Sample, Tensor, Workload
+
+POOL_REQUESTS = 1024
+POOL_BYTES = 64 << 20
+"""Distinct requests prepared ahead, at most; then they repeat."""
+GOLDEN_EVERY = 50
+"""One request in so many is made of golden samples, whose answer is known."""
+
+
+def payloads(config: LoadConfig, host: str, golden: Golden | None) -> Iterator[Payload]:
+    """An endless stream of serialised requests, the golden ones among them at a fixed share."""
+    workload, batch = config.workload, config.batch_size
+    encode = _encoder(config, host)
+    samples = list(itertools.islice(_samples(config), _pool_size(workload, batch) * batch))
+    # The samples go round until they fill whole batches.
+    count = max(len(samples) // batch, 1)
+    ordinary = [
+        encode([samples[(index * batch + row) % len(samples)] for row in range(batch)]) for index in range(count)
+    ]
+    ordinary_payloads = [Payload(request) for request in ordinary]
+    if golden is None:
+        return itertools.cycle(ordinary_payloads)
+    known = [_golden_payload(golden, first, batch, encode) for first in range(0, golden.rows, batch)]
+    return itertools.cycle(_interleave(ordinary_payloads, known))
+
+
+def _interleave(ordinary: list[Payload], known: list[Payload]) -> list[Payload]:
+    """Blocks of one golden request and GOLDEN_EVERY - 1 ordinary ones, enough that all of both occur."""
+    blocks = max(-(-len(ordinary) // (GOLDEN_EVERY - 1)), len(known))
+    ordinaries, goldens = itertools.cycle(ordinary), itertools.cycle(known)
+    return [
+        next(goldens) if position == 0 else next(ordinaries) for _ in range(blocks) for position in range(GOLDEN_EVERY)
+    ]
+
+
+def _encoder(config: LoadConfig, host: str) -> Callable[[list[Sample]], bytes]:
+    """Serialises a batch of samples."""
+    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
+
+    def encode(batch: list[Sample]) -> bytes:
+        stacked = {name: np.stack([sample[name] for sample in batch]) for name in datatypes}
+        return encode_request(host, config.model, stacked, config.workload.outputs, datatypes)
+
+    return encode
+
+
+def _golden_payload(golden: Golden, first: int, batch: int, encode: Callable[[list[Sample]], bytes]) -> Payload:
+    rows = tuple((first + offset) % golden.rows for offset in range(batch))
+    return Payload(encode([{name: array[row] for name, array in golden.inputs.items()} for row in rows]), rows)
+
+
+def _pool_size(workload: Workload, batch: int) -> int:
+    """How many distinct requests fit the bounds."""
+    elements = sum(abs(int(np.prod(t.shape, dtype=np.int64))) * t.dtype.itemsize for t in workload.inputs)
+    return max(1, min(POOL_REQUESTS, POOL_BYTES // max(elements * batch, 1)))
+
+
+def _samples(config: LoadConfig) -> Iterator[Sample]:
+    """The samples that `--input-data` names. Raises InputDataError, never substitutes another source."""
+    workload, source = config.workload, config.input_data
+    if source == "synthetic":
+        return workload.samples(np.random.default_rng(config.seed))
+    if source == "dataset":
+        if workload.dataset is None or workload.read is None:
+            raise InputDataError(f"{workload.name} has no data set of its own", fix="--input-data synthetic, or a path")
+        path = config.data_root / workload.dataset
+        if not path.exists():
+            raise InputDataError(
+                f"the data set {workload.dataset!r} is not in {config.data_root}",
+                fix=f"servemark data {workload.dataset}",
+            )
+        return _read(workload, path)
+    path = Path(source)
+    if not path.exists():
+        raise InputDataError(f"--input-data {source}: no such file or folder", fix="synthetic, dataset, or a path")
+    if path.suffix == ".json":
+        return iter(_checked(path, _from_json(path, workload)))
+    if path.is_dir() and any(path.glob("*.npz")):
+        return iter(_checked(path, _from_npz(path, workload)))
+    return _read(workload, path)
+
+
+def _read(workload: Workload, path: Path) -> Iterator[Sample]:
+    if workload.read is None:
+        raise InputDataError(
+            f"{workload.name} cannot read {path}", fix="give a perf_analyzer JSON file, or a folder of .npz files"
+        )
+    return iter(_checked(path, workload.read(path)))
+
+
+def _checked(path: Path, samples: Iterator[Sample]) -> list[Sample]:
+    found = list(itertools.islice(samples, POOL_REQUESTS))
+    if not found:
+        raise InputDataError(f"{path} holds no sample", fix="see docs for the layout of this workload's data")
+    return found
+
+
+def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
+    """perf_analyzer's input file: {"data": [{"INPUT": [values] | {"content": [values], "shape": [...]}}, ...]}."""
+    try:
+        steps = json.loads(path.read_text())["data"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputDataError(f'{path} is not perf_analyzer input JSON ({{"data": [...]}}): {error!r}') from error
+    for number, step in enumerate(steps):
+        # perf_analyzer also takes a list of lists: several streams of steps.
+        for inputs in step if isinstance(step, list) else [step]:
+            yield {tensor.name: _json_tensor(f"{path}, data[{number}]", inputs, tensor) for tensor in workload.inputs}
+
+
+def _json_tensor(where: str, inputs: Any, tensor: Tensor) -> np.ndarray[Any, Any]:
+    try:
+        value = inputs[tensor.name]
+        content = value["content"] if isinstance(value, dict) else value
+        array = np.array(content, dtype=tensor.dtype).reshape(-1)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputDataError(f"{where}: input {tensor.name!r} ({tensor.datatype}) cannot be read: {error!r}") from error
+    return _shaped(where, tensor, array)
+
+
+def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
+    """One sample in each file, arrays named like the inputs, without the batch dimension."""
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays: Mapping[str, Any] = {name: file[name] for name in file.files}
+        except (OSError, ValueError, EOFError) as error:
+            raise InputDataError(f"{path} cannot be read: {error}") from error
+        missing = [tensor.name for tensor in workload.inputs if tensor.name not in arrays]
+        if missing:
+            raise InputDataError(f"{path} has no array {missing[0]!r}; it holds {', '.join(arrays) or 'none'}")
+        yield {t.name: _shaped(str(path), t, arrays[t.name].astype(t.dtype)) for t in workload.inputs}
+
+
+def _shaped(where: str, tensor: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if -1 not in tensor.shape and array.size != int(np.prod(tensor.shape, dtype=np.int64)):
+        raise InputDataError(
+            f"{where}: {tensor.name!r} has {array.size} elements, shape {list(tensor.shape)} is expected"
+        )
+    return array.reshape(tensor.shape)

@@ -1,0 +1,185 @@
+"""KServe v2 over HTTP with the binary tensor extension: requests serialised ahead, responses checked as they come.
+
+Source: Open Inference Protocol, "Inference Request/Response", and Triton's "Binary Tensor Data Extension".
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.models import Tensor
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+HEAD_END = b"\r\n\r\n"
+_REMEMBERED = 1024
+"""How many distinct response heads are remembered; a server that varies them is parsed anew each time."""
+
+
+def encode_request(
+    host: str, model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str]
+) -> bytes:
+    """One whole HTTP request: head, JSON header, tensors. `inputs` carry the batch dimension."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+    header = {
+        "inputs": [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "datatype": datatypes[name],
+                "parameters": {"binary_data_size": array.nbytes},
+            }
+            for name, array in arrays.items()
+        ],
+        "outputs": [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    tensors = b"".join(array.tobytes() for array in arrays.values())
+    head = (
+        f"POST /v2/models/{model}/infer HTTP/1.1\r\n"
+        f"Host: {host}\r\n"
+        "Content-Type: application/octet-stream\r\n"
+        f"Inference-Header-Content-Length: {len(text)}\r\n"
+        f"Content-Length: {len(text) + len(tensors)}\r\n"
+        "\r\n"
+    )
+    return head.encode() + text + tensors
+
+
+class MalformedResponse(Exception):  # noqa: N818 - an outcome that is counted, not a fault of ours
+    """Bytes that are no HTTP/1.1 response with a KServe v2 body."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a response's head says. `json_length` is None where the body is JSON without binary tensors."""
+
+    status: int
+    content_length: int
+    json_length: int | None
+    keep_alive: bool
+
+
+@dataclass
+class ResponseChecker:
+    """Checks every response of one model: status, names, datatypes and shapes of the outputs.
+
+    A server repeats itself: the head and the JSON header of two good answers are the same bytes. Each distinct one is
+    parsed and judged once and then looked up, so that checking all responses costs two dictionary look-ups.
+    """
+
+    outputs: Sequence[Tensor]
+    batch_size: int
+    _heads: dict[bytes, Head] = field(default_factory=dict)
+    _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
+
+    def head(self, head: bytes) -> Head:
+        """Parse a response head, without its empty line. Raises MalformedResponse."""
+        known = self._heads.get(head)
+        if known is None:
+            known = _parse_head(head)
+            if len(self._heads) < _REMEMBERED:
+                self._heads[head] = known
+        return known
+
+    def judge(self, head: Head, body: bytes) -> str | None:
+        """The kind of error of a complete response, None where it is right."""
+        if head.status != 200:
+            return f"http_{head.status}"
+        if head.json_length is None:
+            return self._judge_header(body, binary=False)[0]
+        text = body[: head.json_length]
+        known = self._headers.get(text)
+        if known is None:
+            known = self._judge_header(text, binary=True)
+            if len(self._headers) < _REMEMBERED:
+                self._headers[text] = known
+        error, binary_size = known
+        if error is None and head.content_length - head.json_length != binary_size:
+            return "wrong_size"
+        return error
+
+    def _judge_header(self, text: bytes, *, binary: bool) -> tuple[str | None, int]:
+        """The kind of error (None: right) and the bytes that the described binary tensors take."""
+        try:
+            described = {output["name"]: output for output in json.loads(text)["outputs"]}
+            sizes = [int(o.get("parameters", {}).get("binary_data_size", 0)) for o in described.values()]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "malformed_response", 0
+        for tensor in self.outputs:
+            output = described.get(tensor.name)
+            if output is None or not (binary or "data" in output):
+                return "missing_output", 0
+            if output.get("datatype") != tensor.datatype:
+                return "wrong_datatype", 0
+            if not _fits(output.get("shape"), (self.batch_size, *tensor.shape)):
+                return "wrong_shape", 0
+        return None, sum(sizes)
+
+
+def _fits(shape: Any, expected: Sequence[int]) -> bool:
+    """Whether a shape is the expected one, in which -1 stands for any size."""
+    return (
+        isinstance(shape, list)
+        and len(shape) == len(expected)
+        and all(want in (-1, got) for got, want in zip(shape, expected, strict=True))
+    )
+
+
+def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
+    """The output arrays of a response that was judged right, each with the batch dimension."""
+    text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
+    dtypes = {tensor.name: tensor.dtype for tensor in outputs}
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    offset = 0
+    for output in json.loads(text)["outputs"]:
+        size = int(output.get("parameters", {}).get("binary_data_size", 0))
+        dtype = dtypes.get(output["name"])
+        if dtype is not None:
+            flat = (
+                np.frombuffer(binary, dtype, size // dtype.itemsize, offset)
+                if size
+                else np.array(output["data"], dtype)
+            )
+            arrays[output["name"]] = flat.reshape(output["shape"])
+        offset += size
+    return arrays
+
+
+def error_message(head: Head, body: bytes) -> str:
+    """The server's own words about a failed request, as far as they can be read."""
+    try:
+        message: Any = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        message = body[:200].decode(errors="replace") or "no message"
+    return f"HTTP {head.status}: {message}"
+
+
+def _parse_head(head: bytes) -> Head:
+    status_line, *lines = head.split(b"\r\n")
+    parts = status_line.split(b" ", 2)
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+        raise MalformedResponse(f"not an HTTP/1 status line: {status_line[:80]!r}")
+    fields = {}
+    for line in lines:
+        name, separator, value = line.partition(b":")
+        if not separator:
+            raise MalformedResponse(f"not a header field: {line[:80]!r}")
+        fields[name.strip().lower()] = value.strip()
+    try:
+        content_length = int(fields[b"content-length"])
+        json_length = fields.get(b"inference-header-content-length")
+        return Head(
+            status=int(parts[1]),
+            content_length=content_length,
+            json_length=None if json_length is None else int(json_length),
+            keep_alive=fields.get(b"connection", b"").lower() != b"close" and parts[0] == b"HTTP/1.1",
+        )
+    except KeyError as error:
+        raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error
+    except ValueError as error:
+        raise MalformedResponse(f"a length that is no number: {error}") from error

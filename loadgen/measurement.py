@@ -1,0 +1,210 @@
+"""One measurement: checks the server, drives the load, takes the server's counters at the interval's edges."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import gevent
+
+from loadgen.arrivals import schedule
+from loadgen.connection import Address, Payload
+from loadgen.control import Control, Placement
+from loadgen.driver import ClosedLoop, Driver, OpenLoop, Outcome
+from loadgen.inputs import payloads
+from loadgen.kserve import ResponseChecker, error_message
+from loadgen.options import LoadConfig
+from loadgen.recorder import Interval, Recorder
+from servemark.artifacts import Golden
+from servemark.energy import EnergyReading, Meter, open_meter
+from servemark.errors import ServerError
+
+START_IN_S = 0.05
+"""The schedule begins this long after the connections are open."""
+IDLE_S = 1.0
+"""How long the idle baseline of the energy meter is taken, where there is a meter."""
+CONNECT_AHEAD = 64
+"""Connections that an open loop opens ahead; it opens more when they are all busy."""
+
+
+@dataclass
+class Edge:
+    """What was read at one edge of the measured interval."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    statistics: dict[str, Any] | None = None
+    read: bool = False
+
+
+@dataclass
+class Measured:
+    """Everything a measurement saw, from which the result is computed."""
+
+    recorder: Recorder
+    start: Edge = field(default_factory=Edge)
+    end: Edge = field(default_factory=Edge)
+    peak_in_flight: int = 0
+    energy: EnergyReading | None = None
+    energy_reason: str | None = None
+    idle_w: float | None = None
+    interrupted: str | None = None
+
+
+class Measurement:
+    """A run from the first check to the last answer.
+
+    `on_request` sees every outcome (for Locust's own statistics), `on_progress` is called about once a second.
+    """
+
+    def __init__(
+        self,
+        config: LoadConfig,
+        *,
+        on_request: Callable[[Outcome, str], None],
+        on_progress: Callable[[float, Recorder], None],
+    ) -> None:
+        self.config = config
+        self.control = Control(config.url)
+        self.golden: Golden | None = config.entry.read_golden()
+        self.placement = Placement(None, None, None)
+        self._on_request = on_request
+        self._on_progress = on_progress
+        self._arrivals: OpenLoop | ClosedLoop | None = None
+        self._next_progress = 0
+        self._interrupted: str | None = None
+        self._readers: list[gevent.Greenlet] = []
+
+    def prepare(self) -> Iterator[Payload]:
+        """Check the server and serialise the requests. Raises ServerError, InputDataError."""
+        config = self.config
+        serve = f"servemark serve {config.workload.name} --engine {config.engine}"
+        self.control.require_model(config.model, config.workload, serve)
+        self.placement = self.control.placement(config.model)
+        return payloads(config, urlsplit(config.url).netloc, self.golden)
+
+    def run(self, requests: Iterator[Payload]) -> Measured:
+        """Drive the load; returns what was seen, also when it was interrupted."""
+        config = self.config
+        meter, energy_reason = open_meter()
+        idle_w = _idle_power(meter)
+        driver = Driver(
+            resolve(config.url),
+            ResponseChecker(config.workload.outputs, config.batch_size),
+            requests,
+            timeout_s=config.request_timeout_s,
+            max_in_flight=config.max_in_flight if config.open_loop else config.concurrency or 1,
+            on_outcome=self._outcome,
+            on_tick=self._tick,
+        )
+        # The schedule is made before the clock starts.
+        offsets = self._offsets()
+        driver.connect(CONNECT_AHEAD if config.open_loop else config.concurrency or 1)
+        start = time.monotonic_ns() + int(START_IN_S * 1e9)
+        measured_from = start + int(config.warmup_s * 1e9)
+        measured_to = measured_from + int(config.duration_s * 1e9)
+        self._recorder = Recorder(Interval(measured_from, measured_to, config.windows))
+        self._measured = Measured(self._recorder, idle_w=idle_w, energy_reason=energy_reason)
+        self._meter = meter
+        self._arrivals = (
+            ClosedLoop(config.concurrency or 1, measured_to) if offsets is None else OpenLoop(offsets, start)
+        )
+        try:
+            driver.run(self._arrivals)
+        except BaseException as error:
+            # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
+            self._interrupted = f"cut short by {type(error).__name__}"
+            driver.abandon("interrupted", self._interrupted)
+            if not isinstance(error, KeyboardInterrupt | gevent.GreenletExit):
+                self._finish(driver)
+                raise
+        return self._finish(driver)
+
+    def stop(self, reason: str) -> None:
+        """End early: what is on its way is awaited, the run is marked as cut short."""
+        if self._arrivals is not None:
+            self._interrupted = reason
+            self._arrivals.stop()
+
+    @property
+    def measured(self) -> Measured:
+        """What was seen so far."""
+        return self._measured
+
+    def _offsets(self) -> list[int] | None:
+        config = self.config
+        if config.request_rate is None:
+            return None
+        total_s = config.warmup_s + config.duration_s
+        return [int(t) for t in schedule(config.distribution, config.request_rate, total_s, config.seed)]
+
+    def _finish(self, driver: Driver) -> Measured:
+        self._recorder.flush()
+        self._edge(self._measured.start)
+        self._edge(self._measured.end)
+        with contextlib.suppress(gevent.GreenletExit):
+            gevent.joinall(self._readers, timeout=10)
+        self._measured.peak_in_flight = driver.peak_in_flight
+        self._measured.interrupted = self._interrupted
+        driver.close()
+        return self._measured
+
+    def _outcome(self, outcome: Outcome) -> None:
+        message = outcome.message
+        if outcome.error and not message and outcome.response is not None:
+            message = error_message(outcome.response.head, outcome.response.body)
+            outcome = outcome._replace(message=message)
+        self._recorder.outcome(outcome)
+        self._on_request(outcome, message)
+
+    def _tick(self, now: int) -> None:
+        self._recorder.tick(now)
+        interval = self._recorder.interval
+        if now >= interval.start:
+            self._edge(self._measured.start)
+        if now >= interval.end:
+            self._edge(self._measured.end)
+        if now >= self._next_progress:
+            self._next_progress = now + 1_000_000_000
+            self._on_progress((now - interval.start) / 1e9, self._recorder)
+        gevent.sleep(0)
+
+    def _edge(self, edge: Edge) -> None:
+        """Read the counters once; the server's in a greenlet of its own, so that the schedule goes on."""
+        if edge.read:
+            return
+        edge.read = True
+        edge.cpu_s, edge.wall_s = time.process_time(), time.monotonic()
+        measured = self._measured
+        if self._meter is not None:
+            if edge is measured.start:
+                self._meter.start()
+            else:
+                measured.energy = self._meter.stop()
+
+        def read() -> None:
+            edge.statistics = self.control.statistics(self.config.model)
+
+        self._readers.append(gevent.spawn(read))
+
+
+def resolve(url: str) -> Address:
+    """The address of a URL's host. Raises ServerError."""
+    parts = urlsplit(url)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
+    family, _, _, _, sockaddr = found[0]
+    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)))
+
+
+def _idle_power(meter: Meter | None) -> float | None:
+    if meter is None:
+        return None
+    meter.start()
+    gevent.sleep(IDLE_S)
+    return meter.stop().average_w

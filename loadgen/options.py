@@ -1,0 +1,225 @@
+"""The load flags: the same for `locust -f loadgen/<task>.py`, its web UI and `servemark run`."""
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadgen.arrivals import Distribution
+from servemark.artifacts import Entry
+from servemark.errors import OptionError
+from servemark.models import Slo, Workload, get
+from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_ENGINE = "onnxruntime"
+
+
+@dataclass(frozen=True)
+class LoadConfig:
+    """One run, resolved and checked. Times in seconds, rates in requests/s."""
+
+    workload: Workload
+    engine: str
+    url: str
+    model_name: str | None
+    batch_size: int
+    concurrency: int | None
+    request_rate: float | None
+    distribution: Distribution
+    duration_s: float
+    warmup_s: float
+    seed: int
+    slo: Slo | None
+    input_data: str
+    data_root: Path
+    model_repository: Path
+    out: Path
+    result_dir: Path | None
+    request_timeout_s: float
+    max_in_flight: int
+    max_error_share: float
+
+    @property
+    def entry(self) -> Entry:
+        """The model's entry in the local repository, which holds the golden outputs."""
+        return Entry(self.model_repository, self.workload.name, self.engine)
+
+    @property
+    def model(self) -> str:
+        """The model's name on the server."""
+        return self.model_name or self.entry.model
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether a schedule decides when requests go out."""
+        return self.request_rate is not None
+
+    @property
+    def windows(self) -> int:
+        """How many windows the measured interval has: up to 10, of at least 1 s each."""
+        return max(1, min(10, math.floor(self.duration_s)))
+
+    @classmethod
+    def from_options(cls, options: argparse.Namespace, default_workload: str) -> "LoadConfig":
+        """Resolve Locust's parsed options; the web UI gives text for what was None. Raises OptionError."""
+        rate = optional_number("--request-rate", options.request_rate)
+        if rate is not None and rate <= 0:
+            raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
+        users = int(options.num_users or 1)
+        workload = get(options.model or default_workload)
+        batch_size = at_least("--batch-size", options.batch_size, 1)
+        if batch_size > workload.max_batch:
+            raise OptionError(
+                f"--batch-size {batch_size:g} is above {workload.name}'s maximum of {workload.max_batch}",
+                fix=f"give at most --batch-size {workload.max_batch}",
+            )
+        share = number("--max-error-share", options.max_error_share)
+        if not 0 <= share <= 1:
+            raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
+        return cls(
+            workload=workload,
+            engine=options.engine,
+            url=normal_url(options.host or DEFAULT_URL),
+            model_name=options.model_name or None,
+            batch_size=int(batch_size),
+            concurrency=None if rate is not None else max(users, 1),
+            request_rate=rate,
+            distribution=Distribution(options.request_distribution),
+            duration_s=above("--duration", options.duration, 0),
+            warmup_s=at_least("--warmup", options.warmup, 0),
+            seed=int(at_least("--seed", options.seed, 0)),
+            slo=Slo.parse(options.slo) if options.slo else None,
+            input_data=options.input_data,
+            data_root=Path(options.data_root),
+            model_repository=Path(options.model_repository),
+            out=Path(options.out),
+            result_dir=Path(options.result_dir) if options.result_dir else None,
+            request_timeout_s=above("--request-timeout", options.request_timeout, 0),
+            max_in_flight=int(at_least("--max-in-flight", options.max_in_flight, 1)),
+            max_error_share=share,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The resolved configuration for result.json."""
+        return {
+            "workload": self.workload.name,
+            "engine": self.engine,
+            "url": self.url,
+            "model": self.model,
+            "batch_size": self.batch_size,
+            "concurrency": self.concurrency,
+            "request_rate": self.request_rate,
+            "request_distribution": self.distribution.value if self.open_loop else None,
+            "duration_s": self.duration_s,
+            "warmup_s": self.warmup_s,
+            "seed": self.seed,
+            "slo": str(self.slo) if self.slo else None,
+            "input_data": self.input_data,
+            "request_timeout_s": self.request_timeout_s,
+            "max_in_flight": self.max_in_flight,
+            "max_error_share": self.max_error_share,
+            "windows": self.windows,
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
+    """Add the load flags to Locust's parser; Locust shows them as fields of its web UI unless told otherwise."""
+    hidden: dict[str, Any] = {"include_in_web_ui": False}  # Locust's own keyword
+    add = parser.add_argument
+    add("--model", default=models[0], help=f"workload: {', '.join(models)} (or <name>_tiny)")
+    add("--engine", default=DEFAULT_ENGINE, help="engine whose model <model>_<engine> is asked for")
+    add("--request-rate", default=None, metavar="R", help="open loop: requests/s on a schedule; empty: closed loop")
+    add(
+        "--request-distribution",
+        default=Distribution.POISSON.value,
+        choices=[d.value for d in Distribution],
+        help="gaps between scheduled requests",
+    )
+    add("--duration", default="15", metavar="S", help="measured seconds")
+    add("--warmup", default="3", metavar="S", help="seconds before, which do not count")
+    add("--batch-size", default="1", metavar="N", help="samples in a request")
+    add("--slo", default="", metavar="pXX:MS", help="latency objective, like p99:50; decides the exit code")
+    add("--input-data", default="synthetic", help="synthetic, dataset, or a path (.json, folder of .npz, real data)")
+    add("--seed", default="0", metavar="N", help="seed of schedule and inputs")
+    # Other names for Locust's own: --host (server) and --users (number of connections kept busy).
+    add("--url", dest="host", default=argparse.SUPPRESS, help=f"server, default {DEFAULT_URL}", **hidden)
+    add(
+        "--concurrency",
+        dest="num_users",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="closed loop: same as --users",
+        **hidden,
+    )
+    add("--serve", action="store_true", help="start the embedded Triton for this run, and stop it after", **hidden)
+    add("--model-name", default="", help="the model's name on the server, default <model>_<engine>", **hidden)
+    add("--data-root", default=str(DATA_ROOT), metavar="DIR", help="where data sets lie, one folder for each", **hidden)
+    add(
+        "--model-repository",
+        default=str(MODEL_REPOSITORY),
+        metavar="DIR",
+        help="local exports, for golden outputs",
+        **hidden,
+    )
+    add("--out", default=str(RESULTS), metavar="DIR", help="where the result directory is made", **hidden)
+    add("--result-dir", default="", metavar="DIR", help="the result directory itself, made by the caller", **hidden)
+    add(
+        "--request-timeout",
+        default="30",
+        metavar="S",
+        help="a request unanswered this long after its schedule failed",
+        **hidden,
+    )
+    add("--max-in-flight", default="1024", metavar="N", help="open loop: more wait, and their wait counts", **hidden)
+    add(
+        "--max-error-share",
+        default="0.01",
+        metavar="X",
+        help="share of failed requests that a valid run may have",
+        **hidden,
+    )
+
+
+def number(flag: str, value: object) -> float:
+    """Read a finite number. Raises OptionError."""
+    try:
+        result = float(str(value))
+    except ValueError:
+        result = math.nan
+    if not math.isfinite(result):
+        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {flag} 10")
+    return result
+
+
+def optional_number(flag: str, value: object) -> float | None:
+    """Read a number, None where nothing was given."""
+    return None if value in (None, "") else number(flag, value)
+
+
+def at_least(flag: str, value: object, least: float) -> float:
+    """Read a number that must not lie below `least`. Raises OptionError."""
+    result = number(flag, value)
+    if result < least:
+        raise OptionError(f"{flag} {result:g} must be at least {least:g}", fix=f"raise {flag}")
+    return result
+
+
+def above(flag: str, value: object, bound: float) -> float:
+    """Read a number that must lie above `bound`. Raises OptionError."""
+    result = number(flag, value)
+    if result <= bound:
+        raise OptionError(f"{flag} {result:g} must be above {bound:g}", fix=f"raise {flag}")
+    return result
+
+
+def normal_url(text: str) -> str:
+    """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000. Raises OptionError."""
+    url = text.strip().rstrip("/")
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "http", url
+    if scheme != "http" or not rest or "/" in rest:
+        raise OptionError(f"--url {text!r} is not http://HOST:PORT", fix="write it like --url http://127.0.0.1:8000")
+    return f"{scheme}://{rest}"

@@ -1,0 +1,153 @@
+"""Records every request's outcome in constant memory: histograms, windows, errors by kind, sampled outputs."""
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loadgen.connection import Response
+from loadgen.driver import MS, Outcome
+from servemark.stats import Histogram, samples_needed
+
+FLUSH_NS = 50 * MS
+"""Outcomes are gathered raw and counted at this interval: one vectorised step costs less than a call for each."""
+LATE_NS = MS
+"""A request sent later than this after its schedule counts as late."""
+KEPT_RESPONSES = 200
+"""How many sampled responses are kept for the comparison with the golden outputs."""
+KEPT_MESSAGES = 5
+"""How many different messages of each kind of error are kept."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The measured part of a run, in ns of the monotonic clock, and how long one of its windows is."""
+
+    start: int
+    end: int
+    windows: int
+
+    @property
+    def window_ns(self) -> float:
+        """Length of one window."""
+        return (self.end - self.start) / self.windows
+
+
+@dataclass
+class Window:
+    """What was scheduled in one window."""
+
+    latency: Histogram = field(default_factory=Histogram)
+    completed: int = 0
+    scheduled: int = 0
+    errors: int = 0
+
+    def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
+        """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
+        enough = {p: self.latency.count >= samples_needed(p) for p in (50, 99)}
+        return {
+            "start_s": round(start_s, 6),
+            "requests_per_s": self.completed / length_s,
+            "p50_ms": self.latency.percentile(50) if enough[50] else None,
+            "p99_ms": self.latency.percentile(99) if enough[99] else None,
+            "errors": self.errors,
+        }
+
+
+class Recorder:
+    """Takes outcomes and sorts them into the measured interval by their scheduled time.
+
+    A request belongs to the interval in which it was *scheduled*, however late its answer comes: a stalled server
+    cannot push its slow requests out of the record. Throughput counts the good responses that *came* in the interval.
+    Latency is done - scheduled, service time done - sent, schedule delay sent - scheduled. A failed request is counted
+    by its kind and enters none of them.
+    """
+
+    def __init__(self, interval: Interval) -> None:
+        self.interval = interval
+        self.latency, self.service_time, self.schedule_delay = Histogram(), Histogram(), Histogram()
+        self.windows = [Window() for _ in range(interval.windows)]
+        self.errors: Counter[str] = Counter()
+        self.messages: dict[str, list[str]] = {}
+        self.sampled: list[tuple[tuple[int, ...], Response]] = []
+        self.late = 0
+        self.completed = 0
+        self.scheduled = 0
+        self.outside = 0
+        self.carried_in = 0
+        self._raw = array("q")
+        self._next_flush = 0
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Take one outcome; the hot path."""
+        if outcome.error is None:
+            self._raw.append(outcome.scheduled)
+            self._raw.append(outcome.sent)
+            self._raw.append(outcome.done)
+            if outcome.payload.golden_rows and outcome.response and len(self.sampled) < KEPT_RESPONSES:
+                self.sampled.append((outcome.payload.golden_rows, outcome.response))
+        else:
+            self._failure(outcome)
+
+    def tick(self, now: int) -> None:
+        """Count what has been gathered, when it is time."""
+        if now >= self._next_flush:
+            self.flush()
+            self._next_flush = now + FLUSH_NS
+
+    def flush(self) -> None:
+        """Count what has been gathered."""
+        if not self._raw:
+            return
+        # A copy: the array cannot grow while numpy looks at its buffer.
+        rows = np.array(self._raw, dtype=np.int64).reshape(-1, 3)
+        del self._raw[:]
+        scheduled, done = rows[:, 0], rows[:, 2]
+        start, end = self.interval.start, self.interval.end
+        came = (done >= start) & (done < end)
+        self.completed += int(came.sum())
+        self.carried_in += int(((scheduled < start) & (done >= start)).sum())
+        for index, count in _counts(self._window_of(done[came])):
+            self.windows[index].completed += count
+        inside = (scheduled >= start) & (scheduled < end)
+        self.outside += int((~inside).sum())
+        self._measure(rows[inside])
+
+    def _measure(self, rows: npt.NDArray[np.int64]) -> None:
+        scheduled, sent, done = rows[:, 0], rows[:, 1], rows[:, 2]
+        latency = done - scheduled
+        self.scheduled += len(rows)
+        self.latency.record(latency)
+        self.service_time.record(done - sent)
+        self.schedule_delay.record(sent - scheduled)
+        self.late += int((sent - scheduled > LATE_NS).sum())
+        indices = self._window_of(scheduled)
+        for index, count in _counts(indices):
+            self.windows[index].scheduled += count
+            self.windows[index].latency.record(latency[indices == index])
+
+    def _failure(self, outcome: Outcome) -> None:
+        if not self.interval.start <= outcome.scheduled < self.interval.end:
+            self.outside += 1
+            return
+        kind = outcome.error or ""
+        self.scheduled += 1
+        self.errors[kind] += 1
+        window = self.windows[self._window_of(np.array([outcome.scheduled]))[0]]
+        window.scheduled += 1
+        window.errors += 1
+        messages = self.messages.setdefault(kind, [])
+        if outcome.message and outcome.message not in messages and len(messages) < KEPT_MESSAGES:
+            messages.append(outcome.message)
+
+    def _window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        index = ((times - self.interval.start) / self.interval.window_ns).astype(np.int64)
+        return np.minimum(index, self.interval.windows - 1)
+
+
+def _counts(indices: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    values, counts = np.unique(indices, return_counts=True)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))

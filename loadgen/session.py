@@ -1,0 +1,160 @@
+"""Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import gevent
+from locust.env import Environment
+from locust.runners import LocalRunner
+
+from loadgen.driver import Outcome
+from loadgen.embedded import ServeProcess
+from loadgen.measurement import Measured, Measurement
+from loadgen.options import LoadConfig
+from loadgen.recorder import Recorder
+from loadgen.summary import complete, header, histograms
+from servemark import results
+from servemark.errors import ExitCode, OptionError, ResultError, ServemarkError
+from servemark.output import note, stderr, stdout
+from servemark.report.terminal import render
+
+STOP_TIMEOUT_S = 15.0
+PLAIN_PROGRESS_S = 5
+"""In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
+
+
+class Session:
+    """One Locust process. Each test that Locust starts (headless: one) is one measurement with one result."""
+
+    def __init__(self, environment: Environment, default_model: str) -> None:
+        self.environment = environment
+        # Locust leaves it None only where it is used as a library.
+        self.options = cast(Namespace, environment.parsed_options)
+        self.default_model = default_model
+        self.server: ServeProcess | None = None
+        self.measurement: Measurement | None = None
+        self.greenlet: gevent.Greenlet | None = None
+        self.result: dict[str, Any] | None = None
+
+    def begin(self) -> None:
+        """Check the options before anything starts, and start the server where `--serve` asks for it."""
+        if not isinstance(self.environment.runner, LocalRunner):
+            raise OptionError(
+                "a distributed run (--master, --worker, --processes) is not supported", fix="leave it out"
+            )
+        config = LoadConfig.from_options(self.options, self.default_model)
+        if self.options.headless:
+            # All connections at once, and the measurement, not Locust's timer, ends the run.
+            self.options.num_users = config.concurrency or 1
+            self.options.spawn_rate = self.options.num_users
+            self.options.run_time = None
+        if self.options.serve:
+            self.server = ServeProcess(config)
+            self.options.host = self.server.url
+
+    def start(self) -> None:
+        """Begin a measurement (Locust's test_start)."""
+        self.greenlet = gevent.spawn(self._run)
+
+    def stop(self, reason: str) -> None:
+        """End the measurement early, if one is running, and wait for its result."""
+        if self.greenlet is None or self.greenlet.dead or gevent.getcurrent() is self.greenlet:
+            return
+        if self.measurement is not None:
+            self.measurement.stop(reason)
+        self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Stop the server that this session started."""
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+
+    def _run(self) -> None:
+        try:
+            code = self._measure()
+        except ServemarkError as error:
+            stderr.print(f"servemark: {error}", markup=False, style="red")
+            code = error.exit_code
+        except Exception:
+            stderr.print_exception()
+            code = ExitCode.INTERNAL
+        self.environment.process_exit_code = int(code)
+        runner = self.environment.runner
+        if runner is not None:
+            (runner.quit if self.options.headless else runner.stop)()
+
+    def _measure(self) -> ExitCode:
+        config = LoadConfig.from_options(self.options, self.default_model)
+        measurement = Measurement(config, on_request=self._on_request(config), on_progress=_progress(config))
+        self.measurement = measurement
+        requests = measurement.prepare()
+        directory = config.result_dir or results.new_directory(config.out, config.model)
+        result = header(config, measurement)
+        results.write(directory, result)
+        measured: Measured | None = None
+        try:
+            measured = measurement.run(requests)
+        finally:
+            measured = measured or measurement.measured
+            self.result = complete(result, config, measurement, measured)
+            _show(self.result, directory)
+            self._write(directory, self.result, measured)
+        return ExitCode(self.result["verdict"]["exit_code"])
+
+    def _write(self, directory: Path, result: dict[str, Any], measured: Measured) -> None:
+        try:
+            results.write(directory, result, histograms(measured))
+        except ResultError:
+            # The disk filled up during the run: the figures must not be lost with it.
+            stdout().print(results.to_json(result), markup=False, soft_wrap=True)
+            raise
+
+    def _on_request(self, config: LoadConfig) -> Callable[[Outcome, str], None]:
+        """Feed Locust's own statistics, so that its tables, UI and listeners see every request."""
+        fire: Callable[..., None] = self.environment.events.request.fire
+        name = config.model
+
+        def on_request(outcome: Outcome, message: str) -> None:
+            fire(
+                request_type="infer",
+                name=name,
+                response_time=(outcome.done - outcome.scheduled) / 1e6,
+                response_length=outcome.response.head.content_length if outcome.response else 0,
+                exception=f"{outcome.error}: {message}" if outcome.error else None,
+                context={},
+            )
+
+        return on_request
+
+
+def _show(result: dict[str, Any], directory: Path) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    render(result, stdout())
+    note(f"result: {os.path.relpath(directory)}")
+
+
+def _progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
+    """Returns the function that shows where the run is."""
+    terminal = sys.stderr.isatty()
+    calls = 0
+
+    def show(elapsed_s: float, recorder: Recorder) -> None:
+        nonlocal calls
+        calls += 1
+        if not terminal and calls % PLAIN_PROGRESS_S:
+            return
+        phase = f"warm-up {-elapsed_s:.0f} s left" if elapsed_s < 0 else f"{elapsed_s:.0f}/{config.duration_s:g} s"
+        latency = recorder.latency
+        figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
+        line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
+        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+        sys.stderr.flush()
+
+    return show

@@ -1,0 +1,222 @@
+"""Computes a result (the schema of docs/cli.md) and its verdict from what a measurement saw."""
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from loadgen.agreement import compare, unchecked
+from loadgen.control import restarted, server_metrics
+from loadgen.measurement import Measured, Measurement
+from loadgen.options import LoadConfig
+from loadgen.recorder import Recorder
+from servemark.environment import collect
+from servemark.results import SCHEMA_VERSION
+from servemark.stats import Histogram
+from servemark.verdict import Observations, judge
+
+_CLOSED_LOOP_DELAY = "a closed loop has no schedule"
+_ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "samples")
+
+
+def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
+    """The part of a result that is known before the run; written first, marked partial."""
+    workload, placement = config.workload, measurement.placement
+    open_loop = config.open_loop
+    unknown = "the server does not say"
+    result: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "load",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "config": config.to_dict(),
+        "seed": config.seed,
+        "workload": workload.name,
+        "task": workload.task,
+        "suites": list(workload.suites),
+        "engine": placement.engine,
+        "device": placement.device,
+        "provider": placement.provider,
+        "precision": (config.entry.read_manifest() or {}).get("precision"),
+        "batch_size": config.batch_size,
+        "protocol": "http",
+        "shared_memory": "none",
+        "scenario": {
+            "mode": "open" if open_loop else "closed",
+            "distribution": config.distribution.value if open_loop else None,
+            "requested_rate": config.request_rate,
+            "concurrency": config.concurrency,
+            "duration_s": config.duration_s,
+            "warmup_s": config.warmup_s,
+            "stages": None,
+            "trace": None,
+        },
+    }
+    for key in ("engine", "device", "provider"):
+        if result[key] is None:
+            result[f"{key}_reason"] = unknown
+    if result["precision"] is None:
+        result["precision_reason"] = f"no {config.entry.manifest.name} beside the local model"
+    not_run: dict[str, Any] = {"verdict": None, "metrics": None, "windows": []}
+    return {**result, **not_run, "environment": collect(), "partial": True}
+
+
+def complete(
+    result: dict[str, Any], config: LoadConfig, measurement: Measurement, measured: Measured
+) -> dict[str, Any]:
+    """The whole result."""
+    recorder = measured.recorder
+    accuracy, mismatch = _accuracy(config, measurement, recorder)
+    observations = observe(
+        config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
+    )
+    interval = recorder.interval
+    length_s = interval.window_ns / 1e9
+    return {
+        **result,
+        "verdict": judge(observations).to_dict(),
+        "metrics": {
+            "latency_ms": recorder.latency.summary(),
+            "service_time_ms": recorder.service_time.summary(),
+            "schedule_delay_ms": _schedule_delay(config, recorder),
+            "throughput": _throughput(config, recorder),
+            "errors": {
+                "count": recorder.errors.total(),
+                "share": recorder.errors.total() / recorder.scheduled if recorder.scheduled else None,
+                "by_kind": dict(recorder.errors),
+                "messages": recorder.messages,
+            },
+            "accuracy": accuracy,
+            "energy": _energy(config, measured),
+            "server": server_metrics(measured.start.statistics, measured.end.statistics),
+            "client": {
+                "cpu_share": _cpu_share(measured),
+                "max_in_flight": measured.peak_in_flight,
+                "workers": 1,
+                "requests_outside_interval": recorder.outside,
+            },
+        },
+        "windows": [w.to_dict(index * length_s, length_s) for index, w in enumerate(recorder.windows)],
+        "partial": measured.interrupted is not None,
+    }
+
+
+def histograms(measured: Measured) -> dict[str, str]:
+    """The histograms in HdrHistogram's V2 base64 format, values in µs."""
+    recorder = measured.recorder
+    parts = {
+        "latency": recorder.latency,
+        "service_time": recorder.service_time,
+        "schedule_delay": recorder.schedule_delay,
+    }
+    return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
+
+
+def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:
+    """What the verdict looks at."""
+    recorder, slo = measured.recorder, config.slo
+    open_loop = config.open_loop
+    good = recorder.scheduled - recorder.errors.total()
+    # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
+    growth = good - recorder.completed
+    length_s = recorder.interval.window_ns / 1e9
+    windows = [
+        (
+            w.completed / max(w.scheduled, 1) if open_loop else w.completed / length_s,
+            w.latency.percentile(50) if w.latency.count else None,
+        )
+        for w in recorder.windows
+    ]
+    before, after = measured.start.statistics, measured.end.statistics
+    return Observations(
+        requests=recorder.scheduled,
+        errors=recorder.errors.total(),
+        max_error_share=config.max_error_share,
+        cpu_share=_cpu_share(measured) or 0.0,
+        windows=windows,
+        open_loop=open_loop,
+        unfinished_growth=growth,
+        in_flight_edges=2 * recorder.carried_in + growth,
+        schedule_delay_p99_ms=_p99(recorder.schedule_delay),
+        latency_p99_ms=_p99(recorder.latency),
+        slo_percentile=slo.percentile if slo else None,
+        slo_limit_ms=slo.limit_ms if slo else None,
+        slo_latency_ms=recorder.latency.percentile(slo.percentile) if slo and recorder.latency.count else None,
+        output_mismatch=mismatch,
+        outputs_checked=checked,
+        server_restarted=restarted(before, after),
+        server_gone=before is not None and after is None,
+        interrupted=measured.interrupted,
+    )
+
+
+def _p99(histogram: Histogram) -> float:
+    return histogram.percentile(99) if histogram.count else 0.0
+
+
+def _cpu_share(measured: Measured) -> float | None:
+    wall = measured.end.wall_s - measured.start.wall_s
+    return (measured.end.cpu_s - measured.start.cpu_s) / wall if wall > 0 else None
+
+
+def _schedule_delay(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
+    summary = recorder.schedule_delay.summary()
+    if not config.open_loop:
+        figures = {
+            key: None for key, value in summary.items() if isinstance(value, float | int | None) and key != "count"
+        }
+        return {**figures, "count": 0, "ci95": {}, "late_share": None, "reason": _CLOSED_LOOP_DELAY}
+    return {
+        **summary,
+        "late_share": recorder.late / recorder.schedule_delay.count if recorder.schedule_delay.count else None,
+    }
+
+
+def _throughput(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
+    duration_s = (recorder.interval.end - recorder.interval.start) / 1e9
+    requests_per_s = recorder.completed / duration_s
+    out: dict[str, Any] = {
+        "requests_per_s": requests_per_s,
+        "inferences_per_s": requests_per_s * config.batch_size,
+        "requested_rate": config.request_rate,
+        "scheduled_rate": recorder.scheduled / duration_s,
+        "achieved_rate": requests_per_s,
+    }
+    if not config.open_loop:
+        out |= {
+            "requested_rate_reason": _CLOSED_LOOP_DELAY,
+            "scheduled_rate": None,
+            "scheduled_rate_reason": _CLOSED_LOOP_DELAY,
+        }
+    return out
+
+
+def _accuracy(config: LoadConfig, measurement: Measurement, recorder: Recorder) -> tuple[dict[str, Any], str | None]:
+    quality = config.workload.quality
+    not_measured = {
+        "metric": quality.metric,
+        "value": None,
+        "value_reason": "a load run compares outputs; task quality needs labels and trained weights",
+        "target": quality.target,
+        "dataset": config.workload.dataset,
+    }
+    if measurement.golden is None:
+        reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
+        return {"output_agreement": unchecked(reason), "quality": not_measured}, None
+    figures, mismatch = compare(
+        recorder.sampled, measurement.golden, config.workload.outputs, config.workload.agreement
+    )
+    return {"output_agreement": figures, "quality": not_measured}, mismatch
+
+
+def _energy(config: LoadConfig, measured: Measured) -> dict[str, Any]:
+    reading = measured.energy
+    out: dict[str, Any] = dict.fromkeys(_ENERGY_KEYS)
+    if reading is not None:
+        out |= {key: value for key, value in asdict(reading).items() if key != "reason"}
+        out["idle_w"] = measured.idle_w
+        inferences = measured.recorder.completed * config.batch_size
+        if reading.joules is not None and inferences:
+            out["joules_per_inference"] = reading.joules / inferences
+    reason = measured.energy_reason or (reading.reason if reading else None) or "no inference was completed"
+    return out | {f"{key}_reason": reason for key in _ENERGY_KEYS if out[key] is None}

@@ -1,0 +1,80 @@
+"""The user class that a locustfile subclasses; importing this module adds our flags and listeners to Locust."""
+
+import sys
+from typing import Any, ClassVar
+
+import gevent
+from locust import User, events, task
+from locust.argument_parser import LocustArgumentParser
+from locust.env import Environment
+
+from loadgen.options import add_arguments
+from loadgen.session import Session
+from servemark.errors import ServemarkError
+from servemark.models import workloads
+from servemark.output import stderr
+
+_sessions: dict[int, Session] = {}
+
+
+class InferenceUser(User):
+    """Stands for one connection that the closed loop keeps busy; the driver sends the requests of all of them.
+
+    A subclass names its locustfile; the models it can drive are the workloads whose `locustfile` is that name.
+    """
+
+    abstract = True
+    locustfile: ClassVar[str] = ""
+
+    @classmethod
+    def models(cls) -> list[str]:
+        """The workloads of this task; the first is the default."""
+        return [name for name, workload in workloads().items() if workload.locustfile == cls.locustfile]
+
+    @task
+    def be_driven(self) -> None:
+        """Nothing of its own: see loadgen/driver.py."""
+        gevent.sleep(1)
+
+
+def _models() -> list[str]:
+    return [model for user_class in InferenceUser.__subclasses__() for model in user_class.models()]
+
+
+def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
+    add_arguments(parser, _models())
+    # Locust's web UI listens on all interfaces unless told otherwise; ours on loopback.
+    parser.set_defaults(web_host="127.0.0.1")
+
+
+def _init(environment: Environment, **_: Any) -> None:
+    session = Session(environment, _models()[0])
+    try:
+        session.begin()
+    except ServemarkError as error:
+        stderr.print(f"servemark: {error}", markup=False, style="red")
+        session.close()
+        sys.exit(int(error.exit_code))
+    _sessions[id(environment)] = session
+
+
+def _test_start(environment: Environment, **_: Any) -> None:
+    _sessions[id(environment)].start()
+
+
+def _test_stop(environment: Environment, **_: Any) -> None:
+    _sessions[id(environment)].stop("stopped before its end")
+
+
+def _quitting(environment: Environment, **_: Any) -> None:
+    session = _sessions.pop(id(environment), None)
+    if session is not None:
+        session.stop("stopped before its end")
+        session.close()
+
+
+events.init_command_line_parser.add_listener(_add_arguments)
+events.init.add_listener(_init)
+events.test_start.add_listener(_test_start)
+events.test_stop.add_listener(_test_stop)
+events.quitting.add_listener(_quitting)

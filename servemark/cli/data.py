@@ -1,0 +1,23 @@
+"""`servemark data`: fetch a data set."""
+
+from typing import Annotated
+
+import typer
+
+from servemark.cli.options import DEFAULT_DATA_ROOT, DataRoot, Json
+from servemark.results import to_json
+
+
+def data(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Data set, like ml-100k.")],
+    data_root: DataRoot = DEFAULT_DATA_ROOT,
+    json: Json = False,
+) -> None:
+    """Fetch a data set into DATA_ROOT/KEY in its official layout, where it can be had.
+
+    Example: servemark data ml-100k
+    """
+    from servemark import datasets
+
+    folder = datasets.fetch(key, data_root)
+    print(to_json({"key": key, "path": str(folder)}) if json else f"{key} is in {folder}", end="" if json else "\n")  # noqa: T201

@@ -1,0 +1,113 @@
+"""`servemark doctor`: what this machine can do."""
+
+import importlib.metadata
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import typer
+from rich.table import Table
+
+from servemark.cli.options import Json
+from servemark.errors import ExitCode
+from servemark.output import stdout
+from servemark.paths import RESULTS
+from servemark.results import to_json
+
+PORTS = (8000, 8001, 8002)
+ROOM_GB = 2.0
+"""The default job's exports and results take less than this."""
+ENGINE_PACKAGES = {"onnxruntime": ("onnxruntime",), "pytorch": ("torch",)}
+EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One fact. `needed`: the default job (export, embedded Triton, load) cannot run without it."""
+
+    name: str
+    ok: bool
+    detail: str
+    needed: bool = False
+
+
+def doctor(json: Json = False) -> None:
+    """Show what this machine can do: CPU, GPU, Triton, engines, energy meters, ports.
+
+    Exit code 0 if the default job can run, else 3. Example: servemark doctor --json
+    """
+    checks = [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
+    able = all(check.ok for check in checks if check.needed)
+    if json:
+        print(to_json({"able": able, "checks": [asdict(check) for check in checks]}), end="")  # noqa: T201
+    else:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for check in checks:
+            mark = "[green]yes[/]" if check.ok else "[red]NO[/]" if check.needed else "[yellow]no[/]"
+            table.add_row(mark, check.name, check.detail.replace("[", "\\["))
+        console = stdout()
+        console.print(table)
+        console.print(f"the default job {'can' if able else 'cannot'} run on this machine", style="bold")
+    raise typer.Exit(0 if able else int(ExitCode.BAD_INPUT))
+
+
+def _machine() -> Iterator[Check]:
+    from servemark.environment import collect
+
+    found = collect()
+    yield Check(
+        "cpu", True, f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB, Python {found['python']}"
+    )
+    gpus = [f"{gpu['name']}" for gpu in found["gpus"]]
+    yield Check("gpu", bool(gpus), ", ".join(gpus) or found["gpus_reason"] or "none")
+    free_gb = shutil.disk_usage(RESULTS.parent).free / 1e9
+    yield Check("disk", free_gb >= ROOM_GB, f"{free_gb:.0f} GB free, the default job needs {ROOM_GB:g}", needed=True)
+
+
+def _servers() -> Iterator[Check]:
+    import servers
+
+    modes = servers.modes()
+    for mode in modes:
+        yield Check(f"triton: {mode.name}", mode.missing is None, mode.missing or "can be started")
+    yield Check("triton", any(mode.missing is None for mode in modes), "at least one way to start it", needed=True)
+
+
+def _engines() -> Iterator[Check]:
+    for engine, packages in ENGINE_PACKAGES.items():
+        missing = _missing(packages)
+        yield Check(f"engine: {engine}", not missing, _packages(packages, missing), needed=engine == "onnxruntime")
+    missing = _missing(EXPORT_PACKAGES)
+    yield Check("export", not missing, _packages(EXPORT_PACKAGES, missing), needed=True)
+
+
+def _energy() -> Iterator[Check]:
+    from servemark.energy import discover
+
+    for meter in discover():
+        yield Check(f"energy: {meter.boundary}", meter.available, f"{meter.source}: {meter.reason or 'can be read'}")
+
+
+def _ports() -> Iterator[Check]:
+    import socket
+
+    for port in PORTS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                yield Check(f"port {port}", False, f"{error.strerror}; `servemark run` takes free ports")
+            else:
+                yield Check(f"port {port}", True, "free")
+
+
+def _missing(packages: tuple[str, ...]) -> list[str]:
+    installed = {distribution.name.lower() for distribution in importlib.metadata.distributions() if distribution.name}
+    return [package for package in packages if package not in installed]
+
+
+def _packages(packages: tuple[str, ...], missing: list[str]) -> str:
+    if missing:
+        return f"not installed: {', '.join(missing)}; `make setup` installs them"
+    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)

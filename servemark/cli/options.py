@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+Engine = Annotated[str, typer.Option(help="Inference engine, by Triton's backend name.")]
+Repository = Annotated[Path, typer.Option("--model-repository", metavar="DIR", help="Triton model repository.")]
+DataRoot = Annotated[Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.")]
+
+DEFAULT_REPOSITORY = MODEL_REPOSITORY
+DEFAULT_DATA_ROOT = DATA_ROOT
+DEFAULT_ENGINE = "onnxruntime"

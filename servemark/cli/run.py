@@ -1,0 +1,191 @@
+"""`servemark run`: serve where nothing is served yet, drive with the task's locustfile, report."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from loadgen.control import Control
+from loadgen.options import DEFAULT_URL, LoadConfig, normal_url
+from servemark import results
+from servemark.cli.options import (
+    DEFAULT_DATA_ROOT,
+    DEFAULT_ENGINE,
+    DEFAULT_REPOSITORY,
+    DataRoot,
+    Engine,
+    Json,
+    Repository,
+)
+from servemark.cli.ranges import concurrencies, rates
+from servemark.cli.serve import entries
+from servemark.errors import ExitCode, OptionError, ServerError
+from servemark.output import note
+from servemark.paths import LOCUSTFILES, RESULTS
+from servemark.report.series import render_series
+
+_GRACE_S = 30.0
+_SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
+
+
+def run(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    engine: Engine = DEFAULT_ENGINE,
+    url: Annotated[
+        str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
+    ] = "",
+    protocol: Annotated[str, typer.Option("-i", "--protocol", help="http.")] = "http",
+    batch_size: Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")] = "1",
+    concurrency: Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")] = "",
+    concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
+    request_rate: Annotated[str, typer.Option(metavar="R", help="Open loop: requests/s on a schedule.")] = "",
+    request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
+    request_distribution: Annotated[str, typer.Option(metavar="D", help="poisson or constant.")] = "poisson",
+    duration: Annotated[str, typer.Option(metavar="S", help="Measured seconds.")] = "15",
+    warmup: Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")] = "3",
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of schedule and inputs.")] = 0,
+    slo: Annotated[str, typer.Option(metavar="pXX:MS", help="Latency objective, like p99:50.")] = "",
+    input_data: Annotated[str, typer.Option(help="synthetic, dataset, or a path.")] = "synthetic",
+    data_root: DataRoot = DEFAULT_DATA_ROOT,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where result directories are made.")] = RESULTS,
+    model_name: Annotated[str, typer.Option(help="The model's name on the server.")] = "",
+    request_timeout: Annotated[str, typer.Option(metavar="S", help="Unanswered this long: failed.")] = "30",
+    max_in_flight: Annotated[str, typer.Option(metavar="N", help="Open loop: more requests wait.")] = "1024",
+    max_error_share: Annotated[str, typer.Option(metavar="X", help="Failed share a valid run may have.")] = "0.01",
+    model_repository: Repository = DEFAULT_REPOSITORY,
+    json: Json = False,
+) -> None:
+    """Measure one workload under load and judge the run.
+
+    Example: servemark run resnet50 --request-rate 10 --slo p90:200
+    """
+    if protocol != "http":
+        raise OptionError(f"--protocol {protocol!r} is not supported", fix="--protocol http")
+    points = _points(concurrency, concurrency_range, request_rate, request_rate_range)
+    flags: dict[str, Any] = {
+        "model": workload,
+        "engine": engine,
+        "request_distribution": request_distribution,
+        "duration": duration,
+        "warmup": warmup,
+        "batch_size": batch_size,
+        "slo": slo,
+        "input_data": input_data,
+        "data_root": data_root,
+        "model_repository": model_repository,
+        "model_name": model_name,
+        "out": out,
+        "request_timeout": request_timeout,
+        "max_in_flight": max_in_flight,
+        "max_error_share": max_error_share,
+    }
+    # Everything is checked before a server is started.
+    config = next(iter([_check(flags | point, seed, url) for point in points]))
+    signal.signal(signal.SIGTERM, _interrupt)
+    found = []
+    with _server(config, url) as address:
+        for point in points:
+            for repetition in range(repeat):
+                arguments = flags | point | {"seed": seed + repetition, "host": address}
+                found.append(_drive(config, arguments, quiet=json))
+    if json:
+        print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
+    elif len(found) > 1:
+        render_series(found)
+    codes = [ExitCode(result["verdict"]["exit_code"]) for result in found]
+    raise typer.Exit(int(max(codes, key=_SEVERITY.index)))
+
+
+def _points(concurrency: str, concurrency_range: str, rate: str, rate_range: str) -> list[dict[str, Any]]:
+    """The runs of a range, each as the flags that make it. Raises OptionError."""
+    given = {
+        "--concurrency": concurrency,
+        "--concurrency-range": concurrency_range,
+        "--request-rate": rate,
+        "--request-rate-range": rate_range,
+    }
+    named = [flag for flag, value in given.items() if value]
+    if len(named) > 1:
+        raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
+    if rate or rate_range:
+        return [{"request_rate": r} for r in rates("--request-rate", rate, rate_range)]
+    return [{"num_users": c} for c in concurrencies("--concurrency", concurrency or "1", concurrency_range)]
+
+
+def _check(flags: dict[str, Any], seed: int, url: str) -> LoadConfig:
+    """Resolve one run's options as the locustfile will. Raises OptionError."""
+    full = (
+        {"request_rate": None, "num_users": None, "result_dir": ""} | flags | {"seed": seed, "host": url or DEFAULT_URL}
+    )
+    return LoadConfig.from_options(Namespace(**full), "")
+
+
+@contextlib.contextmanager
+def _server(config: LoadConfig, url: str) -> Iterator[str]:
+    """The given server, else one that already serves the model at the default port, else an embedded one."""
+    if url:
+        yield normal_url(url)
+        return
+    with contextlib.suppress(ServerError):
+        Control(DEFAULT_URL).require_model(config.model, config.workload, "")
+        note(f"using the server at {DEFAULT_URL}")
+        yield DEFAULT_URL
+        return
+    import servers
+
+    models = [entry.model for entry in entries([config.workload.name], config.engine, config.model_repository)]
+    with servers.open_server("auto", config.model_repository, models) as server:
+        yield f"http://{server.http}"
+        server.check()
+
+
+def _drive(config: LoadConfig, flags: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    """Run the task's locustfile headless and read its result. Raises ServemarkError where there is none."""
+    directory = results.new_directory(config.out, config.model)
+    locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
+    command = [
+        sys.executable,
+        "-m",
+        "locust",
+        "-f",
+        str(locustfile),
+        "--headless",
+        "--only-summary",
+        "--skip-log-setup",
+    ]
+    command += [f"--result-dir={directory}"]
+    for name, value in flags.items():
+        flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
+        command += [f"{flag}={value}"] if str(value) else []
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr if quiet else None)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        # The terminal's Ctrl-C reached Locust too; a SIGTERM only us. It writes what it measured, then ends.
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    result = results.read(directory) if (directory / results.RESULT_FILE).exists() else None
+    if result is None or result["verdict"] is None:
+        # Locust has said why on stderr; the code is the one it ended with.
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise typer.Exit(code or int(ExitCode.INTERNAL))
+    return result
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,64 @@
+"""Several runs side by side: the points of a range, and how far repeats lie apart."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from servemark.output import stdout
+
+MINIMUM_REPEATS = 4
+"""AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
+
+
+def render_series(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print one row for each run, and the variation of repeats."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("load", "requests/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "verdict"):
+        table.add_column(column, justify="left" if column in ("load", "verdict") else "right")
+    for result in found:
+        metrics = result["metrics"]
+        latency = metrics["latency_ms"]
+        table.add_row(
+            _load(result),
+            f"{metrics['throughput']['requests_per_s']:,.1f}",
+            *(_ms(latency[key]) for key in ("p50", "p90", "p99", "max")),
+            str(metrics["errors"]["count"]),
+            "VALID" if result["verdict"]["valid"] else "INVALID",
+        )
+    stdout().print(table)
+    for load, runs in _repeats(found).items():
+        if len(runs) >= MINIMUM_REPEATS:
+            throughput = [run["metrics"]["throughput"]["requests_per_s"] for run in runs]
+            p50 = [run["metrics"]["latency_ms"]["p50"] for run in runs]
+            stdout().print(
+                f"{load}: coefficient of variation over {len(runs)} repeats: "
+                f"throughput {_variation(throughput)}, p50 {_variation(p50)}",
+                markup=False,
+            )
+
+
+def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for result in found:
+        groups.setdefault(_load(result), []).append(result)
+    return groups
+
+
+def _load(result: Mapping[str, Any]) -> str:
+    scenario = result["scenario"]
+    if scenario["mode"] == "open":
+        return f"{scenario['requested_rate']:g}/s {scenario['distribution']}"
+    return f"concurrency {scenario['concurrency']}"
+
+
+def _variation(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values) or not statistics.fmean(known):
+        return "not known"
+    return f"{statistics.stdev(known) / statistics.fmean(known):.1%}"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3f}"

@@ -1,0 +1,110 @@
+"""A result on the terminal: one compact table, then the verdict block."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+_COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+
+
+def render(result: Mapping[str, Any], console: Console) -> None:
+    """Print a load result."""
+    console.print(Group(_title(result), _latencies(result), *_facts(result), *_verdict(result)))
+
+
+def _title(result: Mapping[str, Any]) -> Text:
+    scenario = result["scenario"]
+    if scenario["mode"] == "open":
+        load = f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
+    else:
+        load = f"closed loop, concurrency {scenario['concurrency']}"
+    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision"))
+    return Text.assemble(
+        (result["workload"], "bold"),
+        f" on {where}  |  {load}, batch {result['batch_size']}, {scenario['duration_s']:g} s",
+    )
+
+
+def _latencies(result: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("ms", style="dim")
+    for column in _COLUMNS:
+        table.add_column(column.replace("_", "."), justify="right")
+    metrics = result["metrics"]
+    rows = [("latency", metrics["latency_ms"])]
+    if result["scenario"]["mode"] == "open":
+        rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
+    for name, summary in rows:
+        table.add_row(name, *(_figure(summary[column]) for column in _COLUMNS))
+    return table
+
+
+def _facts(result: Mapping[str, Any]) -> list[Text]:
+    metrics = result["metrics"]
+    throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
+    lines = [
+        f"{throughput['requests_per_s']:,.1f} requests/s, {throughput['inferences_per_s']:,.1f} inferences/s; "
+        f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
+    ]
+    if server["queue_ms"] is not None:
+        lines.append(
+            f"server: queue {_figure(server['queue_ms'])} + input {_figure(server['compute_input_ms'])} + infer "
+            f"{_figure(server['compute_infer_ms'])} + output {_figure(server['compute_output_ms'])} ms; "
+            f"mean executed batch {_figure(server['batch_size_mean'])}"
+        )
+    agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
+    if agreement["checked"]:
+        lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")
+    else:
+        lines.append(f"outputs: not checked ({agreement['max_abs_error_reason']})")
+    joules = energy["joules_per_inference"]
+    reason = energy.get("joules_per_inference_reason")
+    known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
+    lines.append(f"energy: {known}")
+    return [Text(line) for line in lines]
+
+
+def _verdict(result: Mapping[str, Any]) -> list[Text]:
+    verdict = result["verdict"]
+    word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
+    lines = [Text.assemble("Result is : ", (word, style))]
+    for constraint in verdict["constraints"]:
+        ok = constraint["ok"]
+        line = Text.assemble(f"  {constraint['name']:<20} ", ("Yes", "green") if ok else ("No ", "bold red"))
+        value, limit = constraint["value"], constraint["limit"]
+        if value is not None and limit is not None:
+            line.append(f"  {_figure(value)} (limit {_figure(limit)} {constraint['unit']})")
+        lines.append(line)
+        if not ok:
+            lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
+    return lines
+
+
+def _kinds(errors: Mapping[str, Any]) -> str:
+    if not errors["by_kind"]:
+        return ""
+    first = next((messages[0] for messages in errors["messages"].values() if messages), "")
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors["by_kind"].items())
+    return f" ({kinds}{f'; first: {first}' if first else ''})"
+
+
+def _agreement(agreement: Mapping[str, Any]) -> str:
+    parts = []
+    if agreement["max_abs_error"] is not None:
+        parts.append(f"max error {agreement['max_abs_error']:.2g}, cosine >= {agreement['cosine_min']:.6f}")
+    parts.append(f"top-1 agreement {agreement['top1_agreement']:.1%}")
+    return ", ".join(parts)
+
+
+def _figure(value: float | None) -> str:
+    """Three significant digits, or more where the number is large; a dash where there is none."""
+    if value is None:
+        return "-"
+    if value and abs(value) < 0.0005:
+        return f"{value:.2g}"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text

@@ -1,0 +1,93 @@
+"""Result directories: a versioned result.json written atomically, and the histograms beside it."""
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from servemark.errors import ResultError
+
+SCHEMA_VERSION = 1
+RESULT_FILE = "result.json"
+HISTOGRAM_FILE = "histograms.json"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a temporary sibling, synced, then renamed. Raises ResultError."""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path:
+    """Make a new directory `<time>-<name>` under `root`, before the run, so that a full disk shows early."""
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, 1000):
+            directory = root / (f"{stamp}-{name}" if attempt == 1 else f"{stamp}-{name}-{attempt}")
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                continue
+            _check_space(directory)
+            return directory
+    except OSError as error:
+        raise _cannot_write(root, error) from error
+    raise ResultError(f"{root} already holds 1000 results of {stamp}-{name}", fix="give another --out")
+
+
+def write(directory: Path, result: Mapping[str, Any], histograms: Mapping[str, str] | None = None) -> Path:
+    """Write a result, and its histograms first, so that a result.json never refers to missing ones."""
+    if histograms:
+        write_atomically(directory / HISTOGRAM_FILE, json.dumps(histograms, indent=2) + "\n")
+    path = directory / RESULT_FILE
+    write_atomically(path, to_json(result))
+    return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a result directory or result.json. Raises ResultError."""
+    file = path / RESULT_FILE if path.is_dir() else path
+    try:
+        result: dict[str, Any] = json.loads(file.read_text())
+    except OSError as error:
+        raise ResultError(f"{file} cannot be read: {error.strerror}", fix="name a result directory") from error
+    except ValueError as error:
+        raise ResultError(f"{file} is not a result: {error}", fix="name a result directory") from error
+    version = result.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
+    return result
+
+
+def to_json(document: object) -> str:
+    """Strict JSON: a NaN or an infinity would not be read back by others, so it is an error here."""
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _check_space(directory: Path) -> None:
+    """Raise OSError where the file system has no room for a result (1 MiB is plenty)."""
+    if os.statvfs(directory).f_bavail * os.statvfs(directory).f_frsize < 1 << 20:
+        directory.rmdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _cannot_write(path: Path, error: OSError) -> ResultError:
+    return ResultError(
+        f"results cannot be written to {path}: {error.strerror}", fix="give a directory with room: --out DIR"
+    )

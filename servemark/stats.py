@@ -1,0 +1,164 @@
+"""Latency statistics: a high-dynamic-range histogram, percentiles with their confidence, and what a sample supports."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+CONFIDENCE = 0.95
+SIGNIFICANT_DIGITS = 3
+HIGHEST_US = 3_600_000_000
+"""One hour in µs, the highest latency that is told apart."""
+
+# HdrHistogram's layout for 3 significant digits: 2048 sub-buckets, so that 1000 +/- 0.5 can be told apart, doubling in
+# width from bucket to bucket. A value keeps its 11 leading bits, an error of at most 1/2048 = 0.05 %.
+_SUB_BUCKET_BITS = 11
+_HALF = 1 << (_SUB_BUCKET_BITS - 1)
+_BUCKETS = HIGHEST_US.bit_length() - _SUB_BUCKET_BITS + 1
+_SLOTS = (_BUCKETS + 1) * _HALF
+
+
+def percentile_key(percentile: float) -> str:
+    """The key of a percentile in result.json: 99 -> p99, 99.9 -> p99_9."""
+    return f"p{percentile:g}".replace(".", "_")
+
+
+def samples_needed(percentile: float) -> int:
+    """How many samples a percentile asks for: 10 beyond it, 10 / (1 - p)."""
+    return math.ceil(round(1000 / (100 - percentile), 6))
+
+
+class Histogram:
+    """Counts of durations at 1 µs resolution and 3 significant digits, in constant memory.
+
+    Recording is vectorised (a Python call per value would cost as much as sending the request). The buckets are those
+    of HdrHistogram (G. Tene), and `encode` hands them to its library for the standard file format.
+    """
+
+    def __init__(self) -> None:
+        self.counts: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        self.count = 0
+        self.min_ns = 0
+        self.max_ns = 0
+        self._sum_ns = 0.0
+        self._sum_squares = 0.0
+
+    def record(self, durations_ns: npt.NDArray[np.int64]) -> None:
+        """Add durations in nanoseconds; a negative one is a programming error."""
+        if not durations_ns.size:
+            return
+        low, high = int(durations_ns.min()), int(durations_ns.max())
+        if low < 0:
+            raise ValueError(f"a duration of {low} ns was recorded: clocks were mixed")
+        durations_us = np.minimum((durations_ns + 500) // 1000, HIGHEST_US)
+        np.add.at(self.counts, _slots(durations_us), 1)
+        self.min_ns = min(self.min_ns, low) if self.count else low
+        self.max_ns = max(self.max_ns, high)
+        self.count += durations_ns.size
+        seconds = durations_ns / 1e9
+        self._sum_ns += float(durations_ns.sum())
+        self._sum_squares += float(np.dot(seconds, seconds))
+
+    def merge(self, other: "Histogram") -> None:
+        """Add another histogram's counts: percentiles are merged this way, never averaged."""
+        if not other.count:
+            return
+        self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
+        self.max_ns = max(self.max_ns, other.max_ns)
+        self.counts += other.counts
+        self.count += other.count
+        self._sum_ns += other._sum_ns
+        self._sum_squares += other._sum_squares
+
+    def at_rank(self, rank: int) -> float:
+        """The duration in ms of the rank-th smallest sample (1-based)."""
+        slot = int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
+        # The slot's middle, but never outside what was seen.
+        return min(max(_middle_us(slot) / 1e3, self.min_ns / 1e6), self.max_ns / 1e6)
+
+    def percentile(self, percentile: float) -> float:
+        """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
+        return self.at_rank(math.ceil(round(self.count * percentile / 100, 9)))
+
+    def interval(self, percentile: float) -> tuple[float, float]:
+        """95 % distribution-free confidence interval of a percentile in ms, from binomial order statistics.
+
+        The number of samples below the true percentile is Binomial(n, p), whatever the distribution; its central 95 %
+        gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2).
+        """
+        from scipy.special import bdtrik
+
+        share, tail = percentile / 100, (1 - CONFIDENCE) / 2
+        lower = math.floor(bdtrik(tail, self.count, share))
+        upper = math.ceil(bdtrik(1 - tail, self.count, share)) + 1
+        return self.at_rank(lower), self.at_rank(upper)
+
+    def mean_ms(self) -> float:
+        """Arithmetic mean in ms, exact."""
+        return self._sum_ns / self.count / 1e6
+
+    def stdev_ms(self) -> float:
+        """Standard deviation in ms, exact."""
+        mean_s = self._sum_ns / self.count / 1e9
+        return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
+
+    def summary(self) -> dict[str, Any]:
+        """The statistics as result.json holds them (docs/measurement.md, "Percentiles"), in ms.
+
+        A percentile that the sample count does not support is None, with `<key>_reason` beside it.
+        """
+        keys = [percentile_key(p) for p in PERCENTILES]
+        if not self.count:
+            names = ["mean", "stdev", "min", *keys, "max"]
+            reasons = {f"{key}_reason": "no request succeeded" for key in names}
+            return {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}}
+        out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
+        intervals: dict[str, list[float]] = {}
+        for percentile, key in zip(PERCENTILES, keys, strict=True):
+            needed = samples_needed(percentile)
+            if self.count < needed:
+                out[key] = None
+                out[f"{key}_reason"] = f"needs {needed} samples, has {self.count}"
+            else:
+                out[key] = self.percentile(percentile)
+                intervals[key] = list(self.interval(percentile))
+        return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": intervals}
+
+    def encode(self) -> str:
+        """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""
+        from hdrh.histogram import HdrHistogram
+
+        histogram = HdrHistogram(1, HIGHEST_US, SIGNIFICANT_DIGITS)
+        for slot in np.flatnonzero(self.counts):
+            histogram.record_value(max(int(_middle_us(int(slot))), 1), int(self.counts[slot]))
+        encoded: bytes = histogram.encode()
+        return encoded.decode("ascii")
+
+
+def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Slot of each value: its bucket (the power of two beyond 11 bits) and its 11 leading bits within it."""
+    # frexp is exact: |value| < 2^53, so the exponent is the bit length.
+    bits = np.frexp(durations_us.astype(np.float64))[1].astype(np.int64)
+    bucket = np.maximum(bits - _SUB_BUCKET_BITS, 0)
+    slots: npt.NDArray[np.int64] = bucket * _HALF + (durations_us >> bucket)
+    return slots
+
+
+def _middle_us(slot: int) -> float:
+    """The middle of a slot's values in µs."""
+    bucket = max(slot // _HALF - 1, 0)
+    return ((slot - bucket * _HALF) << bucket) + ((1 << bucket) - 1) / 2
+
+
+def max_over_min(values: list[float]) -> float:
+    """How far values lie apart, as the ratio of the largest to the smallest; infinite where one is 0."""
+    return max(values) / min(values) if min(values) > 0 else math.inf
+
+
+def get_ms(summary: Mapping[str, Any], percentile: float) -> float | None:
+    """Read a percentile out of a summary."""
+    value: float | None = summary.get(percentile_key(percentile))
+    return value

@@ -1,0 +1,194 @@
+"""The verdict on a run: one constraint after another, each with its value, its limit and the flag that mends it.
+
+Modelled on MLPerf LoadGen's "Result is : VALID" summary; the constraints are those of docs/measurement.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from servemark.errors import ExitCode
+from servemark.stats import max_over_min, samples_needed
+
+ACHIEVED_SHARE = 0.99
+"""An open loop must complete at least this share of what was scheduled."""
+SCHEDULE_DELAY_MS = 1.0
+SCHEDULE_DELAY_SHARE = 0.01
+"""The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
+CPU_SHARE = 0.90
+"""Above this share of one core the generator is taken to limit the run."""
+STEADY_WINDOWS = 3
+STEADY_RATIO = 1.10
+"""perf_analyzer's rule: the last three windows lie within 10 %."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One condition. `ok` None: it could not be judged, and `remedy` says why."""
+
+    name: str
+    ok: bool
+    value: float | None
+    limit: float | None
+    unit: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the run may be quoted."""
+
+    constraints: list[Constraint]
+
+    @property
+    def valid(self) -> bool:
+        """Whether every constraint holds, the latency objective included."""
+        return all(constraint.ok for constraint in self.constraints)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 valid, 4 where only the latency objective was missed, 2 otherwise."""
+        failed = {constraint.name for constraint in self.constraints if not constraint.ok}
+        if not failed:
+            return ExitCode.VALID
+        return ExitCode.SLO_MISSED if failed == {"slo"} else ExitCode.INVALID
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json holds it."""
+        return {
+            "valid": self.valid,
+            "exit_code": int(self.exit_code),
+            "constraints": [asdict(constraint) for constraint in self.constraints],
+        }
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What the verdict looks at; times in ms, rates in requests/s."""
+
+    requests: int
+    errors: int
+    max_error_share: float
+    cpu_share: float
+    windows: Sequence[tuple[float, float | None]]
+    """(throughput, p50) of each window; in the open loop throughput is relative to what was scheduled in it."""
+    open_loop: bool = False
+    unfinished_growth: int = 0
+    """How many more requests were on their way at the end of the interval than at its start."""
+    in_flight_edges: int = 0
+    """Requests on their way at the start plus at the end of the interval."""
+    schedule_delay_p99_ms: float = 0.0
+    latency_p99_ms: float = 0.0
+    slo_percentile: float | None = None
+    slo_limit_ms: float | None = None
+    slo_latency_ms: float | None = None
+    output_mismatch: str | None = None
+    outputs_checked: int | None = None
+    """None: there are no golden outputs to compare with."""
+    server_restarted: bool = False
+    server_gone: bool = False
+    interrupted: str | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def judge(seen: Observations) -> Verdict:
+    """Hold a run against the constraints that apply to it."""
+    constraints = [_completed(seen), _errors(seen)]
+    if seen.open_loop:
+        constraints += [_achieved(seen), _schedule_delay(seen)]
+    constraints += [_cpu(seen), _samples(seen), _steady(seen), _server(seen)]
+    if seen.outputs_checked is not None:
+        constraints.append(_outputs(seen))
+    if seen.slo_percentile is not None:
+        constraints.append(_slo(seen))
+    return Verdict(constraints)
+
+
+def _completed(seen: Observations) -> Constraint:
+    return Constraint("completed", seen.interrupted is None, None, None, "", f"{seen.interrupted}; run it to its end")
+
+
+def _errors(seen: Observations) -> Constraint:
+    share = seen.errors / seen.requests if seen.requests else 1.0
+    remedy = "see the errors by kind; allow more with --max-error-share"
+    if not seen.requests:
+        remedy = "no request was sent in the measured interval; raise --duration or the rate"
+    return Constraint("error_share", share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
+
+
+def _achieved(seen: Observations) -> Constraint:
+    """Completed against scheduled, with an allowance for chance at the interval's two edges.
+
+    The requests on their way at the start count as completed inside, those at the end do not. In a steady state both
+    are the same Poisson number N, so their difference has the variance 2N: three deviations are no sign of overload.
+    """
+    scheduled = max(seen.requests, 1)
+    share = 1 - (seen.unfinished_growth + seen.errors) / scheduled
+    allowance = 3 * max(seen.in_flight_edges, 0) ** 0.5 / scheduled
+    limit = min(ACHIEVED_SHARE, 1 - allowance)
+    remedy = "the server cannot keep up: lower --request-rate, or serve with more instances"
+    return Constraint("achieved_rate", share >= limit, share, limit, "share of scheduled", remedy)
+
+
+def _schedule_delay(seen: Observations) -> Constraint:
+    limit = max(SCHEDULE_DELAY_MS, SCHEDULE_DELAY_SHARE * seen.latency_p99_ms)
+    value = seen.schedule_delay_p99_ms
+    remedy = (
+        "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is reached"
+    )
+    return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
+
+
+def _cpu(seen: Observations) -> Constraint:
+    remedy = "the generator, not the server, limits the run: add processes with Locust's --processes"
+    return Constraint("client_cpu", seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy)
+
+
+def _samples(seen: Observations) -> Constraint:
+    percentile = seen.slo_percentile or 50.0
+    needed, count = samples_needed(percentile), seen.requests - seen.errors
+    remedy = f"p{percentile:g} needs {needed} requests: raise --duration"
+    return Constraint("samples", count >= needed, count, needed, "requests", remedy)
+
+
+def _steady(seen: Observations) -> Constraint:
+    last = seen.windows[-STEADY_WINDOWS:]
+    name, unit = "steady_state", "max/min of the last 3 windows"
+    if len(last) < STEADY_WINDOWS:
+        return Constraint(
+            name, False, None, STEADY_RATIO, unit, "fewer than 3 windows: raise --duration to 3 s or more"
+        )
+    latencies = [p50 for _, p50 in last if p50 is not None]
+    if len(latencies) < STEADY_WINDOWS:
+        return Constraint(
+            name, False, None, STEADY_RATIO, unit, "too few requests in a window for its p50: raise --duration"
+        )
+    ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
+    remedy = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
+    return Constraint(name, ratio <= STEADY_RATIO, ratio, STEADY_RATIO, unit, remedy)
+
+
+def _server(seen: Observations) -> Constraint:
+    what = "did not answer after the run" if seen.server_gone else "restarted during the run"
+    ok = not (seen.server_restarted or seen.server_gone)
+    return Constraint("server_alive", ok, None, None, "", f"the server {what}: read its log, then run again")
+
+
+def _outputs(seen: Observations) -> Constraint:
+    checked = seen.outputs_checked or 0
+    if not checked:
+        remedy = "no golden request was answered: raise --duration"
+    else:
+        remedy = f"{seen.output_mismatch}; export again with --force, or the engine computes something else"
+    return Constraint(
+        "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
+    )
+
+
+def _slo(seen: Observations) -> Constraint:
+    value, limit = seen.slo_latency_ms, seen.slo_limit_ms
+    ok = value is not None and limit is not None and value <= limit
+    remedy = "over the latency objective: lower --request-rate or --concurrency, or tune the server"
+    if value is None:
+        remedy = f"p{seen.slo_percentile:g} is not known from so few requests: raise --duration"
+    return Constraint("slo", ok, value, limit, f"ms at p{seen.slo_percentile:g}", remedy)
