@@ -230,7 +230,7 @@ def _gpus(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str | 
     except Exception as error:
         return [], f"NVML: {error}", None, None
 
-    def ask(name: str, *arguments: object) -> Any:  # noqa: ANN401 - NVML answers in structs, tuples, text and numbers
+    def ask(name: str, *arguments: object) -> Any:
         try:
             answer = getattr(nvml, name)(*arguments)
         except nvml.NVMLError:

@@ -20,8 +20,6 @@ STUB = "triton_python_backend_stub"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STUB_TIMEOUT_S = 600
 """Triton gives a stub 30 s to load a model, too few for a large one on a busy machine."""
-STUB_SHARED_BYTES = 64 * 1024 * 1024
-"""First size of a stub's region: growing it during requests costs a remapping each time. Memory is used as touched."""
 CANNOT_EXECUTE = 127
 
 _serial = itertools.count()
@@ -57,11 +55,7 @@ def command(job: Job) -> Command:
     backends = _backend_directory(wheel, job.scratch / "backends")
     _sweep()
     prefix = f"servemark_{os.getpid()}_{next(_serial)}_"
-    settings = {
-        "shm-region-prefix-name": prefix,
-        "shm-default-byte-size": STUB_SHARED_BYTES,
-        "stub-timeout-seconds": STUB_TIMEOUT_S,
-    }
+    settings = {"shm-region-prefix-name": prefix, "stub-timeout-seconds": STUB_TIMEOUT_S}
     return Command(
         argv=[
             str(wheel / "bin" / "tritonserver"),

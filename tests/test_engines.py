@@ -8,7 +8,7 @@ import pytest
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servers.engines import Engine, engine_names, load_engine
-from tests.affine import NAMES, affine, artifact_of, expected
+from tests.small_models import NAMES, affine, artifact_of, expected
 
 ENGINES = ["onnxruntime", "pytorch"]
 Loader = Callable[..., Engine]

@@ -16,16 +16,19 @@ from types import ModuleType
 import numpy as np
 import psutil
 import pytest
+import tritonclient.utils
 
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.models._spec import NUMPY_DTYPES
 from servers import Server, attach, docker, embedded, modes, native, open_server
 from servers._launch import Job, Launched
 from servers._process import Command
-from tests.affine import NAMES, FloatArray, affine, artifact_of, expected
+from tests.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, artifact_of, expected, lookup, passthrough
 
 pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 
 MODELS = ["affine_onnxruntime", "affine_pytorch"]
+SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
 START_S = 90.0
 CLIENTS = ["http", "grpc"]
 
@@ -35,6 +38,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     affine(root, "onnxruntime", queue_delay_us=100_000)  # long enough that requests meet in a dynamic batch
     affine(root, "pytorch", instances=2)
+    lookup(root, queue_delay_us=100_000)
+    passthrough(root, queue_delay_us=0)
     damaged = root / "damaged_onnxruntime" / "1" / "model.onnx"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(artifact_of(root, "onnxruntime").read_bytes()[:40])
@@ -45,7 +50,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    with open_server("embedded", repository, MODELS, start_timeout_s=START_S) as server:
+    with open_server("embedded", repository, [*MODELS, *SPECIAL], start_timeout_s=START_S) as server:
         yield server
 
 
@@ -118,6 +123,46 @@ def test_requests_of_a_dynamic_batch_get_their_own_answers(server: Server) -> No
     for x, answer in zip(batches, answers, strict=True):
         np.testing.assert_allclose(answer["SCORES"], expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
     assert metric(server, "nv_inference_exec_count", model) - executions < len(batches)  # they really met
+
+
+def test_one_bad_request_does_not_fail_its_neighbours(server: Server) -> None:
+    import tritonclient.http as library
+
+    def look_up(number: int) -> FloatArray | str:
+        with library.InferenceServerClient(server.http) as client:
+            tensor = library.InferInput("ID", (1, 1), "INT64")
+            tensor.set_data_from_numpy(np.array([[number]]))
+            try:
+                row: FloatArray = client.infer("lookup_onnxruntime", [tensor]).as_numpy("ROW")
+            except tritonclient.utils.InferenceServerException as error:
+                return str(error)
+            return row
+
+    failures = metric(server, "nv_inference_request_failure", "lookup_onnxruntime")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(look_up, [0, 1, 2, 99, 3, 1, 0, 2]))
+    assert isinstance(answers[3], str)
+    assert "99" in answers[3]
+    for number, answer in zip([0, 1, 2, 3, 1, 0, 2], [*answers[:3], *answers[4:]], strict=True):
+        np.testing.assert_array_equal(answer, TABLE[[number]])
+    assert metric(server, "nv_inference_request_failure", "lookup_onnxruntime") - failures == 1
+
+
+def test_every_datatype_passes_unchanged(server: Server) -> None:
+    import tritonclient.http as library
+
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.integers(0, 100, (3, 2, 3)).astype(NUMPY_DTYPES[name]) for name in DATATYPES}
+    tensors = []
+    for name, array in arrays.items():
+        tensors.append(library.InferInput(f"IN_{name}", array.shape, name))
+        tensors[-1].set_data_from_numpy(array)
+    with library.InferenceServerClient(server.http) as client:
+        answer = client.infer("passthrough_onnxruntime", tensors)
+    for name, array in arrays.items():
+        got = answer.as_numpy(f"OUT_{name}")
+        assert got.dtype == array.dtype
+        np.testing.assert_array_equal(got, array)
 
 
 def test_only_the_outputs_asked_for_are_sent(server: Server) -> None:

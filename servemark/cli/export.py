@@ -49,7 +49,7 @@ def export(
                 failures.append(error)
             else:
                 note(_line(report))
-                reports.append(report.manifest | {"folder": str(report.folder), "up_to_date": report.up_to_date})
+                reports.append({**report.manifest, "folder": str(report.folder), "up_to_date": report.up_to_date})
     if json:
         print(to_json({"exports": reports}), end="")  # noqa: T201
     if failures:
