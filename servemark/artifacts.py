@@ -10,6 +10,7 @@ Triton reads the first two and ignores the rest.
 """
 
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ class Entry:
         try:
             with np.load(self.golden, allow_pickle=False) as file:
                 arrays: Arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ArtifactError(
                 f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
             ) from error
