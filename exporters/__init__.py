@@ -1,0 +1,9 @@
+"""Exporters: a workload becomes an artifact in the model repository, checked against eager PyTorch.
+
+One module for each engine, under Triton's name of its backend. Adding an engine is adding a module here.
+"""
+
+from exporters._pipeline import ExportReport, export
+from exporters._registry import engines
+
+__all__ = ["ExportReport", "engines", "export"]

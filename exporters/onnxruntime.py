@@ -1,0 +1,54 @@
+"""ONNX: one file with the weights inside, read by ONNX Runtime and every converter behind it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exporters._registry import Run
+from servemark.artifacts import Arrays
+from servemark.models import Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ARTIFACT = "model.onnx"
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+
+OPSET, IR_VERSION = 18, 10
+"""Of the year 2024: ONNX Runtime 1.19 and later, and with it NVIDIA's containers since 24.09, read both."""
+
+
+def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -> Mapping[str, object]:
+    """Write model.onnx through torch.export."""
+    import torch
+
+    # the name is given once: a second time it is the same symbol to torch, which then warns about it
+    batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
+    program = torch.onnx.export(
+        model,
+        tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
+        dynamo=True,
+        dynamic_shapes=tuple({0: dimension} for dimension in batch),
+        input_names=[tensor.name for tensor in workload.inputs],
+        output_names=[tensor.name for tensor in workload.outputs],
+        opset_version=OPSET,
+        verbose=False,  # its progress report; warnings still come
+    )
+    if program is None:
+        raise AssertionError("torch.onnx.export returns None only with dynamo=False")
+    program.model.ir_version = IR_VERSION
+    program.save(path, external_data=False)
+    return {"opset": OPSET, "ir_version": IR_VERSION}
+
+
+def load(path: Path, workload: Workload) -> Run:
+    """Start a session of the CPU execution provider."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [tensor.name for tensor in workload.outputs]
+
+    def run(inputs: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return run

@@ -1,0 +1,136 @@
+"""Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from exporters._registry import Run
+from servemark.artifacts import Arrays, Golden
+from servemark.errors import ArtifactError
+from servemark.models import Agreement, Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ROWS = 6
+BATCH_SIZES = (1, 3)
+"""Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """How far one output lies from its reference; the errors of integers (ids, counts) mean nothing and are None."""
+
+    agrees: bool
+    match_share: float
+    """Share of elements within the tolerances, of integers: that are equal."""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    cosine_min: float | None = None
+    """Smallest cosine similarity of a row to its reference."""
+
+    def __str__(self) -> str:
+        errors = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
+        return ", ".join(f"{key} {value:.3g}" for key, value in errors.items())
+
+
+def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[Any], agreement: Agreement) -> Discrepancy:
+    """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
+    if not np.issubdtype(reference.dtype, np.floating):
+        share = float(np.mean(output == reference))
+        return Discrepancy(agrees=share >= agreement.min_match, match_share=share)
+    ours, theirs = (array.astype(np.float64).reshape(len(array), -1) for array in (output, reference))
+    error, size = np.abs(ours - theirs), np.abs(theirs)
+    within = error <= agreement.atol + agreement.rtol * size
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = np.where(lengths > 0, (ours * theirs).sum(axis=1) / np.where(lengths > 0, lengths, 1), 1)
+    return Discrepancy(
+        agrees=bool(within.all()),
+        match_share=float(within.mean()),
+        max_abs=float(error.max()),
+        max_rel=float((error / np.maximum(size, np.finfo(np.float32).tiny)).max()),
+        cosine_min=float(cosines.min()),
+    )
+
+
+def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
+    """Answer the inputs in eager PyTorch, row by row.
+
+    Raises ArtifactError where the model does not answer what its interface says.
+    """
+    import torch
+
+    answers: list[tuple[npt.NDArray[np.generic], ...]] = []
+    for row in range(len(next(iter(inputs.values())))):
+        with torch.inference_mode():
+            answer: Any = model(*(torch.from_numpy(inputs[tensor.name][row : row + 1]) for tensor in workload.inputs))
+        answers.append(tuple(part.numpy() for part in (answer if isinstance(answer, tuple) else (answer,))))
+    outputs = {
+        tensor.name: np.concatenate(rows)
+        for tensor, rows in zip(workload.outputs, zip(*answers, strict=True), strict=True)
+    }
+    for tensor in workload.outputs:
+        found = outputs[tensor.name]
+        if (found.dtype, found.shape[1:]) != (tensor.dtype, tensor.shape):
+            raise ArtifactError(
+                f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
+                f"its interface says {tensor.dtype} {list(tensor.shape)}",
+                fix=f"mend the workload {workload.name} in servemark/models",
+            )
+    return Golden(inputs, outputs)
+
+
+def measure(run: Run, golden: Golden, workload: Workload) -> dict[int, dict[str, Discrepancy]]:
+    """Run the artifact on golden rows: batch size -> output -> discrepancy.
+
+    Raises ArtifactError when a batch cannot be run, or an output has another shape or dtype or lies outside the
+    workload's `agreement`.
+    """
+    found = {}
+    for size in BATCH_SIZES:
+        batches = [
+            _run_batch(run, {name: array[start : start + size] for name, array in golden.inputs.items()}, workload)
+            for start in range(0, ROWS, size)
+        ]
+        found[size] = {
+            tensor.name: _compare_output(
+                np.concatenate([batch[tensor.name] for batch in batches]),
+                golden.outputs[tensor.name][:ROWS],
+                workload,
+                f"{tensor.name} at batch {size}",
+            )
+            for tensor in workload.outputs
+        }
+    return found
+
+
+def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
+    try:
+        return run(inputs)
+    except Exception as error:  # the engines' exceptions share no other base
+        rows = len(next(iter(inputs.values())))
+        raise ArtifactError(
+            f"{workload.name}: the artifact cannot run a batch of {rows}: {error}",
+            fix=f"mend the exporter or the workload {workload.name} in servemark/models",
+        ) from error
+
+
+def _compare_output(
+    output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], workload: Workload, place: str
+) -> Discrepancy:
+    fix = f"the exporter is wrong, or the agreement of {workload.name} in servemark/models is too narrow"
+    if (output.shape, output.dtype) != (reference.shape, reference.dtype):
+        raise ArtifactError(
+            f"{workload.name}: {place} is {output.dtype} {list(output.shape)}, "
+            f"eager PyTorch's {reference.dtype} {list(reference.shape)}",
+            fix=fix,
+        )
+    discrepancy = compare(output, reference, workload.agreement)
+    if not discrepancy.agrees:
+        raise ArtifactError(
+            f"{workload.name}: {place} differs from eager PyTorch: {discrepancy} (allowed: {workload.agreement})",
+            fix=fix,
+        )
+    return discrepancy

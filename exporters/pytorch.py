@@ -1,0 +1,47 @@
+"""PyTorch: a torch.export program, which needs none of the workload's Python code to run."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exporters._registry import Run
+from servemark.artifacts import Arrays
+from servemark.models import Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ARTIFACT = "model.pt2"
+PACKAGES = ()
+
+
+def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -> Mapping[str, object]:
+    """Write model.pt2."""
+    import torch
+
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(
+        model,
+        tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
+        dynamic_shapes=tuple({0: batch} for _ in workload.inputs),
+    )
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)  # straight to a file, torch's writer aborts the process on a full disk
+    path.write_bytes(buffer.getbuffer())
+    return {}
+
+
+def load(path: Path, workload: Workload) -> Run:
+    """Load the program on the CPU."""
+    import torch
+
+    module = torch.export.load(path).module()
+
+    def run(inputs: Arrays) -> Arrays:
+        with torch.inference_mode():
+            answer: Any = module(*(torch.from_numpy(inputs[tensor.name]) for tensor in workload.inputs))
+        tensors = answer if isinstance(answer, tuple) else (answer,)
+        return {tensor.name: value.numpy() for tensor, value in zip(workload.outputs, tensors, strict=True)}
+
+    return run
