@@ -1,6 +1,7 @@
 """One measurement: checks the server, drives the load, takes the server's counters at the interval's edges."""
 
 import contextlib
+import ipaddress
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from loadgen.kserve import ResponseChecker, error_message
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
 from servemark.artifacts import Golden
-from servemark.energy import EnergyReading, Meter, open_meter
+from servemark.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
 from servemark.errors import ServerError
 
 START_IN_S = 0.05
@@ -89,7 +90,7 @@ class Measurement:
     def run(self, requests: Iterator[Payload]) -> Measured:
         """Drive the load; returns what was seen, also when it was interrupted."""
         config = self.config
-        meter, energy_reason = open_meter()
+        meter, energy_reason = _meter(config.url, self.placement.device)
         idle_w = _idle_power(meter)
         driver = Driver(
             resolve(config.url),
@@ -200,6 +201,13 @@ def resolve(url: str) -> Address:
         raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
     family, _, _, _, sockaddr = found[0]
     return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)))
+
+
+def _meter(url: str, device: str | None) -> tuple[Meter | None, str | None]:
+    """The meter of the device that serves, or why there is none."""
+    if not ipaddress.ip_address(resolve(url).sockaddr[0]).is_loopback:
+        return None, "the server runs on another machine, which cannot be metered from here"
+    return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]])
 
 
 def _idle_power(meter: Meter | None) -> float | None:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,13 +63,13 @@ class LoadConfig:
         return max(1, min(10, math.floor(self.duration_s)))
 
     @classmethod
-    def from_options(cls, options: argparse.Namespace, default_workload: str) -> "LoadConfig":
+    def from_options(cls, options: argparse.Namespace, lookup: Callable[[str], Workload] = get) -> "LoadConfig":
         """Resolve Locust's parsed options; the web UI gives text for what was None. Raises OptionError."""
         rate = optional_number("--request-rate", options.request_rate)
         if rate is not None and rate <= 0:
             raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
         users = int(options.num_users or 1)
-        workload = get(options.model or default_workload)
+        workload = lookup(options.model)
         batch_size = at_least("--batch-size", options.batch_size, 1)
         if batch_size > workload.max_batch:
             raise OptionError(

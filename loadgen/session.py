@@ -20,6 +20,7 @@ from loadgen.recorder import Recorder
 from loadgen.summary import complete, header, histograms
 from servemark import results
 from servemark.errors import ExitCode, OptionError, ResultError, ServemarkError
+from servemark.models import Workload
 from servemark.output import note, stderr, stdout
 from servemark.report.terminal import render
 
@@ -31,11 +32,11 @@ PLAIN_PROGRESS_S = 5
 class Session:
     """One Locust process. Each test that Locust starts (headless: one) is one measurement with one result."""
 
-    def __init__(self, environment: Environment, default_model: str) -> None:
+    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
         self.environment = environment
         # Locust leaves it None only where it is used as a library.
         self.options = cast(Namespace, environment.parsed_options)
-        self.default_model = default_model
+        self.lookup = lookup
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
         self.greenlet: gevent.Greenlet | None = None
@@ -47,7 +48,7 @@ class Session:
             raise OptionError(
                 "a distributed run (--master, --worker, --processes) is not supported", fix="leave it out"
             )
-        config = LoadConfig.from_options(self.options, self.default_model)
+        config = LoadConfig.from_options(self.options, self.lookup)
         if self.options.headless:
             # All connections at once, and the measurement, not Locust's timer, ends the run.
             self.options.num_users = config.concurrency or 1
@@ -90,7 +91,7 @@ class Session:
             (runner.quit if self.options.headless else runner.stop)()
 
     def _measure(self) -> ExitCode:
-        config = LoadConfig.from_options(self.options, self.default_model)
+        config = LoadConfig.from_options(self.options, self.lookup)
         measurement = Measurement(config, on_request=self._on_request(config), on_progress=_progress(config))
         self.measurement = measurement
         requests = measurement.prepare()

@@ -11,7 +11,7 @@ from locust.env import Environment
 from loadgen.options import add_arguments
 from loadgen.session import Session
 from servemark.errors import ServemarkError
-from servemark.models import workloads
+from servemark.models import Workload, get, workloads
 from servemark.output import stderr
 
 _sessions: dict[int, Session] = {}
@@ -20,15 +20,19 @@ _sessions: dict[int, Session] = {}
 class InferenceUser(User):
     """Stands for one connection that the closed loop keeps busy; the driver sends the requests of all of them.
 
-    A subclass names its locustfile; the models it can drive are the workloads whose `locustfile` is that name.
+    A subclass names its locustfile; the models it can drive are the workloads whose `locustfile` is that name. One that
+    drives a model of the user's own gives its `Workload` as `own` instead.
     """
 
     abstract = True
     locustfile: ClassVar[str] = ""
+    own: ClassVar[Workload | None] = None
 
     @classmethod
     def models(cls) -> list[str]:
         """The workloads of this task; the first is the default."""
+        if cls.own is not None:
+            return [cls.own.name]
         return [name for name, workload in workloads().items() if workload.locustfile == cls.locustfile]
 
     @task
@@ -41,6 +45,12 @@ def _models() -> list[str]:
     return [model for user_class in InferenceUser.__subclasses__() for model in user_class.models()]
 
 
+def _lookup(name: str) -> Workload:
+    """Find a workload: a locustfile's own before the zoo's. Raises OptionError."""
+    own = {user_class.own.name: user_class.own for user_class in InferenceUser.__subclasses__() if user_class.own}
+    return own.get(name) or get(name)
+
+
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     add_arguments(parser, _models())
     # Locust's web UI listens on all interfaces unless told otherwise; ours on loopback.
@@ -48,7 +58,7 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
 
 
 def _init(environment: Environment, **_: Any) -> None:
-    session = Session(environment, _models()[0])
+    session = Session(environment, _lookup)
     try:
         session.begin()
     except ServemarkError as error:

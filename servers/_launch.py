@@ -1,5 +1,6 @@
 """A Triton that servemark starts itself: what every way of starting one has in common."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,7 @@ class Launched:
 
     @property
     def log(self) -> Path | None:
-        """Triton's log; kept after the server has stopped."""
+        """Triton's log; it goes with the server when all went well, and is kept after an error."""
         return self._process.log if self._process else None
 
     def start(self) -> None:
@@ -134,6 +135,8 @@ class Launched:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if self.log and kind is None:
+            shutil.rmtree(self.log.parent, ignore_errors=True)
 
     def _endpoint(self, flag: str) -> str:
         return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"

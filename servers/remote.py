@@ -82,7 +82,9 @@ class Remote:
         return probe(self._endpoint, self.models)
 
     def _start_command(self) -> str:
-        return "servemark serve " + " ".join(model.rpartition("_")[0] or model for model in self.models)
+        names = [model.rpartition("_") for model in self.models]
+        engines = "".join(f" --engine {engine}" for engine in sorted({engine for *_, engine in names}))
+        return f"servemark serve {' '.join(dict.fromkeys(workload for workload, *_ in names))}{engines}"
 
     def _require(self, protocol: str) -> str:
         if protocol != self.protocol:

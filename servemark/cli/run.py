@@ -125,7 +125,7 @@ def _check(flags: dict[str, Any], seed: int, url: str) -> LoadConfig:
     full = (
         {"request_rate": None, "num_users": None, "result_dir": ""} | flags | {"seed": seed, "host": url or DEFAULT_URL}
     )
-    return LoadConfig.from_options(Namespace(**full), "")
+    return LoadConfig.from_options(Namespace(**full))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +12,8 @@ _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 def render(result: Mapping[str, Any], console: Console) -> None:
     """Print a load result."""
-    console.print(Group(_title(result), _latencies(result), *_facts(result), *_verdict(result)))
+    for part in (_title(result), _latencies(result), *_facts(result), *_verdict(result)):
+        console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def _title(result: Mapping[str, Any]) -> Text:

@@ -1,0 +1,1 @@
+"""servemark measured against its peers; one command for each benchmark, `python -m benchmarks.<name>`."""
