@@ -3,6 +3,7 @@
 Modelled on MLPerf LoadGen's "Result is : VALID" summary; the constraints are those of docs/measurement.md.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ STEADY_RATIO = 1.10
 
 @dataclass(frozen=True)
 class Constraint:
-    """One condition. `ok` None: it could not be judged, and `remedy` says why."""
+    """One condition; `value` is None where there is no figure, and `remedy` says what to do where it is not met."""
 
     name: str
     ok: bool
@@ -165,7 +166,9 @@ def _steady(seen: Observations) -> Constraint:
         )
     ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
     remedy = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
-    return Constraint(name, ratio <= STEADY_RATIO, ratio, STEADY_RATIO, unit, remedy)
+    # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
+    value = ratio if math.isfinite(ratio) else None
+    return Constraint(name, ratio <= STEADY_RATIO, value, STEADY_RATIO, unit, remedy)
 
 
 def _server(seen: Observations) -> Constraint:
