@@ -1,0 +1,123 @@
+"""Each constraint of the verdict both ways, at its limit, and the exit code that follows."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from servemark.errors import ExitCode
+from servemark.results import to_json
+from servemark.verdict import Constraint, Observations, Verdict, judge
+
+GOOD = Observations(
+    requests=1500,
+    errors=0,
+    max_error_share=0.01,
+    cpu_share=0.3,
+    windows=[(100.0, 5.0)] * 15,
+    schedule_delay_p99_ms=0.2,
+    latency_p99_ms=8.0,
+)
+OPEN = dataclasses.replace(GOOD, open_loop=True, windows=[(1.0, 5.0)] * 15)
+SLO: dict[str, Any] = {"slo_percentile": 99.0, "slo_limit_ms": 10.0, "slo_latency_ms": 8.0}
+
+
+def verdict(base: Observations, **changes: Any) -> Verdict:
+    return judge(dataclasses.replace(base, **changes))
+
+
+def constraint(judged: Verdict, name: str) -> Constraint:
+    [found] = [c for c in judged.constraints if c.name == name]
+    return found
+
+
+CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
+    ("completed", GOOD, {}, True, ""),
+    ("completed", GOOD, {"interrupted": "stopped before its end"}, False, "stopped before its end"),
+    ("error_share", GOOD, {"errors": 15}, True, ""),
+    ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
+    ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
+    ("error_share", GOOD, {"errors": 1500, "max_error_share": 1.0}, True, ""),
+    ("error_share", GOOD, {"requests": 0, "max_error_share": 0.5}, False, "no request was sent"),
+    ("achieved_rate", OPEN, {"unfinished_growth": 15}, True, ""),
+    ("achieved_rate", OPEN, {"unfinished_growth": 16}, False, "lower --request-rate"),
+    ("achieved_rate", OPEN, {"errors": 10, "unfinished_growth": 6}, False, "cannot keep up"),
+    # 3 * sqrt(100) = 30 of 1500 may be chance where about 50 are on their way at each edge
+    ("achieved_rate", OPEN, {"unfinished_growth": 30, "in_flight_edges": 100}, True, ""),
+    ("achieved_rate", OPEN, {"unfinished_growth": 31, "in_flight_edges": 100}, False, "cannot keep up"),
+    ("achieved_rate", OPEN, {"unfinished_growth": -40, "in_flight_edges": -1}, True, ""),
+    ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 1.0}, True, ""),
+    ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 1.01}, False, "generator is late"),
+    ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 5.0, "latency_p99_ms": 500.0}, True, ""),
+    ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 5.1, "latency_p99_ms": 500.0}, False, "--max-in-flight"),
+    ("client_cpu", GOOD, {"cpu_share": 0.90}, True, ""),
+    ("client_cpu", GOOD, {"cpu_share": 0.91}, False, "the generator"),
+    ("samples", GOOD, {"requests": 20}, True, ""),
+    ("samples", GOOD, {"requests": 20, "errors": 1, "max_error_share": 1.0}, False, "p50 needs 20"),
+    ("samples", GOOD, {**SLO, "requests": 1000}, True, ""),
+    ("samples", GOOD, {**SLO, "requests": 999}, False, "p99 needs 1000 requests: raise --duration"),
+    ("steady_state", GOOD, {"windows": [(1.0, 99.0)] * 7 + [(100, 5.0), (110, 5.0), (105, 5.4)]}, True, ""),
+    ("steady_state", GOOD, {"windows": [(100, 5.0), (111, 5.0), (100, 5.0)]}, False, "drifted"),
+    ("steady_state", GOOD, {"windows": [(100, 5.0), (100, 5.0), (100, 5.6)]}, False, "--warmup"),
+    ("steady_state", GOOD, {"windows": [(100, 5.0), (0.0, 5.0), (100, 5.0)]}, False, "drifted"),
+    ("steady_state", GOOD, {"windows": [(100, 5.0)] * 2}, False, "fewer than 3 windows"),
+    ("steady_state", GOOD, {"windows": [(100, 5.0), (0.0, None), (100, 5.0)]}, False, "too few requests"),
+    ("server_alive", GOOD, {}, True, ""),
+    ("server_alive", GOOD, {"server_restarted": True}, False, "restarted during the run"),
+    ("server_alive", GOOD, {"server_gone": True}, False, "did not answer after the run"),
+    ("output_agreement", GOOD, {"outputs_checked": 5}, True, ""),
+    ("output_agreement", GOOD, {"outputs_checked": 0}, False, "no golden request"),
+    ("output_agreement", GOOD, {"outputs_checked": 5, "output_mismatch": "'Y' is off"}, False, "'Y' is off"),
+    ("slo", GOOD, {**SLO, "slo_latency_ms": 10.0}, True, ""),
+    ("slo", GOOD, {**SLO, "slo_latency_ms": 10.01}, False, "over the latency objective"),
+    ("slo", GOOD, {**SLO, "slo_latency_ms": None}, False, "not known from so few"),
+]
+
+
+@pytest.mark.parametrize(("name", "base", "changes", "ok", "remedy"), CASES)
+def test_constraint(name: str, base: Observations, changes: dict[str, Any], ok: bool, remedy: str) -> None:
+    judged = verdict(base, **changes)
+    found = constraint(judged, name)
+    assert found.ok is ok
+    assert remedy in found.remedy
+    assert judged.valid == all(c.ok for c in judged.constraints)
+    # A result that cannot be written would lose the run: JSON has no infinity.
+    assert json.loads(to_json(judged.to_dict()))["valid"] == judged.valid
+
+
+def test_every_constraint_is_tried_both_ways() -> None:
+    everything = verdict(OPEN, **SLO, outputs_checked=1)
+    assert {c.name for c in everything.constraints} == {name for name, *_ in CASES}
+    for name in {name for name, *_ in CASES}:
+        assert {ok for case, _, _, ok, _ in CASES if case == name} == {True, False}
+
+
+def test_constraints_that_do_not_apply_are_left_out() -> None:
+    names = {c.name for c in verdict(GOOD).constraints}
+    assert names.isdisjoint({"achieved_rate", "schedule_delay_p99", "output_agreement", "slo"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, ExitCode.VALID),
+        (SLO, ExitCode.VALID),
+        ({**SLO, "slo_latency_ms": 11.0}, ExitCode.SLO_MISSED),
+        # an invalid run says nothing about the objective
+        ({**SLO, "slo_latency_ms": 11.0, "errors": 100}, ExitCode.INVALID),
+        ({"cpu_share": 1.0}, ExitCode.INVALID),
+        ({"interrupted": "Ctrl-C"}, ExitCode.INVALID),
+    ],
+)
+def test_exit_code(changes: dict[str, Any], code: ExitCode) -> None:
+    judged = verdict(GOOD, **changes)
+    assert judged.exit_code is code
+    assert judged.to_dict()["exit_code"] == int(code)
+    assert judged.valid is (code is ExitCode.VALID)
+
+
+def test_to_dict_is_the_schema() -> None:
+    document = verdict(OPEN, **SLO).to_dict()
+    assert document.keys() == {"valid", "exit_code", "constraints"}
+    assert all(entry.keys() == {"name", "ok", "value", "limit", "unit", "remedy"} for entry in document["constraints"])
