@@ -327,18 +327,24 @@ def test_nothing_outlives_its_owner(
     assert until(lambda: not regions(process.pid))
 
 
+def kill_triton(server: Server) -> None:
+    port = int(server.http.rpartition(":")[2])
+    family = psutil.Process().children(recursive=True)
+    triton = next(each for each in family if port in {address[1] for address in listening(each)})
+    members = [triton, *triton.children()]
+    triton.kill()
+    assert until(lambda: not any(alive(each) for each in members))
+
+
 def test_dead_server_is_noticed_and_cleared(repository: Path) -> None:
-    server = open_server("embedded", repository, [MODELS[0]], start_timeout_s=START_S)
-    with pytest.raises(ServerError, match="exit status 137"), server:
-        port = int(server.http.rpartition(":")[2])
-        family = psutil.Process().children(recursive=True)
-        triton = next(each for each in family if port in {address[1] for address in listening(each)})
-        stubs = triton.children()
-        triton.kill()
-        assert until(lambda: not any(alive(each) for each in [triton, *stubs]))
-        server.wait_ready(20)
-    assert server.log is not None
-    assert "Started HTTPService" in server.log.read_text()
+    before = set(regions(os.getpid()))
+    with open_server("embedded", repository, [MODELS[0]], start_timeout_s=START_S) as server:
+        kill_triton(server)
+        with pytest.raises(ServerError, match="exit status 137"):
+            server.wait_ready(20)
+        assert server.log is not None
+        assert "Started HTTPService" in server.log.read_text()
+        assert set(regions(os.getpid())) == before
 
 
 def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
