@@ -33,6 +33,15 @@ START_S = 90.0
 CLIENTS = ["http", "grpc"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the logs of the servers that fail here out of the machine's /tmp."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("logs")))
+        patch.setattr("tempfile.tempdir", None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
