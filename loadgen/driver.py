@@ -5,6 +5,7 @@ milliseconds. This loop asks epoll itself, waits with microsecond timers, and ev
 greenlets (statistics, web UI, heartbeats) run.
 """
 
+import ctypes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,6 +29,12 @@ REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
 EVENTS_AT_ONCE = 16
 """Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
+
+
+def _sharpen_timers() -> None:
+    """Ask Linux to wake this thread within 1 µs of a timer, not the usual 50, which halves the schedule delay."""
+    pr_set_timerslack = 29  # prctl(2)
+    ctypes.CDLL(None).prctl(pr_set_timerslack, 1000, 0, 0, 0)
 
 
 class Outcome(NamedTuple):
@@ -151,6 +158,7 @@ class Driver:
         self._hold_until = 0
         self.in_flight = 0
         self.peak_in_flight = 0
+        _sharpen_timers()
 
     def connect(self, count: int) -> None:
         """Open connections ahead, so that the first requests do not pay for the handshake."""

@@ -4,9 +4,11 @@ Source: Open Inference Protocol, "Inference Request/Response", and Triton's "Bin
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +42,7 @@ def encode_request(
     text = json.dumps(header, separators=(",", ":")).encode()
     tensors = b"".join(array.tobytes() for array in arrays.values())
     head = (
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\n"
+        f"POST /v2/models/{quote(model)}/infer HTTP/1.1\r\n"
         f"Host: {host}\r\n"
         "Content-Type: application/octet-stream\r\n"
         f"Inference-Header-Content-Length: {len(text)}\r\n"
@@ -91,11 +93,13 @@ class ResponseChecker:
         if head.status != 200:
             return f"http_{head.status}"
         if head.json_length is None:
-            return self._judge_header(body, binary=False)[0]
+            # The values are part of the text: no two are alike.
+            error, binary_size = self._judge_header(body)
+            return error or ("wrong_size" if binary_size else None)
         text = body[: head.json_length]
         known = self._headers.get(text)
         if known is None:
-            known = self._judge_header(text, binary=True)
+            known = self._judge_header(text)
             if len(self._headers) < _REMEMBERED:
                 self._headers[text] = known
         error, binary_size = known
@@ -103,22 +107,32 @@ class ResponseChecker:
             return "wrong_size"
         return error
 
-    def _judge_header(self, text: bytes, *, binary: bool) -> tuple[str | None, int]:
+    def _judge_header(self, text: bytes) -> tuple[str | None, int]:
         """The kind of error (None: right) and the bytes that the described binary tensors take."""
         try:
-            described = {output["name"]: output for output in json.loads(text)["outputs"]}
-            sizes = [int(o.get("parameters", {}).get("binary_data_size", 0)) for o in described.values()]
-        except (ValueError, KeyError, TypeError, AttributeError):
+            listed = json.loads(text)["outputs"]
+            described = {output["name"]: output for output in listed}
+            sizes = [int(output.get("parameters", {}).get("binary_data_size", 0)) for output in listed]
+            errors = (_judge_output(described.get(t.name), t, self.batch_size) for t in self.outputs)
+            return next((error for error in errors if error), None), sum(sizes)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return "malformed_response", 0
-        for tensor in self.outputs:
-            output = described.get(tensor.name)
-            if output is None or not (binary or "data" in output):
-                return "missing_output", 0
-            if output.get("datatype") != tensor.datatype:
-                return "wrong_datatype", 0
-            if not _fits(output.get("shape"), (self.batch_size, *tensor.shape)):
-                return "wrong_shape", 0
-        return None, sum(sizes)
+
+
+def _judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+    """The kind of error of one described output, None where it is right."""
+    if output is None:
+        return "missing_output"
+    if output.get("datatype") != tensor.datatype:
+        return "wrong_datatype"
+    shape = output.get("shape")
+    if not _fits(shape, (batch_size, *tensor.shape)):
+        return "wrong_shape"
+    size = output.get("parameters", {}).get("binary_data_size")
+    if size is None and "data" not in output:
+        return "missing_output"
+    have = np.array(output["data"], tensor.dtype).nbytes if size is None else size
+    return None if have == math.prod(shape) * tensor.dtype.itemsize else "wrong_size"
 
 
 def _fits(shape: Any, expected: Sequence[int]) -> bool:
@@ -126,7 +140,7 @@ def _fits(shape: Any, expected: Sequence[int]) -> bool:
     return (
         isinstance(shape, list)
         and len(shape) == len(expected)
-        and all(want in (-1, got) for got, want in zip(shape, expected, strict=True))
+        and all(isinstance(got, int) and want in (-1, got) for got, want in zip(shape, expected, strict=True))
     )
 
 
@@ -141,9 +155,9 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
         dtype = dtypes.get(output["name"])
         if dtype is not None:
             flat = (
-                np.frombuffer(binary, dtype, size // dtype.itemsize, offset)
-                if size
-                else np.array(output["data"], dtype)
+                np.array(output["data"], dtype)
+                if "data" in output
+                else np.frombuffer(binary, dtype, size // dtype.itemsize, offset)
             )
             arrays[output["name"]] = flat.reshape(output["shape"])
         offset += size

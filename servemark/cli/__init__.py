@@ -2,7 +2,6 @@
 
 import sys
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -16,7 +15,6 @@ app = typer.Typer(
     name="servemark",
     help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
     epilog=EPILOG,
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -33,8 +31,8 @@ def _version(
         raise typer.Exit
 
 
-def main() -> None:
-    """Run a command and turn what goes wrong into a message and a documented exit code."""
+def build() -> TyperGroup:
+    """The command group with all commands."""
     from servemark.cli import data, doctor, export, run, serve, zoo
 
     app.command("doctor")(doctor.doctor)
@@ -45,15 +43,20 @@ def main() -> None:
     app.command("data")(data.data)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
+    return group
+
+
+def main() -> None:
+    """Run a command and turn what goes wrong into a message and a documented exit code."""
     try:
-        code = group(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
+        code = build()(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except typer.TyperException as error:
+        stderr.print(f"servemark: {error}\n  fix: servemark COMMAND --help", markup=False, style="red")
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", markup=False, style="red")
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         stderr.print("servemark: interrupted", style="red")
         code = 130
     except Exception:

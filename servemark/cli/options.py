@@ -9,8 +9,12 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Engine = Annotated[str, typer.Option(help="Inference engine, by Triton's backend name.")]
-Repository = Annotated[Path, typer.Option("--model-repository", metavar="DIR", help="Triton model repository.")]
-DataRoot = Annotated[Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.")]
+Repository = Annotated[
+    Path, typer.Option("--model-repository", metavar="DIR", help="Triton model repository.", show_default="model_repo")
+]
+DataRoot = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.", show_default="data")
+]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT

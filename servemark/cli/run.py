@@ -55,7 +55,9 @@ def run(
     slo: Annotated[str, typer.Option(metavar="pXX:MS", help="Latency objective, like p99:50.")] = "",
     input_data: Annotated[str, typer.Option(help="synthetic, dataset, or a path.")] = "synthetic",
     data_root: DataRoot = DEFAULT_DATA_ROOT,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where result directories are made.")] = RESULTS,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where result directories are made.", show_default="results")
+    ] = RESULTS,
     model_name: Annotated[str, typer.Option(help="The model's name on the server.")] = "",
     request_timeout: Annotated[str, typer.Option(metavar="S", help="Unanswered this long: failed.")] = "30",
     max_in_flight: Annotated[str, typer.Option(metavar="N", help="Open loop: more requests wait.")] = "1024",
