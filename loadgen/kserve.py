@@ -151,16 +151,16 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     offset = 0
     for output in json.loads(text)["outputs"]:
-        size = int(output.get("parameters", {}).get("binary_data_size", 0))
+        size = output.get("parameters", {}).get("binary_data_size")
         dtype = dtypes.get(output["name"])
         if dtype is not None:
             flat = (
                 np.array(output["data"], dtype)
-                if "data" in output
-                else np.frombuffer(binary, dtype, size // dtype.itemsize, offset)
+                if size is None
+                else np.frombuffer(binary, dtype, int(size) // dtype.itemsize, offset)
             )
             arrays[output["name"]] = flat.reshape(output["shape"])
-        offset += size
+        offset += int(size or 0)
     return arrays
 
 
@@ -186,6 +186,8 @@ def _parse_head(head: bytes) -> Head:
         fields[name.strip().lower()] = value.strip()
     try:
         content_length = int(fields[b"content-length"])
+        if content_length < 0:
+            raise ValueError(content_length)
         json_length = fields.get(b"inference-header-content-length")
         return Head(
             status=int(parts[1]),
