@@ -83,7 +83,10 @@ class Connection:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
         import socket
 
-        self._socket = _socket_class(address.family, socket.SOCK_STREAM)
+        try:
+            self._socket = _socket_class(address.family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise _failed(error.errno) from error
         self._socket.setblocking(False)
         # A request must not wait for the previous one's acknowledgement (Nagle).
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -175,7 +178,8 @@ class Connection:
         self._head = None
         if self._received:
             self._received = bytearray()
-        self.state = State.IDLE
+        # An answer before the whole request is out leaves a connection that cannot carry the next one.
+        self.state = State.IDLE if self._unsent is None else State.SENDING
         return Response(head, body, self._checker.judge(head, body))
 
     def close(self) -> None:

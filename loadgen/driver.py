@@ -297,7 +297,7 @@ class Driver:
         payload, scheduled, sent = connection.payload, connection.scheduled, connection.sent
         connection.payload = None
         self.in_flight -= 1
-        if response.head.keep_alive:
+        if response.head.keep_alive and connection.state is State.IDLE:
             self._idle.append(connection)
         else:
             self._drop(connection)
