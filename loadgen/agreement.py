@@ -1,5 +1,6 @@
 """Output agreement: what the server answered to golden requests under load, against eager PyTorch's answers."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ import numpy.typing as npt
 
 from loadgen.connection import Response
 from loadgen.kserve import decode_outputs
-from servemark.artifacts import Arrays, Golden
+from servemark.artifacts import Arrays, Entry, Golden
+from servemark.errors import ArtifactError
 from servemark.models import Agreement, Tensor
 
 Sampled = Sequence[tuple[tuple[int, ...], Response]]
@@ -18,6 +20,18 @@ _KEYS = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
 def unchecked(reason: str) -> dict[str, Any]:
     """The figures where nothing could be compared."""
     return {"checked": 0, **dict.fromkeys(_KEYS), **{f"{key}_reason": reason for key in _KEYS}}
+
+
+def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """Check that golden samples are the workload's, before a run depends on them. Raises ArtifactError."""
+    for tensors, arrays in ((inputs, golden.inputs), (outputs, golden.outputs)):
+        for tensor in tensors:
+            array = arrays.get(tensor.name)
+            if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape) + 1 or not len(array):
+                raise ArtifactError(
+                    f"{entry.golden} does not hold {tensor.name} {tensor.datatype}{list(tensor.shape)}",
+                    fix=entry.export_command(force=True),
+                )
 
 
 def compare(
@@ -39,6 +53,9 @@ def compare(
         figures[key] = worst((error[index] for error in errors), default=None)
         if figures[key] is None:
             figures[f"{key}_reason"] = "the workload has no floating-point output"
+        elif not all(math.isfinite(error[index]) for error in errors):
+            # JSON holds neither; the result of a run that shows it must not be lost.
+            figures[key], figures[f"{key}_reason"] = None, "the server answered with NaN or infinity"
     top1 = [_top1(answers[name], references[name]) for name in (integers or floats)]
     figures["top1_agreement"] = min(top1)
     mismatches = [_float_mismatch(name, answers[name], references[name], limits) for name in floats]
@@ -49,6 +66,8 @@ def compare(
 def _float_errors(answer: npt.NDArray[Any], reference: npt.NDArray[Any]) -> tuple[float, float, float]:
     """Largest absolute error, largest error relative to the reference's scale, smallest cosine of a sample."""
     flat, expected = (a.reshape(len(a), -1).astype(np.float64) for a in (answer, reference))
+    if not np.isfinite(flat).all():
+        return math.nan, math.nan, math.nan
     absolute = float(np.abs(flat - expected).max())
     # Relative to the sample's largest value: an element near 0 would make any error look infinite.
     scale = np.abs(expected).max(axis=1, keepdims=True)
@@ -67,12 +86,12 @@ def _top1(answer: npt.NDArray[Any], reference: npt.NDArray[Any]) -> float:
 
 
 def _float_mismatch(name: str, answer: npt.NDArray[Any], reference: npt.NDArray[Any], limits: Agreement) -> str | None:
+    if not np.isfinite(answer).all():
+        return f"output {name!r} holds NaN or infinity"
     error = np.abs(answer.astype(np.float64) - reference)
-    allowed = limits.atol + limits.rtol * np.abs(reference)
-    # Written so that a NaN in the answer is a mismatch.
-    if bool((error <= allowed).all()):
+    if bool((error <= limits.atol + limits.rtol * np.abs(reference)).all()):
         return None
-    return f"output {name!r} is off by up to {float(np.nanmax(error)) if not np.isnan(error).all() else np.nan:.3g}"
+    return f"output {name!r} is off by up to {float(error.max()):.3g}"
 
 
 def _integer_mismatch(

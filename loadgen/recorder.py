@@ -1,5 +1,6 @@
 """Records every request's outcome in constant memory: histograms, windows, errors by kind, sampled outputs."""
 
+import random
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
@@ -78,19 +79,28 @@ class Recorder:
         self.scheduled = 0
         self.outside = 0
         self.carried_in = 0
+        self._golden_seen = 0
+        self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
         self._next_flush = 0
 
     def outcome(self, outcome: Outcome) -> None:
         """Take one outcome; the hot path."""
         if outcome.error is None:
-            self._raw.append(outcome.scheduled)
-            self._raw.append(outcome.sent)
-            self._raw.append(outcome.done)
-            if outcome.payload.golden_rows and outcome.response and len(self.sampled) < KEPT_RESPONSES:
-                self.sampled.append((outcome.payload.golden_rows, outcome.response))
+            # One call: a Ctrl-C cannot leave a part of it behind.
+            self._raw.extend((outcome.scheduled, outcome.sent, outcome.done))
+            if outcome.payload.golden_rows and outcome.response:
+                self._sample(outcome.payload.golden_rows, outcome.response)
         else:
             self._failure(outcome)
+
+    def _sample(self, golden_rows: tuple[int, ...], response: Response) -> None:
+        """Keep an even sample of the whole run (Vitter 1985, algorithm R), not its first seconds."""
+        self._golden_seen += 1
+        if len(self.sampled) < KEPT_RESPONSES:
+            self.sampled.append((golden_rows, response))
+        elif (place := self._random.randrange(self._golden_seen)) < KEPT_RESPONSES:
+            self.sampled[place] = (golden_rows, response)
 
     def tick(self, now: int) -> None:
         """Count what has been gathered, when it is time."""
