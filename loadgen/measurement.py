@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import gevent
 
+from loadgen.agreement import require_fit
 from loadgen.arrivals import schedule
 from loadgen.connection import Address, Payload
 from loadgen.control import Control, Placement
@@ -53,6 +54,8 @@ class Measured:
     energy_reason: str | None = None
     idle_w: float | None = None
     interrupted: str | None = None
+    measured_s: float = 0.0
+    """How much of the interval has passed: all of it, unless the run was cut short."""
 
 
 class Measurement:
@@ -80,11 +83,13 @@ class Measurement:
         self._readers: list[gevent.Greenlet] = []
 
     def prepare(self) -> Iterator[Payload]:
-        """Check the server and serialise the requests. Raises ServerError, InputDataError."""
+        """Check the server and serialise the requests. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         serve = f"servemark serve {config.workload.name} --engine {config.engine}"
         self.control.require_model(config.model, config.workload, serve)
         self.placement = self.control.placement(config.model)
+        if self.golden is not None:
+            require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
         return payloads(config, urlsplit(config.url).netloc, self.golden)
 
     def run(self, requests: Iterator[Payload]) -> Measured:
@@ -117,7 +122,7 @@ class Measurement:
             driver.run(self._arrivals)
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
-            self._interrupted = f"cut short by {type(error).__name__}"
+            self._interrupted = self._interrupted or f"cut short by {type(error).__name__}"
             driver.abandon("interrupted", self._interrupted)
             if not isinstance(error, KeyboardInterrupt | gevent.GreenletExit):
                 self._finish(driver)
@@ -125,15 +130,15 @@ class Measurement:
         return self._finish(driver)
 
     def stop(self, reason: str) -> None:
-        """End early: what is on its way is awaited, the run is marked as cut short."""
+        """End early: nothing more is sent, the run is marked as cut short."""
         if self._arrivals is not None:
             self._interrupted = reason
             self._arrivals.stop()
 
     @property
-    def measured(self) -> Measured:
-        """What was seen so far."""
-        return self._measured
+    def measured(self) -> Measured | None:
+        """What was seen so far, None before the first request."""
+        return self._measured if self._arrivals is not None else None
 
     def _offsets(self) -> list[int] | None:
         config = self.config
@@ -150,6 +155,8 @@ class Measurement:
             gevent.joinall(self._readers, timeout=10)
         self._measured.peak_in_flight = driver.peak_in_flight
         self._measured.interrupted = self._interrupted
+        interval = self._recorder.interval
+        self._measured.measured_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
         driver.close()
         return self._measured
 

@@ -40,7 +40,6 @@ class Session:
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
         self.greenlet: gevent.Greenlet | None = None
-        self.result: dict[str, Any] | None = None
 
     def begin(self) -> None:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
@@ -77,6 +76,8 @@ class Session:
             self.server = None
 
     def _run(self) -> None:
+        # A run that is killed before it measured anything was no success.
+        self.environment.process_exit_code = int(ExitCode.INVALID)
         try:
             code = self._measure()
         except ServemarkError as error:
@@ -98,15 +99,15 @@ class Session:
         directory = config.result_dir or results.new_directory(config.out, config.model)
         result = header(config, measurement)
         results.write(directory, result)
-        measured: Measured | None = None
         try:
-            measured = measurement.run(requests)
+            measurement.run(requests)
         finally:
-            measured = measured or measurement.measured
-            self.result = complete(result, config, measurement, measured)
-            _show(self.result, directory)
-            self._write(directory, self.result, measured)
-        return ExitCode(self.result["verdict"]["exit_code"])
+            # Also when it was interrupted or crashed: what was measured is kept, marked partial.
+            if measurement.measured is not None:
+                result = complete(result, config, measurement, measurement.measured)
+                _show(result, directory)
+                self._write(directory, result, measurement.measured)
+        return ExitCode(result["verdict"]["exit_code"])
 
     def _write(self, directory: Path, result: dict[str, Any], measured: Measured) -> None:
         try:

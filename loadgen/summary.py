@@ -70,8 +70,6 @@ def complete(
     observations = observe(
         config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
     )
-    interval = recorder.interval
-    length_s = interval.window_ns / 1e9
     return {
         **result,
         "verdict": judge(observations).to_dict(),
@@ -79,7 +77,7 @@ def complete(
             "latency_ms": recorder.latency.summary(),
             "service_time_ms": recorder.service_time.summary(),
             "schedule_delay_ms": _schedule_delay(config, recorder),
-            "throughput": _throughput(config, recorder),
+            "throughput": _throughput(config, measured),
             "errors": {
                 "count": recorder.errors.total(),
                 "share": recorder.errors.total() / recorder.scheduled if recorder.scheduled else None,
@@ -96,7 +94,7 @@ def complete(
                 "requests_outside_interval": recorder.outside,
             },
         },
-        "windows": [w.to_dict(index * length_s, length_s) for index, w in enumerate(recorder.windows)],
+        "windows": _windows(measured),
         "partial": measured.interrupted is not None,
     }
 
@@ -172,14 +170,21 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
     }
 
 
-def _throughput(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
-    duration_s = (recorder.interval.end - recorder.interval.start) / 1e9
-    requests_per_s = recorder.completed / duration_s
+def _windows(measured: Measured) -> list[dict[str, Any]]:
+    """The windows that have begun; the last one of a run that was cut short is a part of one."""
+    length_s = measured.recorder.interval.window_ns / 1e9
+    starts = [(index * length_s, window) for index, window in enumerate(measured.recorder.windows)]
+    return [w.to_dict(s, min(length_s, measured.measured_s - s)) for s, w in starts if s < measured.measured_s]
+
+
+def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
+    recorder, duration_s = measured.recorder, measured.measured_s
+    requests_per_s = recorder.completed / duration_s if duration_s else 0.0
     out: dict[str, Any] = {
         "requests_per_s": requests_per_s,
         "inferences_per_s": requests_per_s * config.batch_size,
         "requested_rate": config.request_rate,
-        "scheduled_rate": recorder.scheduled / duration_s,
+        "scheduled_rate": recorder.scheduled / duration_s if duration_s else 0.0,
         "achieved_rate": requests_per_s,
     }
     if not config.open_loop:
