@@ -1,15 +1,15 @@
 """Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from exporters._registry import Run
+from servemark.agreement import Discrepancy, compare
 from servemark.artifacts import Arrays, Golden
 from servemark.errors import ArtifactError
-from servemark.models import Agreement, Workload
+from servemark.models import Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,42 +17,6 @@ if TYPE_CHECKING:
 ROWS = 6
 BATCH_SIZES = (1, 3)
 """Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""
-
-
-@dataclass(frozen=True)
-class Discrepancy:
-    """How far one output lies from its reference; the errors of integers (ids, counts) mean nothing and are None."""
-
-    agrees: bool
-    match_share: float
-    """Share of elements within the tolerances, of integers: that are equal."""
-    max_abs: float | None = None
-    max_rel: float | None = None
-    cosine_min: float | None = None
-    """Smallest cosine similarity of a row to its reference."""
-
-    def __str__(self) -> str:
-        errors = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
-        return ", ".join(f"{key} {value:.3g}" for key, value in errors.items())
-
-
-def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[Any], agreement: Agreement) -> Discrepancy:
-    """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
-    if not np.issubdtype(reference.dtype, np.floating):
-        share = float(np.mean(output == reference))
-        return Discrepancy(agrees=share >= agreement.min_match, match_share=share)
-    ours, theirs = (array.astype(np.float64).reshape(len(array), -1) for array in (output, reference))
-    error, size = np.abs(ours - theirs), np.abs(theirs)
-    within = error <= agreement.atol + agreement.rtol * size
-    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosines = np.where(lengths > 0, (ours * theirs).sum(axis=1) / np.where(lengths > 0, lengths, 1), 1)
-    return Discrepancy(
-        agrees=bool(within.all()),
-        match_share=float(within.mean()),
-        max_abs=float(error.max()),
-        max_rel=float((error / np.maximum(size, np.finfo(np.float32).tiny)).max()),
-        cosine_min=float(cosines.min()),
-    )
 
 
 def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:

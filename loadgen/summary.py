@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from loadgen.agreement import compare, unchecked
+from loadgen.agreement import agreement_figures, unchecked
 from loadgen.control import restarted, server_metrics
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
@@ -208,7 +208,7 @@ def _accuracy(config: LoadConfig, measurement: Measurement, recorder: Recorder) 
     if measurement.golden is None:
         reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         return {"output_agreement": unchecked(reason), "quality": not_measured}, None
-    figures, mismatch = compare(
+    figures, mismatch = agreement_figures(
         recorder.sampled, measurement.golden, config.workload.outputs, config.workload.agreement
     )
     return {"output_agreement": figures, "quality": not_measured}, mismatch

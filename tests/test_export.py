@@ -20,9 +20,10 @@ import exporters
 from exporters import ExportReport, _pipeline, parity
 from exporters._registry import exporter
 from servemark import models
+from servemark.agreement import compare
 from servemark.artifacts import Arrays, Entry
 from servemark.errors import ArtifactError, OptionError
-from servemark.models import Agreement, Workload
+from servemark.models import Workload
 
 SLOW_ABOVE = 10_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
@@ -79,7 +80,7 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
             assert answer[tensor.name].dtype == tensor.dtype
             assert answer[tensor.name].shape == (size, *tensor.shape)
             reference = golden.outputs[tensor.name][:size]
-            assert parity.compare(answer[tensor.name], reference, workload.agreement).agrees
+            assert compare(answer[tensor.name], reference, workload.agreement).agrees
             if tensor.dtype.kind == "f":
                 np.testing.assert_allclose(
                     answer[tensor.name].astype(np.float64), reference.astype(np.float64), atol=1e-3
@@ -358,42 +359,12 @@ except ArtifactError as error:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def agreement() -> Agreement:
-    return Agreement(atol=1e-3, rtol=0, min_match=0.9)
-
-
-def test_compare_measures_what_it_says(agreement: Agreement) -> None:
-    reference = np.array([[3.0, 4.0], [1.0, 0.0]], np.float32)
-    output = np.array([[3.0, 4.0005], [0.998, 0.0]], np.float32)
-    found = parity.compare(output, reference, agreement)
-    assert not found.agrees
-    assert found.match_share == 0.75
-    assert found.max_abs == pytest.approx(0.002, rel=1e-3)
-    assert found.max_rel == pytest.approx(0.002, rel=1e-3)
-    assert found.cosine_min == pytest.approx(1, abs=1e-6)
-    turned = parity.compare(reference[::-1], reference, agreement)
-    assert turned.cosine_min == pytest.approx(0.6)
-
-
-def test_compare_never_accepts_nan_and_counts_equal_ids(agreement: Agreement) -> None:
-    ones = np.ones((1, 10), np.float32)
-    assert parity.compare(ones, ones, agreement).agrees
-    assert not parity.compare(np.where(np.arange(10) == 3, np.nan, ones), ones, agreement).agrees
-    ids = np.arange(20, dtype=np.int32).reshape(2, 10)
-    swapped = ids.copy()
-    swapped[0, :2] = 1, 0
-    assert parity.compare(swapped, ids, agreement).agrees
-    assert parity.compare(swapped, ids, agreement).match_share == 0.9
-    assert not parity.compare(swapped[:1], ids[:1], agreement).agrees
-
-
 @pytest.mark.parametrize("name", [f"{name}_tiny" for name in models.names()])
 def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: str) -> None:
     """Every output has to vary from request to request by more than its tolerance, or parity would prove nothing."""
     workload, golden = models.get(name), exported(name, "pytorch").read_golden()
     for output in golden.outputs.values():
-        assert parity.compare(np.roll(output, 1, axis=0), output, workload.agreement).match_share < 0.5
+        assert compare(np.roll(output, 1, axis=0), output, workload.agreement).match_share < 0.5
 
 
 def test_manifest_is_plain_json(exported: Any) -> None:

@@ -146,7 +146,11 @@ def _server(config: LoadConfig, url: str) -> Iterator[str]:
     models = [entry.model for entry in entries([config.workload.name], config.engine, config.model_repository)]
     with servers.open_server("auto", config.model_repository, models) as server:
         yield f"http://{server.http}"
-        server.check()
+        try:
+            server.check()
+        except ServerError as error:
+            # The run has its verdict, INVALID; this says why.
+            note(str(error))
 
 
 def _drive(config: LoadConfig, flags: dict[str, Any], *, quiet: bool) -> dict[str, Any]:

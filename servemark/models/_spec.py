@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.agreement import Agreement
 from servemark.errors import OptionError
 
 if TYPE_CHECKING:
@@ -81,19 +82,6 @@ class Slo:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How far an engine's outputs may lie from eager PyTorch's (export parity, and the online output check).
-
-    Floating-point elements must satisfy |x - ref| <= atol + rtol * |ref|; of the integer elements (ids, counts) at
-    least `min_match` must be equal, since a tie broken the other way is no error.
-    """
-
-    atol: float = 1e-4
-    rtol: float = 1e-3
-    min_match: float = 1.0
-
-
-@dataclass(frozen=True)
 class Workload:
     """One model of the zoo with its interface, its requests and its objective.
 
@@ -123,6 +111,6 @@ class Workload:
     """Key of the data set that `--input-data dataset` reads from DATA_ROOT/<key>."""
     read: Callable[[Path], Iterator[Sample]] | None = None
     """Requests from real data in its official layout at a path; finite; raises InputDataError with file and line."""
-    agreement: Agreement = Agreement()
+    agreement: Agreement = field(default_factory=Agreement)
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""

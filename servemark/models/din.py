@@ -12,7 +12,8 @@ from zlib import crc32
 
 import numpy as np
 
-from servemark.models._spec import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.agreement import Agreement
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import Lengths, Popularity
 from servemark.models._weights import seeded
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from servemark.agreement import Agreement
 from servemark.datasets import ml_100k
-from servemark.models._spec import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import Popularity
 from servemark.models._weights import seeded
 

@@ -1,0 +1,69 @@
+"""How far an engine's outputs lie from eager PyTorch's: the export's parity check and the check under load."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far an engine's outputs may lie from eager PyTorch's.
+
+    Floating-point elements must satisfy |x - ref| <= atol + rtol * |ref|; of the integer elements (ids, counts) at
+    least `min_match` must be equal, since a tie broken the other way is no error.
+    """
+
+    atol: float = 1e-4
+    rtol: float = 1e-3
+    min_match: float = 1.0
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """How far one output lies from its reference.
+
+    The errors are None for integers (ids, counts), where they mean nothing, and where NaN or infinity was answered.
+    """
+
+    agrees: bool
+    match_share: float
+    """Share of elements within the tolerances, of integers: that are equal."""
+    top1_share: float
+    """Share of rows with the same first choice: the largest element, of integers the first in the list."""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    """Largest error relative to its row's largest element: relative to itself, an element near 0 would hide all."""
+    cosine_min: float | None = None
+    """Smallest cosine similarity of a row to its reference."""
+
+    def __str__(self) -> str:
+        errors = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
+        return ", ".join(f"{key} {value:.3g}" for key, value in errors.items())
+
+
+def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement) -> Discrepancy:
+    """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
+    if not np.issubdtype(reference.dtype, np.floating):
+        equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
+        share = float(equal.mean())
+        return Discrepancy(share >= agreement.min_match, share, top1_share=float(equal[:, 0].mean()))
+    ours, theirs = (array.astype(np.float64).reshape(len(array), -1) for array in (output, reference))
+    error, size = np.abs(ours - theirs), np.abs(theirs)
+    within = error <= agreement.atol + agreement.rtol * size
+    largest = size.max(axis=1, keepdims=True)
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = np.where(lengths > 0, (ours * theirs).sum(axis=1) / np.where(lengths > 0, lengths, 1), 1)
+    return Discrepancy(
+        agrees=bool(within.all()),
+        match_share=float(within.mean()),
+        top1_share=float((ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()),
+        max_abs=_finite(error.max()),
+        max_rel=_finite((error / np.where(largest > 0, largest, 1)).max()),
+        cosine_min=_finite(cosines.min()),
+    )
+
+
+def _finite(value: np.floating[Any]) -> float | None:
+    return float(value) if np.isfinite(value) else None

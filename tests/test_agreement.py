@@ -1,0 +1,43 @@
+"""The comparison of outputs: what it measures, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from servemark.agreement import Agreement, compare
+
+
+@pytest.fixture
+def agreement() -> Agreement:
+    return Agreement(atol=1e-3, rtol=0, min_match=0.9)
+
+
+def test_compare_measures_what_it_says(agreement: Agreement) -> None:
+    reference = np.array([[3.0, 4.0], [1.0, 0.0]], np.float32)
+    output = np.array([[3.0, 4.0005], [0.998, 0.0]], np.float32)
+    found = compare(output, reference, agreement)
+    assert not found.agrees
+    assert found.match_share == 0.75
+    assert found.max_abs == pytest.approx(0.002, rel=1e-3)
+    assert found.max_rel == pytest.approx(0.002, rel=1e-3)
+    assert found.cosine_min == pytest.approx(1, abs=1e-6)
+    turned = compare(reference[::-1], reference, agreement)
+    assert turned.cosine_min == pytest.approx(0.6)
+
+
+def test_compare_never_accepts_nan_and_counts_equal_ids(agreement: Agreement) -> None:
+    ones = np.ones((1, 10), np.float32)
+    assert compare(ones, ones, agreement).agrees
+    assert not compare(np.where(np.arange(10) == 3, np.nan, ones), ones, agreement).agrees
+    ids = np.arange(20, dtype=np.int32).reshape(2, 10)
+    swapped = ids.copy()
+    swapped[0, :2] = 1, 0
+    assert compare(swapped, ids, agreement).agrees
+    assert compare(swapped, ids, agreement).match_share == 0.9
+    assert not compare(swapped[:1], ids[:1], agreement).agrees
+
+
+def test_first_choice() -> None:
+    scores = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
+    assert compare(scores[::-1], scores, Agreement()).top1_share == 0
+    ids = np.array([[7, 8], [9, 1]], np.int32)
+    assert compare(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_share == 0.5
