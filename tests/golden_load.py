@@ -1,0 +1,92 @@
+"""Load on a golden server from this process: the driver without Locust, and every outcome it reported."""
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from loadgen.connection import Address, Payload
+from loadgen.driver import Arrivals, ClosedLoop, Driver, OpenLoop, Outcome
+from loadgen.kserve import ResponseChecker, encode_request
+from servemark.models import Tensor
+
+START_IN_NS = 20_000_000
+
+
+def tensor(width: int, name: str = "OUTPUT0") -> Tensor:
+    return Tensor(name, "FP32", (width,))
+
+
+def payloads(*, batch: int = 1, width: int = 64, distinct: int = 50) -> Iterator[Payload]:
+    """Requests to the golden server's default model, with so many different contents."""
+    arrays = np.arange(distinct * batch * width, dtype="f4").reshape(distinct, batch, width)
+    requests = [encode_request("h", "golden", {"INPUT0": a}, [tensor(width)], {"INPUT0": "FP32"}) for a in arrays]
+    return itertools.cycle(map(Payload, requests))
+
+
+def constant_ns(rate: float, count: int) -> list[int]:
+    """Arrivals 1/rate apart."""
+    return [round(index * 1e9 / rate) for index in range(count)]
+
+
+@dataclass
+class Load:
+    """A driver and what it reported. `tick` is called about every 5 ms and may raise to end the run."""
+
+    port: int
+    batch: int = 1
+    width: int = 64
+    timeout_s: float = 5.0
+    max_in_flight: int = 1024
+    connect: int = 0
+    requests: Iterator[Payload] | None = None
+    tick: Callable[[int], None] = lambda _now: None
+    outcomes: list[Outcome] = field(default_factory=list)
+    peak_in_flight: int = 0
+    started_ns: int = 0
+
+    def open(self, arrivals_ns: Sequence[int]) -> "Load":
+        """Drive a schedule to its end."""
+        self.started_ns = time.monotonic_ns() + START_IN_NS
+        return self.drive(OpenLoop(list(arrivals_ns), self.started_ns))
+
+    def closed(self, concurrency: int, duration_s: float) -> "Load":
+        """Keep so many requests on their way."""
+        self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
+        return self.drive(ClosedLoop(concurrency, self.started_ns + round(duration_s * 1e9)))
+
+    def drive(self, arrivals: Arrivals) -> "Load":
+        """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""
+        import socket
+
+        driver = Driver(
+            Address(socket.AF_INET, ("127.0.0.1", self.port)),
+            ResponseChecker([tensor(self.width)], self.batch),
+            self.requests or payloads(batch=self.batch, width=self.width),
+            timeout_s=self.timeout_s,
+            max_in_flight=self.max_in_flight,
+            on_outcome=self.outcomes.append,
+            on_tick=self.tick,
+        )
+        try:
+            driver.connect(self.connect)
+            driver.run(arrivals)
+        except KeyboardInterrupt:
+            driver.abandon("interrupted", "by the test")
+        finally:
+            driver.close()
+        self.peak_in_flight = driver.peak_in_flight
+        return self
+
+    @property
+    def good(self) -> list[Outcome]:
+        """The outcomes without an error, in the order of their schedule."""
+        return sorted((o for o in self.outcomes if o.error is None), key=lambda o: o.scheduled)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many of each kind; "ok" for the good ones."""
+        return Counter(outcome.error or "ok" for outcome in self.outcomes)

@@ -1,0 +1,119 @@
+"""Connections against raw sockets that do what no well-behaved server does."""
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from loadgen.connection import Payload
+from loadgen.kserve import HEAD_END
+from tests.golden_load import Load, constant_ns, payloads
+
+
+@contextmanager
+def raw_server(handle: Callable[[socket.socket], None]) -> Iterator[tuple[int, list[int]]]:
+    """A server whose connections `handle` talks on; gives its port and the number of its connections."""
+    accepted = [0]
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            accepted[0] += 1
+            with self.request:
+                handle(self.request)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+        request_queue_size = 64
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[1], accepted
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+RIGHT_JSON = (
+    b'{"outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[1,64],"data":[' + b",".join([b"0"] * 64) + b"]}]}"
+)
+
+
+def reply(body: bytes = RIGHT_JSON, status: bytes = b"200 OK", extra: bytes = b"", version: bytes = b"1.1") -> bytes:
+    return b"HTTP/%s %s\r\n%sContent-Length: %d%s%s" % (version, status, extra, len(body), HEAD_END, body)
+
+
+def take_request(connection: socket.socket) -> bool:
+    """Read one request; False where there is none any more."""
+    data = b""
+    while len(data) < 10 or b"Content-Length" not in data or HEAD_END not in data:
+        if not (got := connection.recv(65536)):
+            return False
+        data += got
+    head, _, body = data.partition(HEAD_END)
+    length = int(head.split(b"\r\nContent-Length: ")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(65536)
+    return True
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [reply(extra=b"Connection: close\r\n"), reply(version=b"1.0"), reply()],
+    ids=["announced", "HTTP/1.0", "unannounced"],
+)
+def test_a_server_that_closes_after_each_answer(answer: bytes) -> None:
+    def once(connection: socket.socket) -> None:
+        if take_request(connection):
+            connection.sendall(answer)
+
+    with raw_server(once) as (port, accepted):
+        load = Load(port).open(constant_ns(50, 20))
+        assert (load.kinds, accepted) == ({"ok": 20}, [20])
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "malformed_response"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed_response"),
+        (reply() + b"and more", "malformed_response"),
+        (reply(b"no JSON"), "malformed_response"),
+        (reply(b'{"error": "full"}', b"503 Service Unavailable"), "http_503"),
+        (reply(b"", b"404 Not Found"), "http_404"),
+        (reply()[:40], "connection_closed"),
+        (reply()[:-5], "connection_closed"),
+        (b"", "connection_closed"),
+    ],
+)
+def test_raw_answers(answer: bytes, kind: str) -> None:
+    def answer_once(connection: socket.socket) -> None:
+        if take_request(connection):
+            connection.sendall(answer)
+
+    with raw_server(answer_once) as (port, _):
+        assert Load(port).open(constant_ns(50, 5)).kinds == {kind: 5}
+
+
+def test_an_answer_before_the_whole_request_was_sent_ends_the_connection() -> None:
+    """A connection with the rest of an old request on it would send garbage before the next one."""
+
+    def refuse_early(connection: socket.socket) -> None:
+        if connection.recv(1024):
+            connection.sendall(reply(b'{"error": "too large"}', b"413 Too Large"))
+            stop.wait(5)
+
+    stop = threading.Event()
+    huge = iter([Payload(next(payloads()).request + bytes(30 << 20))] * 3)
+    cpu = time.process_time()
+    with raw_server(refuse_early) as (port, accepted):
+        load = Load(port, requests=huge).open(constant_ns(5, 3))
+        stop.set()
+    assert (load.kinds, accepted) == ({"http_413": 3}, [3])
+    assert time.process_time() - cpu < 0.5

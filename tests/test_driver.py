@@ -1,0 +1,261 @@
+"""The driver against the golden server: every request has one outcome, of the right kind."""
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.golden_load import Load, constant_ns, payloads
+from tests.golden_server import GoldenServer
+
+KIND_OF = {
+    "ok": "ok",
+    "slow": "ok",
+    "wrong_value": "ok",  # only the comparison with golden outputs sees it
+    "error": "http_500",
+    "wrong_shape": "wrong_shape",
+    "wrong_datatype": "wrong_datatype",
+    "reset": "connection_reset",
+    "truncate": "connection_closed",
+    "never": "timeout",
+}
+MS = 1_000_000
+
+
+def expected(server: GoldenServer) -> Counter[str]:
+    """The kinds of outcome that the server's own log says."""
+    return Counter(KIND_OF[entry["kind"]] for entry in server.requests())
+
+
+def check_once(load: Load, schedule: list[int]) -> None:
+    """Every scheduled request has exactly one outcome."""
+    assert sorted(o.scheduled - load.started_ns for o in load.outcomes) == schedule
+
+
+@pytest.mark.parametrize("behaviour", [kind for kind in KIND_OF if kind not in {"ok", "never"}])
+@pytest.mark.parametrize("loop", ["closed", "open"])
+def test_each_behaviour_alone(behaviour: str, loop: str) -> None:
+    every: dict[str, Any] = {f"{behaviour}_every": 3}
+    with GoldenServer(**every, slow_s=0.02) as server:
+        load = Load(server.port)
+        if loop == "open":
+            schedule = constant_ns(300, 90)
+            check_once(load.open(schedule), schedule)
+        else:
+            load.closed(3, 0.3)
+        assert load.kinds == expected(server)
+        assert load.kinds[KIND_OF[behaviour]] > 5
+        assert all(o.response is not None for o in load.outcomes if not (o.error or "").startswith("connection"))
+
+
+def test_all_behaviours_together_are_counted_exactly() -> None:
+    mixed: dict[str, Any] = {
+        "error_every": 5, "reset_every": 7, "truncate_every": 11, "wrong_shape_every": 13,
+        "wrong_datatype_every": 17, "wrong_value_every": 19, "slow_every": 23, "never_every": 97,
+    }  # fmt: skip
+    schedule = constant_ns(700, 1000)
+    with GoldenServer(**mixed, slow_s=0.05) as server:
+        load = Load(server.port, timeout_s=0.5, connect=16).open(schedule)
+        check_once(load, schedule)
+        assert load.kinds == expected(server)
+        assert load.kinds["timeout"] == 1000 // 97
+        assert len(load.kinds) == 7
+        log = server.requests()
+    # and byte for byte: every content came as often as it was sent
+    assert set(Counter(entry["crc32"] for entry in log).values()) == {1000 // 50}
+
+
+def test_clocks_agree_with_the_server() -> None:
+    with GoldenServer(delay_s=0.004) as server:
+        load = Load(server.port, connect=1).closed(1, 0.4)
+        log = server.requests()
+    assert len(log) == len(load.outcomes) > 20
+    for outcome, entry in zip(load.outcomes, log, strict=True):
+        assert outcome.scheduled <= outcome.sent <= entry["arrival_ns"]
+        assert entry["due_ns"] <= outcome.done
+    # the clock is not read much later than it should be, either
+    slack = sorted(o.done - e["due_ns"] + e["arrival_ns"] - o.sent for o, e in zip(load.outcomes, log, strict=True))
+    assert slack[len(slack) // 2] < 2 * MS
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 32])
+def test_closed_loop_keeps_its_concurrency_on_as_many_connections(concurrency: int) -> None:
+    with GoldenServer(delay_s=0.01) as server:
+        load = Load(server.port, connect=concurrency).closed(concurrency, 0.5)
+        log = server.requests()
+    assert load.kinds == {"ok": len(log)}
+    assert load.peak_in_flight == concurrency
+    assert len({entry["connection"] for entry in log}) == concurrency
+    # 0.5 s / 10 ms rounds, if nothing else happened
+    assert 0.7 * 50 * concurrency < len(log) <= 51 * concurrency
+
+
+def test_open_loop_reuses_idle_connections() -> None:
+    with GoldenServer() as server:
+        load = Load(server.port).open(constant_ns(100, 50))
+        assert load.kinds == {"ok": 50}
+        assert len({entry["connection"] for entry in server.requests()}) <= 3
+
+
+def test_connections_opened_ahead_carry_the_requests() -> None:
+    with GoldenServer(delay_s=0.05) as server:
+        load = Load(server.port, connect=10).open([0] * 10)
+        log = server.log()
+    assert len({entry["connection"] for entry in log["requests"]}) == 10
+    assert log["connections"] == 10 + 2  # those of the readiness check and of the log
+    assert all(o.sent - o.scheduled < 20 * MS for o in load.outcomes)
+
+
+def test_waiting_beyond_max_in_flight_counts_as_latency() -> None:
+    delay_ms, gap_ms, count, limit = 100, 20, 30, 2
+    with GoldenServer(delay_s=delay_ms / 1e3) as server:
+        load = Load(server.port, max_in_flight=limit, connect=limit).open(constant_ns(1000 / gap_ms, count))
+        assert len({entry["connection"] for entry in server.requests()}) == limit
+    assert (load.kinds, load.peak_in_flight) == ({"ok": count}, limit)
+    for number, outcome in enumerate(load.good):
+        # Served two at a time: the pair of request n begins when the pair before it is done.
+        latency_ms = max((number // 2 + 1) * delay_ms, number % 2 * gap_ms + delay_ms) - number * gap_ms
+        assert (outcome.done - outcome.scheduled) / MS == pytest.approx(latency_ms, abs=60)
+        assert (outcome.done - outcome.sent) / MS == pytest.approx(delay_ms, abs=30)
+    assert load.good[-1].done - load.good[-1].scheduled > 800 * MS
+
+
+@pytest.mark.parametrize("limit", [1, 1024])
+def test_timeouts_count_from_the_schedule_also_in_the_backlog(limit: int) -> None:
+    schedule = constant_ns(50, 20)
+    with GoldenServer(never_every=1) as server:
+        load = Load(server.port, timeout_s=0.3, max_in_flight=limit).open(schedule)
+        received = len(server.requests())
+    check_once(load, schedule)
+    assert load.kinds == {"timeout": 20}
+    assert received == (20 if limit > 20 else sum(o.sent > 0 for o in load.outcomes))
+    for outcome in load.outcomes:
+        assert 300 * MS <= outcome.done - outcome.scheduled < 600 * MS
+        assert "0.3 s" in outcome.message
+
+
+@contextmanager
+def dead_port() -> Iterator[int]:
+    """A port that nobody listens on, kept from others."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def test_refused_connections_of_the_open_loop() -> None:
+    schedule = constant_ns(500, 250)
+    with dead_port() as port:
+        load = Load(port, connect=64).open(schedule)
+    check_once(load, schedule)
+    assert load.kinds == {"connection_refused": 250}
+    assert all(outcome.sent == 0 for outcome in load.outcomes)
+    assert "refused" in load.outcomes[0].message
+
+
+@pytest.mark.parametrize("concurrency", [4, 2000])
+def test_a_closed_loop_against_a_dead_port_neither_spins_nor_recurses(concurrency: int) -> None:
+    begin, cpu = time.monotonic(), time.process_time()
+    with dead_port() as port:
+        load = Load(port).closed(concurrency, 0.6)
+    assert load.kinds.keys() == {"connection_refused"}
+    assert concurrency <= len(load.outcomes) <= 8 * concurrency
+    if concurrency == 4:
+        assert time.monotonic() - begin < 1.0
+        assert time.process_time() - cpu < 0.3
+
+
+def test_large_payloads_both_ways() -> None:
+    width = 150_000
+    with GoldenServer(inputs=[f"INPUT0:FP32:{width}"], outputs=[f"OUTPUT0:FP32:{width}"]) as server:
+        load = Load(server.port, width=width, requests=payloads(width=width, distinct=3)).closed(2, 0.5)
+        log = server.requests()
+    assert load.kinds == {"ok": len(log)}
+    assert len(log) > 4
+    for outcome in load.good:
+        assert outcome.response is not None
+        assert len(outcome.response.body) > 4 * width
+        assert outcome.response.body[-4 * width :] == outcome.payload.request[-4 * width :]
+
+
+@pytest.mark.parametrize("pieces", [2, 200])
+def test_slow_bytes_are_one_response(pieces: int) -> None:
+    with GoldenServer(slow_every=1, slow_s=0.2, slow_pieces=pieces) as server:
+        load = Load(server.port).open(constant_ns(50, 10))
+        log = server.requests()
+    assert load.kinds == {"ok": 10}
+    assert all(o.done - o.sent >= 200 * MS for o in load.outcomes)
+    assert len(log) == 10
+
+
+def test_an_interruption_loses_nothing() -> None:
+    schedule = constant_ns(200, 400)
+
+    def interrupt(now: int) -> None:
+        if now > load.started_ns + 500 * MS:
+            raise KeyboardInterrupt
+
+    with GoldenServer(delay_s=0.1) as server:
+        load = Load(server.port, max_in_flight=10, tick=interrupt)
+        load.open(schedule)
+        received = len(server.requests())
+    # what was due had been taken from the schedule: all of that has an outcome, and nothing else
+    check_once(load, schedule[: len(load.outcomes)])
+    assert 95 <= len(load.outcomes) <= 130
+    assert load.kinds.keys() == {"ok", "interrupted"}
+    assert sum(outcome.sent > 0 for outcome in load.outcomes) == received
+    assert load.kinds["interrupted"] >= 10
+
+
+def test_a_server_that_dies_leaves_no_request_without_outcome() -> None:
+    schedule = constant_ns(200, 200)
+    with GoldenServer(delay_s=0.02) as server:
+
+        def kill(now: int) -> None:
+            if now > load.started_ns + 400 * MS:
+                os.kill(server.pid, signal.SIGKILL)
+
+        load = Load(server.port, tick=kill)
+        load.open(schedule)
+    check_once(load, schedule)
+    assert load.kinds["ok"] > 50
+    assert load.kinds["connection_refused"] > 50
+    assert load.kinds.keys() <= {"ok", "connection_refused", "connection_reset", "connection_closed"}
+
+
+def test_no_more_file_descriptors_is_an_error_of_its_own() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with GoldenServer(delay_s=0.2) as server:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, hard))  # noqa: PTH208
+        try:
+            load = Load(server.port).open([0] * 40)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert load.kinds["ok"] == len(server.requests())
+    assert load.kinds.keys() == {"ok", "too_many_open_files"}
+    assert load.kinds.total() == 40
+
+
+def test_nothing_is_patched_by_importing_the_driver_and_the_measurement() -> None:
+    code = "import sys, loadgen.summary; from gevent.monkey import saved; print(saved, 'locust' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["{}", "False"]
+
+
+def test_outcomes_hold_what_a_listener_needs() -> None:
+    with GoldenServer(error_every=2) as server:
+        load = Load(server.port).open(constant_ns(100, 2))
+    good, bad = sorted(load.outcomes, key=lambda o: o.scheduled)
+    assert good.response is not None
+    assert good.response.head.status == 200
+    failed: Any = bad.response
+    assert (bad.error, failed.head.status) == ("http_500", 500)
+    assert b"golden error on request 2" in failed.body
