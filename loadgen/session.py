@@ -55,7 +55,8 @@ class Session:
             self.options.run_time = None
         if self.options.serve:
             self.server = ServeProcess(config)
-            self.options.host = self.server.url
+        # The web UI shows the host that a test will ask.
+        self.options.host = self.environment.host = self.server.url if self.server else config.url
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""
