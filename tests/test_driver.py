@@ -129,6 +129,25 @@ def test_waiting_beyond_max_in_flight_counts_as_latency() -> None:
     assert load.good[-1].done - load.good[-1].scheduled > 800 * MS
 
 
+def test_a_generator_that_is_late_keeps_its_schedule() -> None:
+    schedule, pause_ms = constant_ns(200, 100), 150
+
+    def hang(now: int) -> None:
+        if now > load.started_ns + 200 * MS and not paused:
+            paused.append(now)
+            time.sleep(pause_ms / 1e3)
+
+    paused: list[int] = []
+    with GoldenServer() as server:
+        load = Load(server.port, connect=64, tick=hang)
+        load.open(schedule)
+    check_once(load, schedule)
+    late = [(o.sent - o.scheduled) / MS for o in load.good]
+    assert sum(ms > 3 for ms in late) == pytest.approx(pause_ms / 5, abs=8)
+    assert max(late) == pytest.approx(pause_ms, abs=30)
+    assert all(o.done - o.scheduled > o.sent - o.scheduled for o in load.good)
+
+
 @pytest.mark.parametrize("limit", [1, 1024])
 def test_timeouts_count_from_the_schedule_also_in_the_backlog(limit: int) -> None:
     schedule = constant_ns(50, 20)

@@ -1,0 +1,208 @@
+"""The meter against servers whose latency is known: counts, percentiles, and a stall that only an open loop sees."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.arrivals import Distribution, schedule
+from loadgen.connection import Payload
+from loadgen.driver import MS, Outcome
+from loadgen.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
+from servemark.stats import Histogram
+from tests.golden_load import Load, constant_ns, payloads
+from tests.golden_server import GoldenServer
+from tests.test_golden_server import connect, exchange
+
+S = 1_000_000_000
+STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
+RATE, DURATION_S, DELAY_MS = 100, 10, 2.0
+
+
+def histogram(latencies_ns: list[int]) -> Histogram:
+    found = Histogram()
+    found.record(np.array(latencies_ns, np.int64))
+    return found
+
+
+def recorded(outcomes: list[Outcome], start_ns: int, duration_s: float = DURATION_S, windows: int = 10) -> Recorder:
+    recorder = Recorder(Interval(start_ns, start_ns + round(duration_s * S), windows))
+    for outcome in outcomes:
+        recorder.outcome(outcome)
+    recorder.flush()
+    return recorder
+
+
+def test_a_stall_of_1_s_in_10_s_has_the_percentiles_that_arithmetic_gives() -> None:
+    """At a constant 100/s every tenth request falls into the stall and waits 5, 15, ... 995 ms.
+
+    So p50 shows nothing of it, p90 lies at its edge, p95 is the 50th of those 100 requests, p99 the 90th.
+    """
+    arrivals = constant_ns(RATE, RATE * DURATION_S)
+    with GoldenServer(delay_s=DELAY_MS / 1e3, stall_anchor="first_request", **STALL) as server:
+        load = Load(server.port, connect=128).open(arrivals)
+        log = server.requests()
+    assert load.kinds == {"ok": len(arrivals)}
+    recorder = recorded(load.outcomes, load.started_ns)
+    latency = recorder.latency
+    assert latency.count == len(arrivals) == len(log)
+    assert latency.percentile(50) == pytest.approx(DELAY_MS, abs=1.5)
+    # The 900th of 1000 is the slowest one outside the stall; each one that this machine delays moves it 10 ms inwards.
+    assert DELAY_MS <= latency.percentile(90) < DELAY_MS + 80
+    assert latency.percentile(95) == pytest.approx(DELAY_MS + 495, abs=6)
+    assert latency.percentile(99) == pytest.approx(DELAY_MS + 895, abs=6)
+    assert latency.max_ns / MS == pytest.approx(DELAY_MS + 995, abs=6)
+    # The oracle says the same of each single request, from its own clock.
+    assert sum(e["due_ns"] - e["arrival_ns"] > (DELAY_MS + 1) * MS for e in log) == 100
+    served_ms = sorted((e["written_ns"] - e["arrival_ns"]) / MS for e in log)
+    for percentile in (50, 95, 99):
+        assert latency.percentile(percentile) == pytest.approx(served_ms[round(10 * percentile) - 1], abs=5)
+    # The windows show where it was; nothing came back while it lasted.
+    assert [round(window.latency.max_ns / MS, -2) for window in recorder.windows] == [0] * 4 + [1000, 500] + [0] * 4
+    assert [window.scheduled for window in recorder.windows] == [100] * 10
+    assert [window.completed for window in recorder.windows] == pytest.approx([100] * 4 + [51, 149] + [100] * 4, abs=2)
+
+
+def test_a_closed_loop_hides_the_stall_and_so_does_a_clock_that_starts_at_sending() -> None:
+    stall: dict[str, Any] = {"stall_s": 0.5, "stall_every_s": 2.0, "stall_phase_s": 0.75}
+    with GoldenServer(delay_s=DELAY_MS / 1e3, stall_anchor="first_request", **stall) as server:
+        closed = Load(server.port, connect=1).closed(1, 2.0)
+        held = [e for e in server.requests() if e["due_ns"] - e["arrival_ns"] > 3 * MS]
+        server.reset()
+        # one connection: the requests that are due during the stall wait in the generator
+        waiting = Load(server.port, connect=1, max_in_flight=1).open(constant_ns(RATE, 200))
+    assert closed.kinds.keys() == waiting.kinds.keys() == {"ok"}
+    assert len(held) == 1
+    hidden = histogram([o.done - o.scheduled for o in closed.good])
+    assert hidden.percentile(99) < 10 * DELAY_MS
+    assert hidden.max_ns > 400 * MS
+    from_send = histogram([o.done - o.sent for o in waiting.good])
+    from_schedule = histogram([o.done - o.scheduled for o in waiting.good])
+    assert from_send.percentile(99) < 10 * DELAY_MS
+    # a quarter of the schedule fell into the stall
+    assert from_schedule.percentile(90) > 250
+    assert from_schedule.percentile(99) > 400
+
+
+SLACK_MS = 0.1
+"""The kernel's timer slack (50 µs) and another process on the same processor."""
+
+
+@pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (10, 100), (100, 12)])
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_precision(delay_ms: int, count: int, loop: str) -> None:
+    """A fixed delay is measured within 50 µs + 2 % of what a plain blocking client sees; never below the server's log.
+
+    The log knows what the server did, but not the way there and back; the blocking client does.
+    """
+    with GoldenServer(delay_s=delay_ms / 1e3) as server:
+        rounds_ns = []
+        with connect(server) as connection:
+            for _ in range(count):
+                begin = time.monotonic_ns()
+                exchange(connection)
+                rounds_ns.append(time.monotonic_ns() - begin)
+        server.reset()
+        load = Load(server.port, connect=32)
+        if loop == "open":
+            load.open(constant_ns(150, count))
+        else:
+            load.closed(1, count * delay_ms / 1e3)
+        log = server.requests()
+    assert load.kinds == {"ok": len(log)}
+    measured_ms = histogram([o.done - o.scheduled for o in load.good]).percentile(50)
+    served_ms = float(np.median([e["due_ns"] - e["arrival_ns"] for e in log])) / MS
+    assert served_ms == delay_ms < measured_ms
+    assert measured_ms == pytest.approx(float(np.median(rounds_ns)) / MS, abs=0.05 + 0.02 * delay_ms + SLACK_MS)
+
+
+def test_poisson_arrivals_are_sent_when_they_are_due() -> None:
+    arrivals = [int(t) for t in schedule(Distribution.POISSON, 300, 2, seed=1)]
+    with GoldenServer(delay_s=0.005) as server:
+        load = Load(server.port, connect=64).open(arrivals)
+        log = server.requests()
+    assert len(log) == len(load.good) == len(arrivals)
+    late_ms = np.array([o.sent - o.scheduled for o in load.outcomes]) / MS
+    assert late_ms.min() >= 0
+    assert np.median(late_ms) < 0.5
+    received_ms = np.sort([e["arrival_ns"] - load.started_ns for e in log]) / MS
+    assert np.median(np.abs(received_ms - np.array(arrivals) / MS)) < 0.7
+
+
+def test_errors_are_counted_by_kind_and_stay_out_of_the_latencies() -> None:
+    with GoldenServer(delay_s=0.2, error_every=5, never_every=8, wrong_shape_every=7) as server:
+        load = Load(server.port, timeout_s=0.6).open(constant_ns(200, 200))
+        kinds = [entry["kind"] for entry in server.requests()]
+    recorder = recorded(load.outcomes, load.started_ns, duration_s=1)
+    expected = {"http_500": "error", "timeout": "never", "wrong_shape": "wrong_shape"}
+    assert recorder.errors == {kind: kinds.count(theirs) for kind, theirs in expected.items()}
+    assert recorder.scheduled == 200 == recorder.latency.count + recorder.errors.total()
+    # a time-out of 0.6 s or more would show
+    assert 200 * MS <= recorder.latency.min_ns <= recorder.latency.max_ns < 500 * MS
+    assert sum(window.errors for window in recorder.windows) == recorder.errors.total()
+    assert recorder.messages["timeout"] == ["no response within 0.6 s of its schedule"]
+
+
+PAYLOAD = next(payloads())
+
+
+def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
+    return Outcome(PAYLOAD, scheduled, sent, done, error, message, None)
+
+
+def test_a_few_different_messages_of_each_kind_are_kept() -> None:
+    recorder = Recorder(Interval(0, S, 1))
+    for number in range(100):
+        recorder.outcome(outcome(number, 0, S, "http_500", f"message {number // 10}"))
+    assert (recorder.errors, recorder.messages) == ({"http_500": 100}, {"http_500": MESSAGES})
+
+
+MESSAGES = [f"message {number}" for number in range(KEPT_MESSAGES)]
+
+
+def test_a_request_belongs_to_the_interval_it_was_scheduled_in() -> None:
+    interval = Interval(10 * S, 20 * S, 10)
+    recorder = Recorder(interval)
+    for scheduled, done in [(9, 11), (9, 9), (10, 10), (12, 13), (19, 25), (20, 21), (8, 30)]:
+        recorder.outcome(outcome(scheduled * S, scheduled * S + 5, done * S + 7))
+    recorder.outcome(outcome(9 * S, 0, 12 * S, "timeout"))
+    recorder.outcome(outcome(15 * S, 0, 16 * S, "timeout"))
+    recorder.outcome(outcome(20 * S, 0, 21 * S, "timeout"))
+    recorder.flush()
+    recorder.flush()
+    assert (recorder.scheduled, recorder.latency.count, recorder.errors) == (4, 3, {"timeout": 1})
+    assert (recorder.completed, recorder.carried_in, recorder.outside) == (3, 2, 6)
+    assert recorder.latency.max_ns == 6 * S + 7
+    assert recorder.service_time.max_ns == 6 * S + 2
+    assert (recorder.schedule_delay.min_ns, recorder.schedule_delay.max_ns, recorder.late) == (5, 5, 0)
+    assert [w.scheduled for w in recorder.windows] == [1, 0, 1, 0, 0, 1, 0, 0, 0, 1]
+    assert [w.completed for w in recorder.windows] == [1, 1, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert [w.errors for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+
+
+def test_every_request_is_in_exactly_one_window() -> None:
+    start = time.monotonic_ns()
+    recorder = Recorder(Interval(start, start + 7 * S + 3, 7))
+    scheduled = np.random.default_rng(0).integers(start, start + 7 * S + 3, 5000)
+    for number, at in enumerate([start, start + 7 * S + 2, *scheduled.tolist()]):
+        recorder.outcome(outcome(at, at + 2 * MS, at + 3 * MS, "timeout" if number % 9 == 5 else None))
+        if number % 100 == 0:
+            recorder.tick(number * S)
+    recorder.flush()
+    assert recorder.scheduled == 5002 == sum(window.scheduled for window in recorder.windows)
+    assert sum(window.latency.count for window in recorder.windows) == recorder.latency.count == recorder.late
+    assert sum(window.completed for window in recorder.windows) == recorder.completed
+
+
+def test_golden_answers_are_sampled_over_the_whole_run() -> None:
+    with GoldenServer() as server:
+        response = Load(server.port).open([0]).outcomes[0].response
+    recorder = Recorder(Interval(0, S, 1))
+    for number in range(20 * KEPT_RESPONSES):
+        recorder.outcome(Outcome(Payload(b"", (number,)), 1, 1, 1, None, "", response))
+    kept = sorted(rows[0] for rows, _ in recorder.sampled)
+    assert len(set(kept)) == KEPT_RESPONSES
+    # the mean of an even sample, within four standard errors
+    span = 20 * KEPT_RESPONSES
+    assert np.mean(kept) == pytest.approx(span / 2, abs=4 * span / np.sqrt(12 * KEPT_RESPONSES))
