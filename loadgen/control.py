@@ -28,34 +28,39 @@ class Control:
 
     url: str
 
-    def _get(self, path: str) -> requests.Response:
+    def _get(self, path: str, serve_command: str = "servemark serve WORKLOAD") -> requests.Response:
         try:
             return requests.get(f"{self.url}{path}", timeout=TIMEOUT_S)
         except requests.RequestException as error:
             raise ServerError(
                 f"no server answers at {self.url} ({_reason(error)})",
-                fix="start one with `servemark serve WORKLOAD`, or let this command do it with --serve",
+                fix=f"start one with `{serve_command}`",
             ) from error
 
     def _json(self, path: str) -> dict[str, Any]:
         response = self._get(path)
         try:
-            document: dict[str, Any] = response.json()
-        except ValueError as error:
-            raise ServerError(f"{self.url}{path} answered {response.status_code} and no JSON") from error
+            document = response.json()
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise ServerError(f"{self.url}{path} answered {response.status_code} and no JSON object")
         if response.status_code != requests.codes.ok:
             raise ServerError(f"{self.url}{path}: {document.get('error', response.status_code)}")
         return document
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        if self._get(f"/v2/models/{model}/ready").status_code != requests.codes.ok:
+        if self._get(f"/v2/models/{model}/ready", serve_command).status_code != requests.codes.ok:
             raise ServerError(
                 f"the server at {self.url} does not serve {model!r}", fix=f"start one with `{serve_command}`"
             )
         metadata = self._json(f"/v2/models/{model}")
-        for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
-            _compare(self.url, model, kind, metadata.get(kind, []), expected)
+        try:
+            for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
+                _compare(self.url, model, kind, metadata.get(kind, []), expected)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
 
     def placement(self, model: str) -> Placement:
         """Engine, device and provider from Triton's model configuration; all None where there is none."""
@@ -74,9 +79,11 @@ class Control:
         """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
         try:
             stats: dict[str, Any] = self._json(f"/v2/models/{model}/stats")["model_stats"][0]
-        except (ServerError, KeyError, IndexError):
+            # Other servers than Triton may give less; half of the counters would be worse than none.
+            complete = {"inference_stats", "inference_count", "execution_count"} <= stats.keys()
+        except (ServerError, KeyError, IndexError, TypeError, AttributeError):
             return None
-        return stats
+        return stats if complete else None
 
 
 def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_ENGINE = "onnxruntime"
+MOST_SCHEDULED = 20_000_000
+"""A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,21 @@ class LoadConfig:
         rate = optional_number("--request-rate", options.request_rate)
         if rate is not None and rate <= 0:
             raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
-        users = int(options.num_users or 1)
+        # Locust's own --users is None where it was not given.
+        users = 1 if options.num_users in (None, "") else options.num_users
         workload = lookup(options.model)
-        batch_size = at_least("--batch-size", options.batch_size, 1)
+        batch_size = whole("--batch-size", options.batch_size, 1)
         if batch_size > workload.max_batch:
             raise OptionError(
-                f"--batch-size {batch_size:g} is above {workload.name}'s maximum of {workload.max_batch}",
+                f"--batch-size {batch_size} is above {workload.name}'s maximum of {workload.max_batch}",
                 fix=f"give at most --batch-size {workload.max_batch}",
+            )
+        duration_s = above("--duration", options.duration, 0)
+        warmup_s = at_least("--warmup", options.warmup, 0)
+        if rate is not None and rate * (warmup_s + duration_s) > MOST_SCHEDULED:
+            raise OptionError(
+                f"--request-rate {rate:g} for {warmup_s + duration_s:g} s is more than {MOST_SCHEDULED:,} requests",
+                fix="lower --request-rate or --duration",
             )
         share = number("--max-error-share", options.max_error_share)
         if not 0 <= share <= 1:
@@ -84,13 +94,13 @@ class LoadConfig:
             engine=options.engine,
             url=normal_url(options.host or DEFAULT_URL),
             model_name=options.model_name or None,
-            batch_size=int(batch_size),
-            concurrency=None if rate is not None else max(users, 1),
+            batch_size=batch_size,
+            concurrency=whole("--concurrency", users, 1) if rate is None else None,
             request_rate=rate,
-            distribution=Distribution(options.request_distribution),
-            duration_s=above("--duration", options.duration, 0),
-            warmup_s=at_least("--warmup", options.warmup, 0),
-            seed=int(at_least("--seed", options.seed, 0)),
+            distribution=distribution("--request-distribution", options.request_distribution),
+            duration_s=duration_s,
+            warmup_s=warmup_s,
+            seed=whole("--seed", options.seed, 0),
             slo=Slo.parse(options.slo) if options.slo else None,
             input_data=options.input_data,
             data_root=Path(options.data_root),
@@ -98,7 +108,7 @@ class LoadConfig:
             out=Path(options.out),
             result_dir=Path(options.result_dir) if options.result_dir else None,
             request_timeout_s=above("--request-timeout", options.request_timeout, 0),
-            max_in_flight=int(at_least("--max-in-flight", options.max_in_flight, 1)),
+            max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
         )
 
@@ -205,6 +215,22 @@ def at_least(flag: str, value: object, least: float) -> float:
     if result < least:
         raise OptionError(f"{flag} {result:g} must be at least {least:g}", fix=f"raise {flag}")
     return result
+
+
+def whole(flag: str, value: object, least: int) -> int:
+    """Read a whole number that must not lie below `least`. Raises OptionError."""
+    result = at_least(flag, value, least)
+    if result != int(result):
+        raise OptionError(f"{flag} {result:g} is not a whole number", fix=f"write it like {flag} {max(least, 1)}")
+    return int(result)
+
+
+def distribution(flag: str, value: str) -> Distribution:
+    """Read the name of a distribution. Raises OptionError."""
+    try:
+        return Distribution(value)
+    except ValueError:
+        raise OptionError(f"{flag} {value!r} is unknown", fix=f"one of: {', '.join(Distribution)}") from None
 
 
 def above(flag: str, value: object, bound: float) -> float:

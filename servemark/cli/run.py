@@ -90,7 +90,7 @@ def run(
         "max_error_share": max_error_share,
     }
     # Everything is checked before a server is started.
-    config = next(iter([_check(flags | point, seed, url) for point in points]))
+    config, *_ = [_check(flags | point, seed, url) for point in points]
     signal.signal(signal.SIGTERM, _interrupt)
     found = []
     with _server(config, url) as address:
@@ -136,8 +136,7 @@ def _server(config: LoadConfig, url: str) -> Iterator[str]:
     if url:
         yield normal_url(url)
         return
-    with contextlib.suppress(ServerError):
-        Control(DEFAULT_URL).require_model(config.model, config.workload, "")
+    if _serves(DEFAULT_URL, config):
         note(f"using the server at {DEFAULT_URL}")
         yield DEFAULT_URL
         return
@@ -151,6 +150,15 @@ def _server(config: LoadConfig, url: str) -> Iterator[str]:
         except ServerError as error:
             # The run has its verdict, INVALID; this says why.
             note(str(error))
+
+
+def _serves(url: str, config: LoadConfig) -> bool:
+    """Whether the model is served there."""
+    try:
+        Control(url).require_model(config.model, config.workload, "")
+    except ServerError:
+        return False
+    return True
 
 
 def _drive(config: LoadConfig, flags: dict[str, Any], *, quiet: bool) -> dict[str, Any]:

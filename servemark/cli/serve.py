@@ -11,6 +11,7 @@ import typer
 
 from servemark.artifacts import Entry
 from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
+from servemark.errors import OptionError
 from servemark.models import get
 from servemark.output import note
 from servemark.results import to_json
@@ -20,7 +21,11 @@ _CHECK_S = 0.5
 
 def entries(workloads: list[str], engine: str, repository: Path) -> list[Entry]:
     """The repository entries of workloads. Raises OptionError, ArtifactError naming the export command."""
+    from servers.engines import engine_names
+
     found = [Entry(repository, get(name).name, engine) for name in workloads]
+    if engine not in engine_names():
+        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
     for entry in found:
         entry.require()
     return found
