@@ -43,7 +43,7 @@ def jobs() -> list[Job]:
     photographs = Path(sklearn.origin).parent / "datasets" / "images"
     return [
         Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8),
-        Job("resnet50", str(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=12),
+        Job("resnet50", str(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
     ]
 
 

@@ -8,11 +8,11 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -24,7 +24,7 @@ from exporters._registry import Exporter, exporter
 from servemark import __version__
 from servemark.artifacts import Arrays, Entry
 from servemark.errors import ArtifactError
-from servemark.models import Workload
+from servemark.models import Workload, stack
 
 GOLDEN_ROWS = 16
 EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
@@ -86,8 +86,7 @@ def _write(
     golden = parity.eager(model, workload, _golden_inputs(workload))
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
-    example = {name: array[:EXAMPLE_ROWS] for name, array in golden.inputs.items()}
-    written = module.write(model, workload, example, artifact)
+    written = module.write(model, workload, _example(workload, golden.inputs), artifact)
     found = parity.measure(module.load(artifact, workload), golden, workload)
     draft.config.write_text(rendered)
     draft.write_golden(golden)
@@ -114,9 +113,25 @@ def _write(
 
 
 def _golden_inputs(workload: Workload) -> Arrays:
-    rng = np.random.default_rng(crc32(f"golden {workload.name}".encode()))
-    samples = list(islice(workload.samples(rng), GOLDEN_ROWS))
-    return {tensor.name: np.stack([sample[tensor.name] for sample in samples]) for tensor in workload.inputs}
+    """Draw samples that share one shape, the first that comes so often where shapes vary."""
+    alike = defaultdict(list)
+    for sample in workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode()))):
+        shape = tuple(sample[tensor.name].shape for tensor in workload.inputs)
+        alike[shape].append(sample)
+        if len(alike[shape]) == GOLDEN_ROWS:
+            return stack(alike[shape], workload.inputs)
+    raise AssertionError(f"the samples of {workload.name} end")
+
+
+def _example(workload: Workload, inputs: Arrays) -> Arrays:
+    """Take rows to trace with; sizes that vary are one larger than in `inputs`, so a baked-in one shows in parity."""
+    return {
+        tensor.name: np.pad(
+            inputs[tensor.name][:EXAMPLE_ROWS],
+            [(0, int(axis in tensor.variable_axes)) for axis in range(len(tensor.shape) + 1)],
+        )
+        for tensor in workload.inputs
+    }
 
 
 def _made_by(workload: Workload, engine: str, module: Exporter) -> dict[str, Any]:

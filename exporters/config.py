@@ -32,9 +32,18 @@ instance_group [
   {{ count: 1 kind: KIND_CPU }}
 ]
 
-# Threads of one run; by default as many as there are cores.
-# parameters {{ key: "intra_op_thread_count" value: {{ string_value: "1" }} }}
+{threads}
 """
+
+ALL_CORES = """\
+# Threads of one run; by default as many as there are cores.
+# parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+ONE_THREAD = """\
+# Threads of one run. So small a model gains nothing from more: they wait for each other, and spin on cores that Triton
+# and a load generator on the same machine need.
+parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+SMALL_FLOPS = 100_000_000
+"""Below this a forward pass of one sample takes well under 10 ms on one core."""
 
 
 def render(workload: Workload, *, model: str, engine: str, artifact: str) -> str:
@@ -46,6 +55,7 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str) -> str
         max_batch=workload.max_batch,
         inputs=_tensors(workload.inputs),
         outputs=_tensors(workload.outputs),
+        threads=ONE_THREAD if workload.flops < SMALL_FLOPS else ALL_CORES,
         preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",
     )
 

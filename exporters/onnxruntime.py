@@ -28,7 +28,10 @@ def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -
         model,
         tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
         dynamo=True,
-        dynamic_shapes=tuple({0: dimension} for dimension in batch),
+        dynamic_shapes=tuple(
+            {0: dimension} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC)
+            for dimension, tensor in zip(batch, workload.inputs, strict=True)
+        ),
         input_names=[tensor.name for tensor in workload.inputs],
         output_names=[tensor.name for tensor in workload.outputs],
         opset_version=OPSET,

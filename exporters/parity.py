@@ -37,7 +37,7 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
     }
     for tensor in workload.outputs:
         found = outputs[tensor.name]
-        if (found.dtype, found.shape[1:]) != (tensor.dtype, tensor.shape):
+        if found.dtype != tensor.dtype or not tensor.fits(found.shape[1:]):
             raise ArtifactError(
                 f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
                 f"its interface says {tensor.dtype} {list(tensor.shape)}",

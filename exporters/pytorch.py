@@ -20,11 +20,13 @@ def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -
     """Write model.pt2."""
     import torch
 
-    batch = torch.export.Dim("batch")
+    batch: Any = torch.export.Dim("batch")
     program = torch.export.export(
         model,
         tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
-        dynamic_shapes=tuple({0: batch} for _ in workload.inputs),
+        dynamic_shapes=tuple(
+            {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
+        ),
     )
     buffer = io.BytesIO()
     torch.export.save(program, buffer)  # straight to a file, torch's writer aborts the process on a full disk

@@ -13,7 +13,7 @@ from loadgen.kserve import encode_request
 from loadgen.options import LoadConfig
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
-from servemark.models import Sample, Tensor, Workload
+from servemark.models import Sample, Tensor, Workload, stack
 
 POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20
@@ -24,9 +24,9 @@ GOLDEN_EVERY = 50
 
 def payloads(config: LoadConfig, host: str, golden: Golden | None) -> Iterator[Payload]:
     """An endless stream of serialised requests, the golden ones among them at a fixed share."""
-    workload, batch = config.workload, config.batch_size
+    batch = config.batch_size
     encode = _encoder(config, host)
-    samples = list(itertools.islice(_samples(config), _pool_size(workload, batch) * batch))
+    samples = _pool(_samples(config), batch)
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
     ordinary = [
@@ -53,8 +53,8 @@ def _encoder(config: LoadConfig, host: str) -> Callable[[list[Sample]], bytes]:
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(batch: list[Sample]) -> bytes:
-        stacked = {name: np.stack([sample[name] for sample in batch]) for name in datatypes}
-        return encode_request(host, config.model, stacked, config.workload.outputs, datatypes)
+        arrays = stack(batch, config.workload.inputs)
+        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes)
 
     return encode
 
@@ -64,10 +64,16 @@ def _golden_payload(golden: Golden, first: int, batch: int, encode: Callable[[li
     return Payload(encode([{name: array[row] for name, array in golden.inputs.items()} for row in rows]), rows)
 
 
-def _pool_size(workload: Workload, batch: int) -> int:
-    """How many distinct requests fit the bounds."""
-    elements = sum(abs(int(np.prod(t.shape, dtype=np.int64))) * t.dtype.itemsize for t in workload.inputs)
-    return max(1, min(POOL_REQUESTS, POOL_BYTES // max(elements * batch, 1)))
+def _pool(samples: Iterator[Sample], batch: int) -> list[Sample]:
+    """Draw as many samples as fit the bounds, at least one request's."""
+    taken: list[Sample] = []
+    size = 0
+    for sample in itertools.islice(samples, POOL_REQUESTS * batch):
+        size += sum(array.nbytes for array in sample.values())
+        if size > POOL_BYTES and len(taken) >= batch:
+            break
+        taken.append(sample)
+    return taken
 
 
 def _samples(config: LoadConfig) -> Iterator[Sample]:
@@ -147,8 +153,9 @@ def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
 
 
 def _shaped(where: str, tensor: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if -1 not in tensor.shape and array.size != int(np.prod(tensor.shape, dtype=np.int64)):
+    try:
+        return array.reshape(tensor.shape)  # one varying size follows from the others
+    except ValueError:
         raise InputDataError(
             f"{where}: {tensor.name!r} has {array.size} elements, shape {list(tensor.shape)} is expected"
-        )
-    return array.reshape(tensor.shape)
+        ) from None

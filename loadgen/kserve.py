@@ -126,7 +126,7 @@ def _judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     if output.get("datatype") != tensor.datatype:
         return "wrong_datatype"
     shape = output.get("shape")
-    if not _fits(shape, (batch_size, *tensor.shape)):
+    if not _fits(shape, batch_size, tensor):
         return "wrong_shape"
     size = output.get("parameters", {}).get("binary_data_size")
     if size is None and "data" not in output:
@@ -135,12 +135,13 @@ def _judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     return None if have == math.prod(shape) * tensor.dtype.itemsize else "wrong_size"
 
 
-def _fits(shape: Any, expected: Sequence[int]) -> bool:
-    """Whether a shape is the expected one, in which -1 stands for any size."""
+def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
+    """Whether a described shape is that of a batch of the tensor."""
     return (
         isinstance(shape, list)
-        and len(shape) == len(expected)
-        and all(isinstance(got, int) and want in (-1, got) for got, want in zip(shape, expected, strict=True))
+        and all(isinstance(size, int) for size in shape)
+        and shape[:1] == [batch_size]
+        and tensor.fits(shape[1:])
     )
 
 

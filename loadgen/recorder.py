@@ -3,6 +3,7 @@
 import random
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,17 @@ class Window:
     completed: int = 0
     scheduled: int = 0
     errors: int = 0
+
+    @classmethod
+    def joined(cls, windows: Sequence["Window"]) -> "Window":
+        """Neighbouring windows as one."""
+        whole = cls()
+        for window in windows:
+            whole.latency.merge(window.latency)
+            whole.completed += window.completed
+            whole.scheduled += window.scheduled
+            whole.errors += window.errors
+        return whole
 
     def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
         """As result.json holds it; `requests_per_s` counts the responses that came in this window."""

@@ -1,5 +1,6 @@
 """Computes a result (the schema of docs/cli.md) and its verdict from what a measurement saw."""
 
+import math
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -9,11 +10,11 @@ from loadgen.agreement import agreement_figures, unchecked
 from loadgen.control import restarted, server_metrics
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
-from loadgen.recorder import Recorder
+from loadgen.recorder import Recorder, Window
 from servemark.environment import collect
 from servemark.results import SCHEMA_VERSION
-from servemark.stats import Histogram
-from servemark.verdict import Observations, judge
+from servemark.stats import Histogram, samples_needed
+from servemark.verdict import STEADY_WINDOWS, Observations, judge
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 _ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "samples")
@@ -117,13 +118,12 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    length_s = recorder.interval.window_ns / 1e9
     windows = [
         (
-            w.completed / max(w.scheduled, 1) if open_loop else w.completed / length_s,
+            w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
             w.latency.percentile(50) if w.latency.count else None,
         )
-        for w in recorder.windows
+        for w in _judged_windows(recorder)
     ]
     before, after = measured.start.statistics, measured.end.statistics
     return Observations(
@@ -146,6 +146,15 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         server_gone=before is not None and after is None,
         interrupted=measured.interrupted,
     )
+
+
+def _judged_windows(recorder: Recorder) -> list[Window]:
+    """The windows, joined where one holds too few requests for its p50, as long as three of equal length remain."""
+    windows = recorder.windows
+    mean = recorder.latency.count / len(windows)
+    size = min(math.ceil(samples_needed(50) / mean) if mean else 1, max(len(windows) // STEADY_WINDOWS, 1))
+    # From the end backwards: what is left over is the oldest.
+    return [Window.joined(windows[end - size : end]) for end in range(len(windows), size - 1, -size)][::-1]
 
 
 def _p99(histogram: Histogram) -> float:

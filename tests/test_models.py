@@ -191,24 +191,6 @@ def test_din_ignores_what_lies_beyond_the_history_and_only_that() -> None:
     assert (answer(model, item, changed, hist_len)[0] != ctr).all()
 
 
-def test_resnet50_is_torchvisions_with_other_weights() -> None:
-    from torchvision.models import resnet50
-
-    model = models.get("resnet50").build()
-    reference = resnet50(weights=None)
-    reference.load_state_dict(model.state_dict())
-    (image,) = batch_of(models.get("resnet50"), 2)
-    torch.testing.assert_close(answer(model, image), answer(reference.eval(), image))
-
-
-def test_resnet50_tells_pictures_apart() -> None:
-    """Random residual networks give one class to all pictures, which would make every top-1 comparison empty."""
-    workload = models.get("resnet50")
-    (logits,) = answer(workload.build(), *batch_of(workload, 8))
-    assert len(set(logits.argmax(dim=1).tolist())) >= 6
-    assert 0.5 < logits.std(dim=0).mean() < 2
-
-
 def test_film_popularity_follows_movielens() -> None:
     """Shares of the ratings that MovieLens-100K's top 1, 10 and 50 % of films have (counted in u.data)."""
     rank = np.arange(1, 1683)

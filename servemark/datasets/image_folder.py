@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import InputDataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = {".jpg", ".jpeg", ".png"}
 SHORTER_SIDE, CROP = 256, 224
@@ -19,12 +23,28 @@ def read(folder: Path) -> Iterator[npt.NDArray[np.float32]]:
 
     Raises InputDataError for a folder without pictures, and naming the file for one that is empty or corrupt.
     """
+    return map(load, paths(folder))
+
+
+def paths(folder: Path) -> list[Path]:
+    """List every JPEG and PNG below `folder` in order of path. Raises InputDataError where there is none."""
     if not folder.is_dir():
         raise InputDataError(f"{folder} is no folder", fix="give a folder with JPEG or PNG files in it")
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    if not paths:
+    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not found:
         raise InputDataError(f"{folder} holds no JPEG or PNG files", fix="give a folder with JPEG or PNG files in it")
-    return map(load, paths)
+    return found
+
+
+def decode(file: Path | BinaryIO, place: str | Path) -> "Image.Image":
+    """Decode one picture to RGB. Raises InputDataError naming the place it lies at."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as picture:
+            return picture.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise InputDataError(f"{place} is no readable picture: {error}", fix="replace or remove the file") from error
 
 
 def load(path: Path) -> npt.NDArray[np.float32]:
@@ -34,11 +54,7 @@ def load(path: Path) -> npt.NDArray[np.float32]:
     """
     from PIL import Image
 
-    try:
-        with Image.open(path) as file:
-            picture = file.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputDataError(f"{path} is no readable picture: {error}", fix="replace or remove the file") from error
+    picture = decode(path, path)
     width, height = picture.size
     scale = SHORTER_SIDE / min(width, height)
     picture = picture.resize(

@@ -2,6 +2,6 @@
 
 from servemark.agreement import Agreement
 from servemark.models._registry import get, names, workloads
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload, stack
 
-__all__ = ["Agreement", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names", "workloads"]
+__all__ = ["Agreement", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names", "stack", "workloads"]
