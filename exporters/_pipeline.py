@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -56,7 +57,8 @@ def export(workload: Workload, engine: str, repository: Path, *, force: bool = F
     previous = _read_previous(entry)
     try:
         kept = not force and _is_edited(entry, previous, rendered)
-        if not force and previous and _is_current(entry, module, previous, made_by):
+        configured = kept or (entry.config.exists() and entry.config.read_text() == rendered)
+        if not force and configured and previous and _is_current(entry, module, previous, made_by):
             return ExportReport(workload.name, engine, entry.folder, True, kept, previous)
         repository.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".export-", dir=repository) as temporary:
@@ -86,7 +88,10 @@ def _write(
     golden = parity.eager(model, workload, _golden_inputs(workload))
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
-    written = module.write(model, workload, _example(workload, golden.inputs), artifact)
+    with warnings.catch_warnings():
+        # torch's recurrent modules keep a second list of their parameters, and set it anew when these are moved
+        warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
+        written = module.write(model, workload, _example(workload, golden.inputs), artifact)
     found = parity.measure(module.load(artifact, workload), golden, workload)
     draft.config.write_text(rendered)
     draft.write_golden(golden)
