@@ -25,7 +25,7 @@ from servemark.artifacts import Arrays, Entry
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import Workload
 
-SLOW_ABOVE = 10_000_000
+SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=[pytest.mark.slow] if slow else [])

@@ -1,0 +1,63 @@
+"""Residual networks of bottleneck blocks: resnet50, resnet152 and, with a fourth channel, face3d.
+
+He et al. 2016, "Deep Residual Learning for Image Recognition" (CVPR), in torchvision's form "v1.5": the stride sits on
+the 3x3 convolution of a block. Parameter names are torchvision's, so its weights load.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CITATION = "He et al. 2016, Deep Residual Learning for Image Recognition, CVPR (arXiv:1512.03385)"
+RESIDUAL_GAMMA = 0.2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bottleneck blocks in each of the four stages, width of the first stage, classes, and the picture's dimensions."""
+
+    blocks: tuple[int, int, int, int]
+    width: int = 64
+    classes: int = 1000
+    channels: int = 3
+    side: int = 224
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define a bottleneck residual network: image [B, channels, side, side] -> logits [B, classes].
+
+    Blocks start with a small last gamma (Goyal et al. 2017, section 5.1, has it zero), so that depth does not drown
+    what differs between pictures.
+    """
+    from torch import nn
+    from torchvision.models.resnet import Bottleneck, conv1x1
+
+    def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+        outputs = width * Bottleneck.expansion
+        shortcut = nn.Sequential(conv1x1(inputs, outputs, stride), nn.BatchNorm2d(outputs))
+        stage = nn.Sequential(
+            Bottleneck(inputs, width, stride, shortcut), *(Bottleneck(outputs, width) for _ in range(blocks - 1))
+        )
+        for index in range(blocks):
+            nn.init.constant_(stage.get_parameter(f"{index}.bn3.weight"), RESIDUAL_GAMMA)
+        return stage
+
+    class ResNet(nn.Sequential):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv2d(sizes.channels, sizes.width, 7, stride=2, padding=3, bias=False)
+            self.bn1 = nn.BatchNorm2d(sizes.width)
+            self.relu = nn.ReLU(inplace=True)
+            self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+            inputs = sizes.width
+            for index, blocks in enumerate(sizes.blocks):
+                width = sizes.width * 2**index
+                self.add_module(f"layer{index + 1}", stage(inputs, width, blocks, stride=1 if index == 0 else 2))
+                inputs = width * Bottleneck.expansion
+            self.avgpool = nn.AdaptiveAvgPool2d(1)
+            self.flatten = nn.Flatten()
+            self.fc = nn.Linear(inputs, sizes.classes)
+
+    return ResNet()

@@ -1,0 +1,64 @@
+"""DenseNet-121: image classification (AI Matrix); many concatenations, bound by memory rather than arithmetic.
+
+Huang et al. 2017, "Densely Connected Convolutional Networks" (CVPR), form BC; torchvision's module and parameter names.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from servemark.models._classification import classification, samples, seeded_classifier
+from servemark.models._spec import Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CITATION = "Huang et al. 2017, Densely Connected Convolutional Networks, CVPR (arXiv:1608.06993)"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Layers in each dense block, channels that each layer adds, width of the stem, classes and picture side."""
+
+    blocks: tuple[int, int, int, int] = (6, 12, 24, 16)
+    growth: int = 32
+    stem: int = 64
+    classes: int = 1000
+    side: int = 224
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Make torchvision's DenseNet: image [B, 3, side, side] -> logits [B, classes]."""
+    from torchvision.models import DenseNet
+
+    model: nn.Module = DenseNet(sizes.growth, sizes.blocks, sizes.stem, num_classes=sizes.classes)
+    return model
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return classification(
+        name,
+        "DenseNet-121",
+        CITATION,
+        side=sizes.side,
+        classes=sizes.classes,
+        parameters=parameters,
+        flops=flops,
+        slo_ms=20,
+        build=lambda: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "densenet121",
+    Sizes(),
+    parameters=7_978_856,
+    flops=5_668_323_328,
+    tiny=_workload(
+        "densenet121_tiny",
+        Sizes(blocks=(2, 2, 2, 2), growth=8, stem=8, classes=10, side=32),
+        parameters=26_232,
+        flops=1_581_820,
+    ),
+)

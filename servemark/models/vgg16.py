@@ -1,0 +1,82 @@
+"""VGG-16: image classification (AI Matrix); 89 % of its weights lie in the first dense layers.
+
+Simonyan & Zisserman 2015, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (ICLR), configuration D.
+Parameter names are torchvision's, so its weights load; its adaptive pooling to 7x7 is the identity at 224 pixels and
+left out.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from servemark.models._classification import classification, samples, seeded_classifier
+from servemark.models._spec import Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CITATION = "Simonyan & Zisserman 2015, Very Deep Convolutional Networks, ICLR (arXiv:1409.1556)"
+STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
+"""Width and number of the 3x3 convolutions before each of the five poolings (table 1 of the paper, column D)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the widths of the convolutions are divided by, width of the dense layers, classes and picture side."""
+
+    divisor: int = 1
+    dense: int = 4096
+    classes: int = 1000
+    side: int = 224
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define VGG-16: image [B, 3, side, side] -> logits [B, classes]."""
+    from torch import nn
+    from torchvision.models.vgg import make_layers
+
+    layers: list[str | int] = []
+    for width, convolutions in STAGES:
+        layers += [*[width // sizes.divisor] * convolutions, "M"]
+    width, side = STAGES[-1][0] // sizes.divisor, sizes.side // 2 ** len(STAGES)
+
+    class Vgg(nn.Sequential):
+        def __init__(self) -> None:
+            super().__init__()
+            self.features = make_layers(layers)
+            self.flatten = nn.Flatten()
+            self.classifier = nn.Sequential(
+                nn.Linear(width * side**2, sizes.dense),
+                nn.ReLU(inplace=True),
+                nn.Dropout(),
+                nn.Linear(sizes.dense, sizes.dense),
+                nn.ReLU(inplace=True),
+                nn.Dropout(),
+                nn.Linear(sizes.dense, sizes.classes),
+            )
+
+    return Vgg()
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return classification(
+        name,
+        "VGG-16",
+        CITATION,
+        side=sizes.side,
+        classes=sizes.classes,
+        parameters=parameters,
+        flops=flops,
+        slo_ms=20,
+        build=lambda: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "vgg16",
+    Sizes(),
+    parameters=138_357_544,
+    flops=30_940_528_640,
+    tiny=_workload("vgg16_tiny", Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
+)
