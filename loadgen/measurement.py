@@ -123,11 +123,15 @@ class Measurement:
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
             self._interrupted = self._interrupted or f"cut short by {type(error).__name__}"
-            driver.abandon("interrupted", self._interrupted)
-            if not isinstance(error, KeyboardInterrupt | gevent.GreenletExit):
+            try:
+                driver.abandon("interrupted", self._interrupted)
+            finally:
                 self._finish(driver)
+            if not isinstance(error, KeyboardInterrupt | gevent.GreenletExit):
                 raise
-        return self._finish(driver)
+        else:
+            self._finish(driver)
+        return self._measured
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short."""
@@ -147,7 +151,7 @@ class Measurement:
         total_s = config.warmup_s + config.duration_s
         return [int(t) for t in schedule(config.distribution, config.request_rate, total_s, config.seed)]
 
-    def _finish(self, driver: Driver) -> Measured:
+    def _finish(self, driver: Driver) -> None:
         self._recorder.flush()
         self._edge(self._measured.start)
         self._edge(self._measured.end)
@@ -158,7 +162,6 @@ class Measurement:
         interval = self._recorder.interval
         self._measured.measured_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
         driver.close()
-        return self._measured
 
     def _outcome(self, outcome: Outcome) -> None:
         message = outcome.message
