@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from exporters import config, parity
+from exporters._recurrence import whole_recurrences
 from exporters._registry import Exporter, exporter
 from servemark import __version__
 from servemark.artifacts import Arrays, Entry
@@ -88,9 +88,7 @@ def _write(
     golden = parity.eager(model, workload, _golden_inputs(workload))
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
-    with warnings.catch_warnings():
-        # torch's recurrent modules keep a second list of their parameters, and set it anew when these are moved
-        warnings.filterwarnings("ignore", r"The tensor attributes? .*_flat_weights", UserWarning)
+    with whole_recurrences():
         written = module.write(model, workload, _example(workload, golden.inputs), artifact)
     found = parity.measure(module.load(artifact, workload), golden, workload)
     draft.config.write_text(rendered)

@@ -66,7 +66,10 @@ def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> dict[str, npt
         arrays = [sample[tensor.name] for sample in samples]
         if tensor.variable_axes:
             shape = np.max([array.shape for array in arrays], axis=0)
-            arrays = [np.pad(array, [(0, most - size) for most, size in zip(shape, array.shape, strict=True)]) for array in arrays]
+            arrays = [
+                np.pad(array, [(0, most - size) for most, size in zip(shape, array.shape, strict=True)])
+                for array in arrays
+            ]
         batch[tensor.name] = np.stack(arrays)
     return batch
 
