@@ -33,13 +33,14 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import data, doctor, export, run, serve, zoo
+    from servemark.cli import data, doctor, export, run, serve, suite, zoo
 
     app.command("doctor")(doctor.doctor)
     app.command("list")(zoo.list_workloads)
     app.command("export")(export.export)
     app.command("serve")(serve.serve)
     app.command("run")(run.run)
+    app.command("suite")(suite.suite)
     app.command("data")(data.data)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)

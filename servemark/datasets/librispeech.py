@@ -1,0 +1,63 @@
+"""LibriSpeech: read English speech, 16 kHz. Panayotov et al. 2015, "Librispeech: an ASR corpus" (ICASSP).
+
+    LibriSpeech/test-clean/<speaker>/<chapter>/<speaker>-<chapter>-<utterance>.flac      (or .wav, once converted)
+    LibriSpeech/test-clean/<speaker>/<chapter>/<speaker>-<chapter>.trans.txt             ("<utterance id> TEXT" a line)
+
+A folder of recordings without transcripts is read as well.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from servemark.datasets import _audio
+from servemark.errors import InputDataError
+
+KEY = "librispeech"
+SUBSET = Path("LibriSpeech", "test-clean")
+TRANSCRIPT = ".trans.txt"
+LAYOUT = "expected `<speaker>-<chapter>-<utterance> TEXT`; https://www.openslr.org/12 has the official archive"
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A recording [samples] and what is said in it, None where nobody wrote it down."""
+
+    path: Path
+    waveform: _audio.Waveform
+    text: str | None
+
+
+def read(folder: Path) -> Iterator[Utterance]:
+    """Read test-clean below `folder`, else every utterance below it, in order of path.
+
+    Raises InputDataError naming file and line, for a folder without recordings at once.
+    """
+    root = folder / SUBSET if (folder / SUBSET).is_dir() else folder
+    transcripts = sorted(root.rglob(f"*{TRANSCRIPT}"))
+    recordings = sorted(path for path in root.rglob("*") if path.suffix.lower() in _audio.SUFFIXES)
+    if not transcripts and not recordings:
+        raise InputDataError(
+            f"{root} holds neither *{TRANSCRIPT} nor WAV or FLAC files",
+            fix=f"lay the official archive out as {folder / SUBSET}, or give a folder of recordings",
+        )
+    if not transcripts:
+        return (Utterance(path, _audio.load(path), None) for path in recordings)
+    return (utterance for transcript in transcripts for utterance in _chapter(transcript))
+
+
+def _chapter(transcript: Path) -> Iterator[Utterance]:
+    chapter = transcript.name.removesuffix(TRANSCRIPT)
+    try:
+        lines = transcript.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputDataError(f"{transcript} cannot be read: {error}", fix=LAYOUT) from error
+    for number, line in enumerate(lines, 1):
+        utterance, _, text = line.partition(" ")
+        place = f"{transcript}:{number}"
+        if not utterance.startswith(f"{chapter}-") or not utterance[len(chapter) + 1 :].isdigit() or not text.strip():
+            raise InputDataError(f"{place}: {line[:80]!r} is no utterance of chapter {chapter}", fix=LAYOUT)
+        found = [path for suffix in (".wav", ".flac") if (path := transcript.parent / f"{utterance}{suffix}").exists()]
+        if not found:
+            raise InputDataError(f"{place}: {utterance}.flac is not there, nor .wav", fix=LAYOUT)
+        yield Utterance(found[0], _audio.load(found[0]), text.strip())
