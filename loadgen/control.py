@@ -103,6 +103,8 @@ def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     inferences = after["inference_count"] - before["inference_count"]
     executions = after["execution_count"] - before["execution_count"]
     metrics["batch_size_mean"] = inferences / executions if executions > 0 else None
+    if executions <= 0:
+        metrics["batch_size_mean_reason"] = "no request was executed"
     counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
     for batch in before.get("batch_stats", []):
         counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]

@@ -40,6 +40,7 @@ class Session:
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
         self.greenlet: gevent.Greenlet | None = None
+        self.stopping = False
 
     def begin(self) -> None:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
@@ -60,12 +61,14 @@ class Session:
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""
+        self.stopping = False
         self.greenlet = gevent.spawn(self._run)
 
     def stop(self, reason: str) -> None:
         """End the measurement early, if one is running, and wait for its result."""
         if self.greenlet is None or self.greenlet.dead or gevent.getcurrent() is self.greenlet:
             return
+        self.stopping = True
         if self.measurement is not None:
             self.measurement.stop(reason)
         self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
@@ -89,7 +92,8 @@ class Session:
             code = ExitCode.INTERNAL
         self.environment.process_exit_code = int(code)
         runner = self.environment.runner
-        if runner is not None:
+        # Where Locust itself ends the run, it needs no telling.
+        if runner is not None and not self.stopping:
             (runner.quit if self.options.headless else runner.stop)()
 
     def _measure(self) -> ExitCode:
@@ -106,8 +110,10 @@ class Session:
             # Also when it was interrupted or crashed: what was measured is kept, marked partial.
             if measurement.measured is not None:
                 result = complete(result, config, measurement, measurement.measured)
-                _show(result, directory)
-                self._write(directory, result, measurement.measured)
+                try:
+                    self._write(directory, result, measurement.measured)
+                finally:
+                    _show(result, directory)
         return ExitCode(result["verdict"]["exit_code"])
 
     def _write(self, directory: Path, result: dict[str, Any], measured: Measured) -> None:

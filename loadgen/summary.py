@@ -17,6 +17,7 @@ from servemark.stats import Histogram, samples_needed
 from servemark.verdict import STEADY_WINDOWS, Observations, judge
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
+_NONE_SENT = "no request was sent in the measured interval"
 _ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "samples")
 
 
@@ -79,12 +80,7 @@ def complete(
             "service_time_ms": recorder.service_time.summary(),
             "schedule_delay_ms": _schedule_delay(config, recorder),
             "throughput": _throughput(config, measured),
-            "errors": {
-                "count": recorder.errors.total(),
-                "share": recorder.errors.total() / recorder.scheduled if recorder.scheduled else None,
-                "by_kind": dict(recorder.errors),
-                "messages": recorder.messages,
-            },
+            "errors": _errors(recorder),
             "accuracy": accuracy,
             "energy": _energy(config, measured),
             "server": server_metrics(measured.start.statistics, measured.end.statistics),
@@ -179,6 +175,12 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
     }
 
 
+def _errors(recorder: Recorder) -> dict[str, Any]:
+    count = recorder.errors.total()
+    share = {"share": count / recorder.scheduled} if recorder.scheduled else {"share": None, "share_reason": _NONE_SENT}
+    return {"count": count, **share, "by_kind": dict(recorder.errors), "messages": recorder.messages}
+
+
 def _windows(measured: Measured) -> list[dict[str, Any]]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
     length_s = measured.recorder.interval.window_ns / 1e9
@@ -207,13 +209,17 @@ def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
 
 def _accuracy(config: LoadConfig, measurement: Measurement, recorder: Recorder) -> tuple[dict[str, Any], str | None]:
     quality = config.workload.quality
-    not_measured = {
+    not_measured: dict[str, Any] = {
         "metric": quality.metric,
         "value": None,
         "value_reason": "a load run compares outputs; task quality needs labels and trained weights",
         "target": quality.target,
         "dataset": config.workload.dataset,
     }
+    if quality.target is None:
+        not_measured["target_reason"] = "no target is published"
+    if config.workload.dataset is None:
+        not_measured["dataset_reason"] = "the workload has no data set of its own"
     if measurement.golden is None:
         reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         return {"output_agreement": unchecked(reason), "quality": not_measured}, None

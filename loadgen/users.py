@@ -73,7 +73,9 @@ def _test_start(environment: Environment, **_: Any) -> None:
 
 
 def _test_stop(environment: Environment, **_: Any) -> None:
-    _sessions[id(environment)].stop("stopped before its end")
+    session = _sessions.get(id(environment))
+    if session is not None:  # None: Locust is quitting, which has stopped it already
+        session.stop("stopped before its end")
 
 
 def _quitting(environment: Environment, **_: Any) -> None:

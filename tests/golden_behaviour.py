@@ -25,6 +25,7 @@ class Behaviour:
     inputs: tuple[str, ...] = ("INPUT0:FP32:64",)
     outputs: tuple[str, ...] = ("OUTPUT0:FP32:64",)
     max_batch_size: int = 64
+    answers: str = ""  # a golden.npz whose outputs to answer with, instead of the inputs
     delay_s: float = 0.0
     stall_s: float = 0.0
     stall_every_s: float = 0.0

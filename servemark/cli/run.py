@@ -41,7 +41,7 @@ def run(
     url: Annotated[
         str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
     ] = "",
-    protocol: Annotated[str, typer.Option("-i", "--protocol", help="http.")] = "http",
+    protocol: Annotated[str, typer.Option("-i", "--protocol", help="Wire protocol: http.")] = "http",
     batch_size: Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")] = "1",
     concurrency: Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")] = "",
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",

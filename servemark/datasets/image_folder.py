@@ -47,20 +47,21 @@ def decode(file: Path | BinaryIO, place: str | Path) -> "Image.Image":
         raise InputDataError(f"{place} is no readable picture: {error}", fix="replace or remove the file") from error
 
 
-def load(path: Path) -> npt.NDArray[np.float32]:
-    """Read one picture: RGB, shorter side 256 (bilinear, antialiased), centre 224 x 224, normalised, CHW.
-
-    Raises InputDataError naming the file.
-    """
+def fit(picture: "Image.Image", shorter_side: int, crop: int, *, nearest: bool = False) -> "Image.Image":
+    """Scale to a shorter side (bilinear and antialiased, or to the nearest pixel) and cut out a square's centre."""
     from PIL import Image
 
-    picture = decode(path, path)
     width, height = picture.size
-    scale = SHORTER_SIDE / min(width, height)
+    scale = shorter_side / min(width, height)
     picture = picture.resize(
-        (max(SHORTER_SIDE, int(width * scale)), max(SHORTER_SIDE, int(height * scale))), Image.Resampling.BILINEAR
+        (max(shorter_side, int(width * scale)), max(shorter_side, int(height * scale))),
+        Image.Resampling.NEAREST if nearest else Image.Resampling.BILINEAR,
     )
-    left, top = round((picture.width - CROP) / 2), round((picture.height - CROP) / 2)
-    picture = picture.crop((left, top, left + CROP, top + CROP))
-    pixels = np.asarray(picture, np.float32) / np.float32(255)
+    left, top = round((picture.width - crop) / 2), round((picture.height - crop) / 2)
+    return picture.crop((left, top, left + crop, top + crop))
+
+
+def load(path: Path) -> npt.NDArray[np.float32]:
+    """Read one picture: RGB, shorter side 256, centre 224 x 224, normalised, CHW. Raises InputDataError naming it."""
+    pixels = np.asarray(fit(decode(path, path), SHORTER_SIDE, CROP), np.float32) / np.float32(255)
     return np.ascontiguousarray(((pixels - MEAN) / STD).transpose(2, 0, 1))

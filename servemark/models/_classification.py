@@ -11,7 +11,7 @@ from servemark.agreement import Agreement
 from servemark.datasets import image_folder
 from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import image
-from servemark.models._weights import calibrate, seeded
+from servemark.models._weights import calibrate, he, seeded
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,9 +40,9 @@ def seeded_classifier(
 ) -> "nn.Module":
     """Seed a network, calibrate its statistics and spread its answers, so that requests get different classes.
 
-    Random deep networks answer nearly the same to every picture. He's weights (He et al. 2015, "Delving Deep into
-    Rectifiers") and BatchNorm statistics of synthetic requests keep activations of order 1; the last layer, which must
-    be linear, then takes out what all requests have in common and scales what differs to order 1.
+    Random deep networks answer nearly the same to every picture. He's weights and BatchNorm statistics of synthetic
+    requests keep activations of order 1; the last layer, which must be dense, then takes out what all requests have in
+    common and scales what differs to order 1.
     """
     import torch
     from torch import nn
@@ -51,11 +51,7 @@ def seeded_classifier(
     batch = torch.from_numpy(np.stack([next(iter(request.values())) for request in requests]))
     with seeded(name), torch.no_grad():
         model = network()
-        for module in model.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        he(model)
         calibrate(model, batch)
         logits = model(batch)
         spread = logits.std(dim=0).mean()

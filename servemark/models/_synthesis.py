@@ -34,22 +34,28 @@ def image_pool(height: int, width: int) -> Image:
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)[None, :])
     amplitude = 1 / np.maximum(frequency, 1 / max(height, width))
     pool = np.empty((POOL_SIZE, 3, height, width), np.float32)
-    for picture in pool:
+    for each in pool:
         noise = np.fft.irfft2(np.fft.rfft2(rng.standard_normal((4, height, width))) * amplitude, s=(height, width))
         noise -= noise.mean(axis=(1, 2), keepdims=True)
         noise /= noise.std(axis=(1, 2), keepdims=True)
         mixed = np.sqrt(CHANNEL_CORRELATION) * noise[:1] + np.sqrt(1 - CHANNEL_CORRELATION) * noise[1:]
-        picture[:] = np.clip(mixed * IMAGENET_STD + IMAGENET_MEAN, 0, 1)
+        each[:] = np.clip(mixed * IMAGENET_STD + IMAGENET_MEAN, 0, 1)
     pool.setflags(write=False)
     return pool
 
 
-def image(rng: np.random.Generator, height: int, width: int) -> Image:
-    """Draw a picture [3, height, width], normalised by ImageNet's mean and deviation, never the same twice."""
+def picture(rng: np.random.Generator, height: int, width: int) -> Image:
+    """Draw a picture [3, height, width] in [0, 1], never the same twice."""
     pool = image_pool(height, width)
-    picture = pool[rng.integers(POOL_SIZE)]
-    noise = rng.standard_normal(picture.shape, dtype=np.float32) * np.float32(REQUEST_NOISE)
-    normalised: Image = (np.clip(picture + noise, 0, 1) - IMAGENET_MEAN) / IMAGENET_STD
+    drawn = pool[rng.integers(POOL_SIZE)]
+    noise = rng.standard_normal(drawn.shape, dtype=np.float32) * np.float32(REQUEST_NOISE)
+    noisy: Image = np.clip(drawn + noise, 0, 1)
+    return noisy
+
+
+def image(rng: np.random.Generator, height: int, width: int) -> Image:
+    """Draw a picture [3, height, width], normalised by ImageNet's mean and deviation."""
+    normalised: Image = (picture(rng, height, width) - IMAGENET_MEAN) / IMAGENET_STD
     return normalised
 
 

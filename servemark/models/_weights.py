@@ -23,6 +23,20 @@ def seeded(name: str) -> Iterator[None]:
         torch.random.set_rng_state(state)
 
 
+def he(model: "nn.Module") -> None:
+    """Draw the weights of convolutions and dense layers for rectifiers, and set their biases to 0.
+
+    He et al. 2015, "Delving Deep into Rectifiers": activations keep their order of magnitude in depth.
+    """
+    from torch import nn
+
+    for module in model.modules():
+        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
     """Set every BatchNorm's running statistics to those of one batch, so that activations stay of order 1 in depth."""
     import torch
