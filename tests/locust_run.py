@@ -102,3 +102,11 @@ def the_result(out: Path) -> Result:
     """The only one."""
     [result] = results_in(out)
     return result
+
+
+def accounted(result: Result) -> int:
+    """How many requests a result speaks of: good, failed, and those outside its interval."""
+    metrics = result["metrics"]
+    inside: int = metrics["latency_ms"]["count"] + metrics["errors"]["count"]
+    outside: int = metrics["client"]["requests_outside_interval"]
+    return inside + outside
