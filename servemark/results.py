@@ -64,11 +64,13 @@ def read(path: Path) -> dict[str, Any]:
     """Read a result directory or result.json. Raises ResultError."""
     file = path / RESULT_FILE if path.is_dir() else path
     try:
-        result: dict[str, Any] = json.loads(file.read_text())
+        result = json.loads(file.read_text())
     except OSError as error:
         raise ResultError(f"{file} cannot be read: {error.strerror}", fix="name a result directory") from error
     except ValueError as error:
         raise ResultError(f"{file} is not a result: {error}", fix="name a result directory") from error
+    if not isinstance(result, dict):
+        raise ResultError(f"{file} is not a result: no JSON object", fix="name a result directory")
     version = result.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
