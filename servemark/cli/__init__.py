@@ -52,7 +52,8 @@ def main() -> None:
     try:
         code = build()(sys.argv[1:] or ["--help"], standalone_mode=False)
     except typer.TyperException as error:
-        stderr.print(f"servemark: {error}\n  fix: servemark COMMAND --help", markup=False, style="red")
+        message = error.format_message()
+        stderr.print(f"servemark: {message}\n  fix: servemark COMMAND --help", markup=False, style="red")
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", markup=False, style="red")
