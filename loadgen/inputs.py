@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,8 @@ def _checked(path: Path, samples: Iterator[Sample]) -> list[Sample]:
 def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
     """perf_analyzer's input file: {"data": [{"INPUT": [values] | {"content": [values], "shape": [...]}}, ...]}."""
     try:
-        steps = json.loads(path.read_text())["data"]
-    except (ValueError, KeyError, TypeError) as error:
+        steps = list(json.loads(path.read_text())["data"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputDataError(f'{path} is not perf_analyzer input JSON ({{"data": [...]}}): {error!r}') from error
     for number, step in enumerate(steps):
         # perf_analyzer also takes a list of lists: several streams of steps.
@@ -132,10 +133,9 @@ def _json_tensor(where: str, inputs: Any, tensor: Tensor) -> np.ndarray[Any, Any
     try:
         value = inputs[tensor.name]
         content = value["content"] if isinstance(value, dict) else value
-        array = np.array(content, dtype=tensor.dtype).reshape(-1)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputDataError(f"{where}: input {tensor.name!r} ({tensor.datatype}) cannot be read: {error!r}") from error
-    return _shaped(where, tensor, array)
+    except (KeyError, TypeError) as error:
+        raise _unreadable(where, tensor, error) from error
+    return _converted(where, content, tensor)
 
 
 def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
@@ -144,18 +144,31 @@ def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays: Mapping[str, Any] = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise InputDataError(f"{path} cannot be read: {error}") from error
         missing = [tensor.name for tensor in workload.inputs if tensor.name not in arrays]
         if missing:
             raise InputDataError(f"{path} has no array {missing[0]!r}; it holds {', '.join(arrays) or 'none'}")
-        yield {t.name: _shaped(str(path), t, arrays[t.name].astype(t.dtype)) for t in workload.inputs}
+        yield {tensor.name: _converted(str(path), arrays[tensor.name], tensor) for tensor in workload.inputs}
 
 
-def _shaped(where: str, tensor: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _converted(where: str, values: Any, tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The values in the tensor's datatype and shape. Raises InputDataError rather than wrap or cut one off."""
+    try:
+        given = np.asarray(values)
+        with np.errstate(invalid="ignore"):
+            array = given.astype(tensor.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _unreadable(where, tensor, error) from error
+    if tensor.dtype.kind != "f" and not np.array_equal(array, given):
+        raise _unreadable(where, tensor, f"its values are no {tensor.datatype}")
     try:
         return array.reshape(tensor.shape)  # one varying size follows from the others
     except ValueError:
         raise InputDataError(
             f"{where}: {tensor.name!r} has {array.size} elements, shape {list(tensor.shape)} is expected"
         ) from None
+
+
+def _unreadable(where: str, tensor: Tensor, why: object) -> InputDataError:
+    return InputDataError(f"{where}: input {tensor.name!r} ({tensor.datatype}) cannot be read: {why}")
