@@ -1,0 +1,9 @@
+"""Face embedding (AIBench DC-AI-C7): `locust -f loadgen/face_embedding.py`."""
+
+from loadgen.users import InferenceUser
+
+
+class FaceEmbedding(InferenceUser):
+    """Drives the workloads of this task."""
+
+    locustfile = "face_embedding"

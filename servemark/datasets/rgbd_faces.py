@@ -1,0 +1,65 @@
+"""RGB-D faces in the layout of AIBench's 3D face recognition: pictures, depth maps as .npy, and a CSV of each split.
+
+`{train,eval,test}.csv` have a header and the columns rgb_image_path, dep_image_path and cls_name; paths are relative
+to the folder of the CSV. The unit of the depth is not documented; values stay as they are.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.datasets import image_folder
+from servemark.errors import InputDataError
+
+KEY = "rgbd_faces"
+COLUMNS = ("rgb_image_path", "dep_image_path", "cls_name")
+SIDE = 224
+FIX = "lay the data out as DATA_ROOT/rgbd_faces/test.csv with the columns " + ", ".join(COLUMNS)
+
+
+def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]:
+    """Read a split as FP32 [4, 224, 224]: colours in [0, 1], then depth; shorter side 224, centre.
+
+    Raises InputDataError naming file and line.
+    """
+    path = folder / f"{split}.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            missing = set(COLUMNS) - set(rows.fieldnames or ())
+            if missing:
+                raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
+            places = [(f"{path}:{rows.line_num}", row) for row in rows]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
+    if not places:
+        raise InputDataError(f"{path} lists no faces", fix=FIX)
+    return (_face(folder, row, place) for place, row in places)
+
+
+def _face(folder: Path, row: Mapping[str, str | None], place: str) -> npt.NDArray[np.float32]:
+    empty = [column for column in COLUMNS if not row[column]]
+    if empty:
+        raise InputDataError(f"{place}: no {', '.join(empty)}", fix=FIX)
+    rgb, depth = folder / str(row["rgb_image_path"]), folder / str(row["dep_image_path"])
+    picture = image_folder.fit(image_folder.decode(rgb, f"{place}: {rgb}"), SIDE, SIDE)
+    colours = np.asarray(picture, np.float32) / np.float32(255)
+    return np.concatenate([colours.transpose(2, 0, 1), _depth(depth, place)[None]])
+
+
+def _depth(path: Path, place: str) -> npt.NDArray[np.float32]:
+    from PIL import Image
+
+    try:
+        depth = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputDataError(f"{place}: {path} is no depth map: {error}", fix="replace the file") from error
+    if not isinstance(depth, np.ndarray) or depth.ndim != 2 or not depth.size or depth.dtype.kind not in "fiu":
+        found = f"{depth.dtype} {list(depth.shape)}" if isinstance(depth, np.ndarray) else "several arrays"
+        raise InputDataError(f"{place}: {path} holds {found}, not one number for each pixel", fix="replace the file")
+    # to the nearest pixel: a mean of a depth and a missing one, 0, would be neither
+    fitted = image_folder.fit(Image.fromarray(depth.astype(np.float32)), SIDE, SIDE, nearest=True)
+    return np.asarray(fitted, np.float32)
