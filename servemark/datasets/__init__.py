@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from servemark.datasets import ml_100k
+from servemark.datasets import ml_100k, mnist
 from servemark.errors import OptionError
 
-_FETCH: Mapping[str, Callable[[Path], Path]] = {ml_100k.KEY: ml_100k.fetch}
+_FETCH: Mapping[str, Callable[[Path], Path]] = {ml_100k.KEY: ml_100k.fetch, mnist.KEY: mnist.fetch}
 
 
 def available() -> list[str]:

@@ -11,7 +11,7 @@ from servemark.agreement import Agreement
 from servemark.datasets import image_folder
 from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import image
-from servemark.models._weights import calibrate, he, seeded
+from servemark.models._weights import calibrate, centre, he, seeded
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,11 +53,8 @@ def seeded_classifier(
         model = network()
         he(model)
         calibrate(model, batch)
-        logits = model(batch)
-        spread = logits.std(dim=0).mean()
         *_, head = (module for module in model.modules() if isinstance(module, nn.Linear))
-        head.weight.div_(spread)
-        head.bias.sub_(logits.mean(dim=0) / spread)
+        centre(head, model(batch))
     return model
 
 

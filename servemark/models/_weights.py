@@ -51,3 +51,15 @@ def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     model.eval()
+
+
+def centre(
+    head: "nn.Linear", answers: "torch.Tensor", *, spread: float = 1.0, around: "torch.Tensor | float" = 0.0
+) -> None:
+    """Change a last dense layer so that its answers [N, outputs] to some batch have this mean and deviation.
+
+    It takes out what all requests have in common, so that an untrained model answers them differently.
+    """
+    gain = spread / answers.std(dim=0).mean()
+    head.weight.mul_(gain)
+    head.bias.sub_(answers.mean(dim=0)).mul_(gain).add_(around)
