@@ -24,5 +24,10 @@ def write(name: str, array: Array) -> "triton.Tensor":
     """Wrap an array for a response."""
     if _STUB_KNOWS_NUMPY:
         return triton.Tensor(name, array)
+    if array.dtype == np.object_:  # DLPack has no strings, and what the stub makes of them is empty
+        raise TypeError(
+            f"{name}: this Triton's Python backend cannot pass strings with numpy {np.__version__}; "
+            "servemark's environments of Python 3.11 and 3.12 have a numpy that it knows"
+        )
     # DLPack carries no read-only flag in the protocol version that the stub speaks, so numpy refuses such an array.
     return triton.Tensor.from_dlpack(name, np.require(array, requirements=["C", "W"]))

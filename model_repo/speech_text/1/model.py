@@ -6,9 +6,9 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
-    from servers.tensors import read
+    from servers.tensors import read, write
 except ImportError:
-    read = triton.Tensor.as_numpy
+    read, write = triton.Tensor.as_numpy, triton.Tensor
 
 LABELS = "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
 
@@ -26,4 +26,4 @@ def respond(request: "triton.InferenceRequest") -> "triton.InferenceResponse":
     ids, lengths = (read(triton.get_input_tensor_by_name(request, name)) for name in ("IDS", "LENGTHS"))
     texts = ["".join(LABELS[i] for i in row[:length]) for row, [length] in zip(ids, lengths, strict=True)]
     encoded = np.array([[text.encode()] for text in texts], np.object_)
-    return triton.InferenceResponse([triton.Tensor("TEXT", encoded)])
+    return triton.InferenceResponse([write("TEXT", encoded)])
