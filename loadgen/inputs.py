@@ -96,9 +96,9 @@ def _samples(config: LoadConfig) -> Iterator[Sample]:
     if not path.exists():
         raise InputDataError(f"--input-data {source}: no such file or folder", fix="synthetic, dataset, or a path")
     if path.suffix == ".json":
-        return iter(_checked(path, _from_json(path, workload)))
+        return _checked(path, _from_json(path, workload))
     if path.is_dir() and any(path.glob("*.npz")):
-        return iter(_checked(path, _from_npz(path, workload)))
+        return _checked(path, _from_npz(path, workload))
     return _read(workload, path)
 
 
@@ -107,14 +107,15 @@ def _read(workload: Workload, path: Path) -> Iterator[Sample]:
         raise InputDataError(
             f"{workload.name} cannot read {path}", fix="give a perf_analyzer JSON file, or a folder of .npz files"
         )
-    return iter(_checked(path, workload.read(path)))
+    return _checked(path, workload.read(path))
 
 
-def _checked(path: Path, samples: Iterator[Sample]) -> list[Sample]:
-    found = list(itertools.islice(samples, POOL_REQUESTS))
-    if not found:
+def _checked(path: Path, samples: Iterator[Sample]) -> Iterator[Sample]:
+    """The samples, of which there has to be one; no more are read than a run takes."""
+    first = next(samples, None)
+    if first is None:
         raise InputDataError(f"{path} holds no sample", fix="see docs for the layout of this workload's data")
-    return found
+    return itertools.chain([first], samples)
 
 
 def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
