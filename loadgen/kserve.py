@@ -139,7 +139,7 @@ def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
     """Whether a described shape is that of a batch of the tensor."""
     return (
         isinstance(shape, list)
-        and all(isinstance(size, int) for size in shape)
+        and all(isinstance(size, int) and size >= 0 for size in shape)
         and shape[:1] == [batch_size]
         and tensor.fits(shape[1:])
     )
