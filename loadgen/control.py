@@ -10,6 +10,8 @@ from servemark.errors import ServerError
 from servemark.models import Tensor, Workload
 
 TIMEOUT_S = 5.0
+COUNTED_SHARE = 0.8
+"""A server that counted less than this share of the answers it gave has forgotten some."""
 _DATATYPE_PREFIX = "TYPE_"
 
 
@@ -112,11 +114,15 @@ def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     return metrics
 
 
-def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> bool:
-    """Whether the counters went back, which they do only when the model was loaded anew."""
+def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
+    """Whether the model was loaded anew: its counters went back, or grew by far less than it answered.
+
+    The counters are read a little after the interval's edges, hence the allowance.
+    """
     if before is None or after is None:
         return False
-    return bool(after["inference_count"] < before["inference_count"])
+    executed = after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"]
+    return bool(executed < 0 or executed < COUNTED_SHARE * answered)
 
 
 def _provider(engine: str | None, device: str | None) -> str | None:

@@ -138,7 +138,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         slo_latency_ms=recorder.latency.percentile(slo.percentile) if slo and recorder.latency.count else None,
         output_mismatch=mismatch,
         outputs_checked=checked,
-        server_restarted=restarted(before, after),
+        server_restarted=restarted(before, after, recorder.completed),
         server_gone=before is not None and after is None,
         interrupted=measured.interrupted,
     )
