@@ -43,9 +43,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tritonclient.ht
 
 
 def transcribe(client: tritonclient.http.InferenceServerClient, waveforms: Any) -> list[str]:
-    tensor = tritonclient.http.InferInput("WAVEFORM", list(waveforms.shape), "FP32")
+    tensor = tritonclient.http.InferInput("waveform", list(waveforms.shape), "FP32")
     tensor.set_data_from_numpy(waveforms)
-    texts: list[list[bytes]] = client.infer(PIPELINE, [tensor]).as_numpy("TEXT").tolist()
+    texts: list[list[bytes]] = client.infer(PIPELINE, [tensor]).as_numpy("text").tolist()
     return [text.decode() for [text] in texts]
 
 

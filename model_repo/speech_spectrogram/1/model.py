@@ -38,16 +38,16 @@ class TritonPythonModel:
 
 def respond(request: "triton.InferenceRequest") -> "triton.InferenceResponse":
     """Make the spectrograms of one request's waveforms [batch, samples]."""
-    waveforms = read(triton.get_input_tensor_by_name(request, "WAVEFORM"))
+    waveforms = read(triton.get_input_tensor_by_name(request, "waveform"))
     if waveforms.shape[1] <= WINDOW // 2:
-        error = f"WAVEFORM has {waveforms.shape[1]} samples; at least {WINDOW // 2 + 1} are needed"
+        error = f"waveform has {waveforms.shape[1]} samples; at least {WINDOW // 2 + 1} are needed"
         return triton.InferenceResponse(error=triton.TritonError(error))
     spectrograms = np.stack([log_spectrogram(waveform) for waveform in waveforms])
     count, _, frames = spectrograms.shape
     size = next((bucket for bucket in BUCKETS if bucket >= frames), frames)
     return triton.InferenceResponse(
         [
-            write("SPECT", np.pad(spectrograms, ((0, 0), (0, 0), (0, size - frames)))),
-            write("N_FRAMES", np.full((count, 1), frames, np.int32)),
+            write("spect", np.pad(spectrograms, ((0, 0), (0, 0), (0, size - frames)))),
+            write("n_frames", np.full((count, 1), frames, np.int32)),
         ]
     )

@@ -23,7 +23,7 @@ class TritonPythonModel:
 
 def respond(request: "triton.InferenceRequest") -> "triton.InferenceResponse":
     """Spell the ids [batch, steps], of which the first `lengths` count."""
-    ids, lengths = (read(triton.get_input_tensor_by_name(request, name)) for name in ("IDS", "LENGTHS"))
+    ids, lengths = (read(triton.get_input_tensor_by_name(request, name)) for name in ("ids", "lengths"))
     texts = ["".join(LABELS[i] for i in row[:length]) for row, [length] in zip(ids, lengths, strict=True)]
     encoded = np.array([[text.encode()] for text in texts], np.object_)
-    return triton.InferenceResponse([write("TEXT", encoded)])
+    return triton.InferenceResponse([write("text", encoded)])
