@@ -14,8 +14,9 @@ import time
 import servers
 from benchmarks.pairs import interleave, ratio
 from exporters import export
+from loadgen.arrivals import ClosedLoop
 from loadgen.connection import Payload
-from loadgen.driver import ClosedLoop, Driver, Outcome
+from loadgen.driver import Driver, Outcome
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.measurement import resolve
 from servemark.artifacts import Arrays, Entry, Golden

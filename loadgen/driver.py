@@ -9,10 +9,11 @@ import ctypes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gevent.monkey import get_original
 
+from loadgen.arrivals import Arrivals
 from loadgen.connection import Address, Connection, ConnectionFailed, Payload, Response, State
 from loadgen.kserve import MalformedResponse, ResponseChecker
 
@@ -47,85 +48,6 @@ class Outcome(NamedTuple):
     error: str | None
     message: str
     response: Response | None
-
-
-class Arrivals(Protocol):
-    """When requests go out."""
-
-    def next_due(self) -> int | None:
-        """Time of the next scheduled arrival in ns, None where there is none (any more)."""
-
-    def pop(self) -> int:
-        """Take the next scheduled arrival."""
-
-    def wanted(self, in_flight: int, now: int) -> int:
-        """How many unscheduled requests to send at once (the closed loop's)."""
-
-    def finished(self, now: int) -> bool:
-        """Whether no further request will go out."""
-
-
-class OpenLoop:
-    """A schedule made ahead; it is never re-anchored, however late the server is."""
-
-    def __init__(self, arrivals_ns: list[int], start_ns: int) -> None:
-        self._arrivals = iter(arrivals_ns)
-        self._start = start_ns
-        self._next = self._advance()
-
-    def _advance(self) -> int | None:
-        offset = next(self._arrivals, None)
-        return None if offset is None else self._start + offset
-
-    def next_due(self) -> int | None:
-        """Time of the next arrival."""
-        return self._next
-
-    def pop(self) -> int:
-        """Take it."""
-        assert self._next is not None
-        due, self._next = self._next, self._advance()
-        return due
-
-    def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - the open loop does not look at the server
-        """None: only the schedule sends."""
-        return 0
-
-    def finished(self, now: int) -> bool:  # noqa: ARG002
-        """Whether the schedule is used up."""
-        return self._next is None
-
-    def stop(self) -> None:
-        """Send no more."""
-        self._next = None
-
-
-class ClosedLoop:
-    """`concurrency` requests on their way at any time, until `stop_ns`."""
-
-    def __init__(self, concurrency: int, stop_ns: int) -> None:
-        self.concurrency = concurrency
-        self._stop = stop_ns
-
-    def next_due(self) -> int | None:
-        """None: nothing is scheduled."""
-        return None
-
-    def pop(self) -> int:
-        """Never called: nothing is scheduled."""
-        raise IndexError("a closed loop has no schedule")
-
-    def wanted(self, in_flight: int, now: int) -> int:
-        """What is missing to the concurrency."""
-        return self.concurrency - in_flight if now < self._stop else 0
-
-    def finished(self, now: int) -> bool:
-        """Whether the time is up."""
-        return now >= self._stop
-
-    def stop(self) -> None:
-        """Send no more."""
-        self._stop = 0
 
 
 class Driver:

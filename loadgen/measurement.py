@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import gevent
 
 from loadgen.agreement import require_fit
-from loadgen.arrivals import schedule
+from loadgen.arrivals import ClosedLoop, OpenLoop, schedule
 from loadgen.connection import Address, Payload
 from loadgen.control import Control, Placement
-from loadgen.driver import ClosedLoop, Driver, OpenLoop, Outcome
+from loadgen.driver import Driver, Outcome
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, error_message
 from loadgen.options import LoadConfig

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.connection import Address, Payload
-from loadgen.driver import Arrivals, ClosedLoop, Driver, OpenLoop, Outcome
+from loadgen.driver import Driver, Outcome
 from loadgen.kserve import ResponseChecker, encode_request
 from servemark.models import Tensor
 

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.arrivals import Distribution, schedule
-from loadgen.driver import ClosedLoop, OpenLoop
+from loadgen.arrivals import ClosedLoop, Distribution, OpenLoop, schedule
 
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 
