@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from servemark.cli import build
+from servemark.cli.cards import cards
 from servemark.cli.reference import reference
 from servemark.models import workloads
 from servemark.paths import CHECKOUT
@@ -15,6 +16,23 @@ PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
 
 def test_the_command_line_reference_is_current() -> None:
     assert (CHECKOUT / "docs" / "cli.md").read_text() == reference(), "python -m servemark.cli.reference > docs/cli.md"
+
+
+def test_the_model_cards_are_current() -> None:
+    assert (CHECKOUT / "docs" / "models.md").read_text() == cards(), "python -m servemark.cli.cards > docs/models.md"
+
+
+@pytest.mark.parametrize("name", workloads())
+def test_every_model_card_is_complete(name: str) -> None:
+    workload = workloads()[name]
+    card = cards().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    for label in ("task", "citation", "parameters", "inputs", "outputs", "requests", "metric", "objective"):
+        [value] = re.findall(rf"^\| {label} \| (.+) \|$", card, re.MULTILINE)
+        assert value
+    assert f"| {workload.parameters:,} |" in card
+    assert (CHECKOUT / "loadgen" / f"{workload.locustfile}.py").exists()
+    if workload.dataset:
+        assert f"`DATA_ROOT/{workload.dataset}`" in card
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
