@@ -1,5 +1,6 @@
 """A Triton that servemark starts itself: what every way of starting one has in common."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -61,7 +62,7 @@ class Launched:
         start_timeout_s: float = 120.0,
     ) -> None:
         self.mode = mode
-        self.models = list(models)
+        self.models = _with_steps(repository, models)
         self._command = command
         self._repository = repository.resolve()
         self._host = host
@@ -140,3 +141,13 @@ class Launched:
 
     def _endpoint(self, flag: str) -> str:
         return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"
+
+
+def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
+    """List ensembles after the models they run: Triton loads those itself, but does not say when one of them cannot."""
+    found: list[str] = []
+    for model in models:
+        config = repository / model / "config.pbtxt"
+        steps = re.findall(r'\bmodel_name:\s*"([^"]+)"', config.read_text()) if config.is_file() else []
+        found += [*steps, model]
+    return list(dict.fromkeys(found))

@@ -31,8 +31,23 @@ def entries(workloads: list[str], engine: str, repository: Path) -> list[Entry]:
     return found
 
 
+def model_names(names: list[str], engine: str, repository: Path) -> list[str]:
+    """Names in Triton: of a workload its entry's, of anything else with a configuration its own, like a pipeline's.
+
+    Raises OptionError, ArtifactError naming the export command.
+    """
+    models = []
+    for name in names:
+        by_hand = (repository / name / "config.pbtxt").is_file()
+        models += [name] if by_hand else [entry.model for entry in entries([name], engine, repository)]
+    return models
+
+
 def serve(
-    workloads: Annotated[list[str], typer.Argument(metavar="WORKLOAD...", help="Workloads to load.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="WORKLOAD...", help="Workloads, or other directories of the model repository."),
+    ],
     engine: Engine = DEFAULT_ENGINE,
     http_port: Annotated[int, typer.Option(help="KServe v2 over HTTP; 0 picks a free port.")] = 8000,
     grpc_port: Annotated[int, typer.Option(help="KServe v2 over gRPC; 0 picks a free port.")] = 8001,
@@ -44,13 +59,13 @@ def serve(
     with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the parent process ends.")] = False,
     json: Json = False,
 ) -> None:
-    """Serve exported workloads with Triton until Ctrl-C.
+    """Serve exported workloads and hand-written pipelines with Triton until Ctrl-C.
 
     Example: servemark serve ranking resnet50 --engine onnxruntime
     """
     import servers
 
-    models = [entry.model for entry in entries(workloads, engine, model_repository)]
+    models = model_names(names, engine, model_repository)
     parent = os.getppid()
     signal.signal(signal.SIGTERM, _interrupt)
     server = servers.open_server(
