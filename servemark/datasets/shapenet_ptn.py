@@ -1,0 +1,30 @@
+"""ShapeNet renderings for Perspective Transformer Nets: 24 views of an object around it, in TFRecord files.
+
+Yan et al. 2016 (NIPS); TensorFlow's research/ptn writes `<synset>_{train,val,test}.tfrecords` (chairs: 03001627). An
+Example holds the float features `image` [24, 64, 64, 3] and `mask` [24, 64, 64, 1] in [0, 1], `vox` [32, 32, 32, 1].
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.datasets import tfrecord
+from servemark.errors import InputDataError
+
+KEY = "shapenet_ptn"
+VIEWS, SIDE = 24, 64
+
+
+def read(path: Path) -> Iterator[npt.NDArray[np.float32]]:
+    """Read the views [3, 64, 64] in [0, 1] of each object; the test files of a folder, else all it holds, or one file.
+
+    Raises InputDataError with file and record.
+    """
+    files = sorted(path.rglob("*_test.tfrecords")) or sorted(path.rglob("*.tfrecords")) if path.is_dir() else [path]
+    if not files:
+        raise InputDataError(f"{path} holds no *.tfrecords", fix=f"put 03001627_test.tfrecords into DATA_ROOT/{KEY}/")
+    for file in files:
+        for example in tfrecord.read(file):
+            yield from example.floats("image", (VIEWS, SIDE, SIDE, 3)).transpose(0, 3, 1, 2)
