@@ -85,6 +85,8 @@ def test_flops_are_those_that_pytorch_counts(workload: Workload) -> None:
     model = workload.build()
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
         pytest.skip("PyTorch does not count its fused recurrent kernels")
+    if hasattr(model, "step"):
+        pytest.skip("its work depends on the length of the answer; test_decoding.py counts a nominal one")
     with FlopCounterMode(display=False) as counter:
         answer(model, *batch_of(workload, 1))
     assert counter.get_total_flops() == workload.flops

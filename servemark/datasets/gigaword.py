@@ -1,0 +1,48 @@
+"""Annotated Gigaword for headline generation, as Rush et al. prepared it: one article's first sentence a line.
+
+Rush, Chopra & Weston 2015, "A Neural Attention Model for Abstractive Sentence Summarization" (EMNLP); words are lower
+case, digits are `#`, rare words `<unk>` or `UNK`. The text is LDC's, so its licence holders have to bring it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from servemark.datasets import _sentences
+from servemark.errors import InputDataError
+
+KEY = "gigaword"
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+UNKNOWN = 1
+UNKNOWN_WORDS = {"<unk>", "UNK", "unk"}
+ARTICLES = ("input.txt", "valid.article.filter.txt")
+"""The test set, or where it is not there the validation set."""
+TRAINING, VOCABULARY = "train.article.txt", "vocab.txt"
+LAYOUT = (
+    f"{ARTICLES[0]} or {ARTICLES[1]}, one tokenized sentence a line, beside {TRAINING} or a {VOCABULARY} of one word "
+    "a line"
+)
+
+
+def read(folder: Path, size: int) -> Iterator[list[int]]:
+    """Read the articles as ids below `size`, in order of the file.
+
+    The vocabulary is `vocab.txt`, the most frequent word first, without the special words; where it is not there, the
+    words of train.article.txt are counted, which takes half a minute. Raises InputDataError naming file and line.
+    """
+    if not folder.is_dir():
+        raise InputDataError(f"{folder} is no folder", fix=f"make it with {LAYOUT}")
+    path = next((folder / name for name in ARTICLES if (folder / name).exists()), folder / ARTICLES[0])
+    articles = _sentences.tokens(path, layout=LAYOUT)
+    ids = _vocabulary(folder, size)
+    return (_sentences.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles)
+
+
+def _vocabulary(folder: Path, size: int) -> dict[str, int]:
+    if (folder / VOCABULARY).exists():
+        return _sentences.vocabulary(folder / VOCABULARY, SPECIAL, layout=LAYOUT, header=False)
+    counts = Counter[str]()
+    for sentence in _sentences.tokens(folder / TRAINING, layout=LAYOUT):
+        counts.update(sentence)
+    words = (word for word, _ in counts.most_common() if word not in UNKNOWN_WORDS and word not in SPECIAL)
+    return {word: i for i, word in enumerate([*SPECIAL, *words][:size])}

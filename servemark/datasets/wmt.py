@@ -1,0 +1,104 @@
+"""WMT's news translation task: newstest sentences as the ids of subwords, from the layouts of two preparations.
+
+`wmt16_de_en/` is what the script wmt16_en_de.sh of tensorflow/nmt (Luong, Brevdo & Zhao 2017) writes, `stanford/` the
+whole words of Stanford's NMT group. Subwords are byte-pair encoding in the form of subword-nmt: Sennrich, Haddow and
+Birch 2016, "Neural Machine Translation of Rare Words with Subword Units" (ACL).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from servemark.datasets import _sentences
+from servemark.errors import InputDataError
+
+KEY = "wmt"
+SPECIAL = ("<unk>", "<s>", "</s>")
+UNKNOWN = 0
+SETS = ("newstest2014", "newstest2015", "newstest2013")
+"""The first of these that is there is read."""
+CODES = "bpe.32000"
+END_OF_WORD, CONTINUED = "</w>", "@@"
+LAYOUT = (
+    f"wmt16_de_en/{SETS[0]}.tok.{CODES}.<language>, or {SETS[0]}.tok.<language> beside the merges {CODES}, "
+    f"with vocab.{CODES}[.<language>]; or stanford/{SETS[0]}.<language> with vocab.50K.<language>; vocabularies hold "
+    f"one entry a line and begin with {', '.join(SPECIAL)}"
+)
+
+Merges = Mapping[tuple[str, str], int]
+"""Pairs of symbols by rank; the pair of the lowest rank is merged first."""
+
+
+def read(folder: Path, language: str, size: int) -> Iterator[list[int]]:
+    """Read the sentences of a language (`de`, `en`) as ids below `size`; `folder` is `wmt/` or one of its two layouts.
+
+    Sentences that are not split into subwords are, with the merges beside them. Raises InputDataError with file and
+    line.
+    """
+    places = [place for place in (folder / "wmt16_de_en", folder / "stanford", folder) if place.is_dir()]
+    for place in places:
+        for name in SETS:
+            split, words = place / f"{name}.tok.{CODES}.{language}", place / f"{name}.tok.{language}"
+            whole = place / f"{name}.{language}"
+            if split.exists():
+                sentences = _sentences.tokens(split, layout=LAYOUT)
+            elif words.exists():
+                merges = read_merges(place / CODES)
+                sentences = (segment(sentence, merges) for sentence in _sentences.tokens(words, layout=LAYOUT))
+            elif whole.exists():
+                sentences = _sentences.tokens(whole, layout=LAYOUT)
+            else:
+                continue
+            ids = _vocabulary(place, "vocab.50K" if whole.exists() else f"vocab.{CODES}", language)
+            return (_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
+    raise InputDataError(f"{folder} holds no newstest sentences in {language!r}", fix=f"lay out {LAYOUT}")
+
+
+def _vocabulary(place: Path, name: str, language: str) -> dict[str, int]:
+    own, shared = place / f"{name}.{language}", place / name
+    path = shared if shared.exists() and not own.exists() else own
+    return _sentences.vocabulary(path, SPECIAL, layout=LAYOUT, header=True)
+
+
+def read_merges(path: Path) -> Merges:
+    """Read subword-nmt's codes: a line `#version: 0.2`, then a pair of symbols a line, the most frequent first.
+
+    Raises InputDataError naming file and line.
+    """
+    fix = "expected the codes of subword-nmt: `#version: 0.2`, then two symbols a line"
+    lines = _sentences.lines(path, layout=LAYOUT)
+    version = next(lines, "")
+    if version != "#version: 0.2":
+        raise InputDataError(f"{path}:1: {version[:80]!r} is no known version", fix=fix)
+    merges: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(lines, 2):
+        pair = line.split()
+        if len(pair) != 2:
+            raise InputDataError(f"{path}:{number}: {len(pair)} symbols in {line[:80]!r}", fix=fix)
+        merges.setdefault((pair[0], pair[1]), len(merges))
+    return merges
+
+
+def segment(sentence: Sequence[str], merges: Merges) -> list[str]:
+    """Split words into subwords; all but the last of a word end in `@@`."""
+    return [part for word in sentence for part in _segment_word(word, merges)]
+
+
+def _segment_word(word: str, merges: Merges) -> list[str]:
+    symbols = [*word[:-1], word[-1] + END_OF_WORD]
+    while len(symbols) > 1:
+        best = min(pairwise(symbols), key=lambda pair: merges.get(pair, len(merges)))
+        if best not in merges:
+            break
+        symbols = _merge(symbols, best)
+    return [*(symbol + CONTINUED for symbol in symbols[:-1]), symbols[-1].removesuffix(END_OF_WORD)]
+
+
+def _merge(symbols: Sequence[str], pair: tuple[str, str]) -> list[str]:
+    merged: list[str] = []
+    i = 0
+    while i < len(symbols):
+        width = 2 if tuple(symbols[i : i + 2]) == pair else 1
+        merged.append("".join(symbols[i : i + width]))
+        i += width
+    return merged

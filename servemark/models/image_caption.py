@@ -1,0 +1,181 @@
+"""Image captioning (AIBench DC-AI-C4).
+
+Vinyals et al. 2017, "Show and Tell: Lessons Learned from the 2015 MSCOCO Image Captioning Challenge" (TPAMI): a
+convolutional network's features are the first input of an LSTM, its words the next ones. AIBench calls this its
+largest model with 68.4 M parameters, which a ResNet-152 trunk with 256 units of embedding, 512 of LSTM and the 9,957
+words that COCO's captions use at least four times comes closest to. Decoded greedily for 20 steps, as its code does.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.agreement import Agreement
+from servemark.datasets import image_folder
+from servemark.models import _classification, _resnet
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.models._weights import calibrate, he, seeded
+
+if TYPE_CHECKING:
+    from torch import nn
+
+PAD, START, END = 0, 1, 2
+SETS = ("val2014", "train2014")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Blocks, first width and picture side of the trunk; vocabulary, widths of embedding and LSTM, steps."""
+
+    blocks: tuple[int, int, int, int] = (3, 8, 36, 3)
+    width: int = 64
+    side: int = 224
+    vocabulary: int = 9_957
+    embedding: int = 256
+    hidden: int = 512
+    steps: int = 20
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define Show and Tell: image [B, 3, side, side] -> ids [B, steps], 0 after the end; lengths [B, 1]."""
+    import torch
+    from torch import nn
+
+    trunk = _resnet.Sizes(sizes.blocks, sizes.width, classes=sizes.embedding, side=sizes.side)
+
+    class ShowAndTell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = nn.Sequential(_resnet.network(trunk), nn.BatchNorm1d(sizes.embedding))
+            self.embedding = nn.Embedding(sizes.vocabulary, sizes.embedding)
+            self.cell = nn.LSTMCell(sizes.embedding, sizes.hidden)
+            self.output = nn.Linear(sizes.hidden, sizes.vocabulary)
+
+        def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            inputs = self.encoder(image)
+            h = c = inputs.new_zeros(inputs.shape[0], sizes.hidden)
+            ended = torch.zeros_like(h[:, 0], dtype=torch.bool)
+            words, live = [], []
+            for _ in range(sizes.steps):
+                h, c = self.cell(inputs, (h, c))
+                word = self.output(h).argmax(dim=1)
+                ended = ended | (word == END)
+                words.append(word.masked_fill(ended, PAD))
+                live.append(~ended)
+                inputs = self.embedding(word)
+            return torch.stack(words, dim=1).int(), torch.stack(live, dim=1).sum(dim=1, keepdim=True).int()
+
+    return ShowAndTell()
+
+
+GAIN = 4.0
+"""Of the recurrent weights: below 1 the state forgets the picture, far above it saturates."""
+LOGIT_DEVIATION = 6.0
+"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
+CAPTION = 10.5 / 20
+"""Mean length of COCO's captions, as a share of the steps."""
+FULL_COUNT = 0.55
+LENGTH_NOISE = 0.6
+"""Standard deviation of the room that a word takes up, around 1."""
+STEEPNESS = 150.0
+"""Logits of the end for each unit of the count."""
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the network so that captions follow the picture, do not repeat one word, and end."""
+    import torch
+    from torch import nn
+
+    pictures = islice(samples(sizes, np.random.default_rng(0)), _classification.CALIBRATION_SAMPLES)
+    batch = torch.from_numpy(np.stack([picture["image"] for picture in pictures]))
+    with seeded(name), torch.no_grad():
+        model = network(sizes)
+        encoder = model.get_submodule("encoder")
+        he(encoder)
+        calibrate(encoder, batch)
+        for matrix in ("cell.weight_ih", "cell.weight_hh"):
+            nn.init.xavier_normal_(model.get_parameter(matrix), gain=GAIN)
+        # the LSTM's outputs are some 0.5 in size
+        nn.init.normal_(model.get_parameter("output.weight"), std=2 * LOGIT_DEVIATION / sizes.hidden**0.5)
+        for vector in ("cell.bias_ih", "cell.bias_hh", "output.bias"):
+            nn.init.zeros_(model.get_parameter(vector))
+        count_words(model, sizes)
+    return model.eval()
+
+
+def count_words(model: "nn.Module", sizes: Sizes) -> None:
+    """Make unit 0 of the LSTM a counter that ends the caption, as trained decoders have them.
+
+    Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP).
+    """
+    import torch
+
+    rows = torch.arange(4) * sizes.hidden  # unit 0 of the input, forget, cell and output gate
+    tick = FULL_COUNT / (CAPTION * sizes.steps)
+    for matrix in ("cell.weight_ih", "cell.weight_hh"):
+        model.get_parameter(matrix)[rows] = 0
+    model.get_parameter("cell.bias_ih")[rows] = torch.tensor([10, 10, math.atanh(tick), 10])
+    model.get_parameter("cell.weight_ih")[rows[2]].normal_(std=LENGTH_NOISE * tick / sizes.embedding**0.5)
+    weight, bias = model.get_parameter("output.weight"), model.get_parameter("output.bias")
+    weight[:, 0] = 0
+    weight[END] /= 4  # the count decides
+    weight[END, 0] = STEEPNESS
+    bias[[PAD, START]] = -STEEPNESS  # never an answer
+    likeliest = LOGIT_DEVIATION * math.sqrt(2 * math.log(sizes.vocabulary))
+    bias[END] = likeliest - STEEPNESS * math.tanh(FULL_COUNT)
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw pictures with the statistics of natural images, normalised."""
+    return _classification.samples(sizes.side, rng)
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Preprocess the pictures of COCO 2014: of `val2014`, else of `train2014`, else of any folder.
+
+    Raises InputDataError naming the file.
+    """
+    folder = next((path / name for name in SETS if (path / name).is_dir()), path)
+    for picture in image_folder.read(folder):
+        yield {"image": picture}
+
+
+TINY = Sizes(blocks=(1, 2, 3, 1), width=8, side=32, vocabulary=100, embedding=16, hidden=32, steps=6)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Show and Tell",
+        task="image captioning",
+        suites=("AIBench DC-AI-C4",),
+        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+        outputs=(Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
+        parameters=parameters,
+        flops=flops,
+        max_batch=64,
+        slo=Slo(99, 100),
+        quality=Quality("perplexity", 4.2, "COCO 2014 captions; AIBench's figure is of a training batch"),
+        citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
+        locustfile="captioning",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        dataset="coco2014" if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "image_caption",
+    Sizes(),
+    parameters=67_902_757,
+    flops=23_291_039_744,
+    tiny=_workload("image_caption_tiny", TINY, parameters=183_964, flops=2_000_384),
+)

@@ -1,0 +1,189 @@
+"""Headline generation: the first sentence of an article becomes its headline (AIBench DC-AI-C14).
+
+Nallapati et al. 2016, "Abstractive Text Summarization Using Sequence-to-Sequence RNNs and Beyond" (CoNLL): a
+bidirectional GRU encoder and a GRU decoder with the attention of Bahdanau et al. 2015, decoded with beam search of
+width 5 (section 4.1). Vocabularies of 50,000 words and lengths of 55 and 15 are AIBench's; its public code is another
+model (an LSTM pointer-generator).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.agreement import Agreement
+from servemark.datasets import gigaword
+from servemark.models import _text
+from servemark.models._decoding import Search, Tensors, search
+from servemark.models._encoding import gru
+from servemark.models._spec import Quality, Sample, Slo, Workload
+from servemark.models._synthesis import Lengths, Popularity
+from servemark.models._weights import seeded
+
+if TYPE_CHECKING:
+    from torch import nn
+
+PAD, START, END = 0, 2, 3
+SPECIAL = 4
+"""<pad>, <unk>, <s>, </s>"""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Vocabulary, width of a word vector, width of a GRU's direction, longest article and headline, beams."""
+
+    vocabulary: int = 50_000
+    embedding: int = 200
+    hidden: int = 200
+    source: int = 55
+    target: int = 15
+    beams: int = 5
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define the summariser: (src_ids [B, S], src_len [B, 1] >= 1) -> ids [B, T], lengths [B, 1], score [B, 1]."""
+    import torch
+    from torch import nn
+
+    width = 2 * sizes.hidden
+    rules = Search(sizes.target, START, END, sizes.beams)
+
+    class Summarizer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source_embedding = nn.Embedding(sizes.vocabulary, sizes.embedding)
+            self.target_embedding = nn.Embedding(sizes.vocabulary, sizes.embedding)
+            self.encoder = nn.ModuleList(nn.GRUCell(sizes.embedding, sizes.hidden) for _ in range(2))  # there and back
+            self.bridge = nn.Linear(width, width)
+            self.cell = nn.GRUCell(sizes.embedding + width, width)
+            self.query = nn.Linear(width, width, bias=False)
+            self.key = nn.Linear(width, width, bias=False)
+            self.energy = nn.Linear(width, 1, bias=False)
+            self.output = nn.Linear(width, sizes.vocabulary)
+
+        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> Tensors:
+            memory, state = self.encode(src_ids.long(), src_len.long())
+            return search(partial(self.step, memory), state, rules)
+
+        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
+            """Return the memory (states [B, S, W], keys [B, S, W], padding [B, S]) and the first state and context."""
+            padding = _text.beyond(ids, length)
+            states, final = gru(self.encoder, self.source_embedding(ids), padding)
+            first = torch.tanh(self.bridge(final.transpose(0, 1).flatten(1)))
+            return (states, self.key(states), padding), (first, torch.zeros_like(first))
+
+        def step(
+            self, memory: Tensors, position: torch.Tensor, word: torch.Tensor, state: Tensors
+        ) -> tuple[torch.Tensor, Tensors]:
+            """Read the last word [R] and the context, look at the article, and weigh the next word [R, V]."""
+            del position
+            states, keys, padding = memory
+            hidden, context = state
+            hidden = self.cell(torch.cat([self.target_embedding(word), context], dim=1), hidden)
+            query = self.query(hidden).reshape(keys.shape[0], -1, 1, width)  # [B, beams, 1, W]
+            energy = self.energy(torch.tanh(query + keys.unsqueeze(1))).squeeze(3)  # [B, beams, S]
+            energy = energy.masked_fill(padding.unsqueeze(1), torch.finfo(energy.dtype).min)
+            context = torch.bmm(torch.softmax(energy, dim=2), states).flatten(0, 1)
+            return self.output(hidden), (hidden, context)
+
+    return Summarizer()
+
+
+GAIN = 3.0
+"""Of the recurrent weights: below 1 the state forgets the article, far above it saturates."""
+LOGIT_DEVIATION = 6.0
+"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
+HEADLINE = 8.3 / 15
+"""Mean length of Gigaword's headlines, as a share of the longest."""
+STEEPNESS = 120.0
+"""Logits of the end for each unit of the counter."""
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the network so that headlines follow the article, do not repeat one word, and end."""
+    import torch
+    from torch import nn
+
+    with seeded(name), torch.no_grad():
+        model = network(sizes)
+        for key, weight in model.named_parameters():
+            if weight.dim() == 1:
+                nn.init.zeros_(weight)
+            elif "embedding" not in key:
+                nn.init.xavier_normal_(weight, gain=GAIN)
+        nn.init.normal_(model.get_parameter("output.weight"), std=LOGIT_DEVIATION / (2 * sizes.hidden) ** 0.5)
+        count_words(model, sizes)
+    return model.eval()
+
+
+def count_words(model: "nn.Module", sizes: Sizes) -> None:
+    """Make unit 0 of the decoder a counter that ends the headline, as trained decoders have them.
+
+    Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP). It starts where the article says,
+    rises towards 1 and passes 0.5 after some 8 words. Beam search favours short headlines, so the end outweighs the
+    likeliest word at 0.65 only.
+    """
+    width, keep = 2 * sizes.hidden, 0.5 ** (1 / (HEADLINE * sizes.target))  # of the distance to 1, at each word
+    for matrix in ("cell.weight_ih", "cell.weight_hh"):
+        model.get_parameter(matrix)[[width, 2 * width]] = 0  # the update gate's row and the candidate's
+    model.get_parameter("cell.bias_ih")[width] = math.log(keep / (1 - keep))
+    model.get_parameter("cell.bias_ih")[2 * width] = 5  # tanh(5) is 1
+    model.get_parameter("bridge.weight")[0] /= GAIN**2  # starts within some 0.3 of 0
+    weight, bias = model.get_parameter("output.weight"), model.get_parameter("output.bias")
+    weight[:, 0] = 0
+    weight[END, 0] = STEEPNESS
+    bias[[PAD, START]] = -STEEPNESS  # never an answer
+    bias[END] = LOGIT_DEVIATION * math.sqrt(2 * math.log(sizes.vocabulary)) - 0.65 * STEEPNESS
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw articles' first sentences: 31 words on average, with English word frequencies."""
+    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **_text.ENGLISH)
+    lengths = Lengths(min(31, sizes.source * 0.6), 0.32, min(8, sizes.source // 2), sizes.source)
+    return _text.sentences(rng, words, lengths, sizes.source)
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Read the articles of Gigaword's test set."""
+    sizes = Sizes()
+    return (_text.request(ids, sizes.source) for ids in gigaword.read(path, sizes.vocabulary))
+
+
+TINY = Sizes(vocabulary=200, embedding=16, hidden=16, source=12, target=6, beams=2)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Attentional GRU summariser",
+        task="text summarization",
+        suites=("AIBench DC-AI-C14",),
+        inputs=_text.inputs(sizes.source),
+        outputs=_text.outputs(sizes.target),
+        parameters=parameters,
+        flops=flops,
+        max_batch=64,
+        slo=Slo(99, 200),
+        quality=Quality("ROUGE-L", 41.0, "Gigaword's test headlines of Rush et al. 2015"),
+        citation="Nallapati et al. 2016, Abstractive Text Summarization Using Seq2seq RNNs, CoNLL (arXiv:1602.06023)",
+        locustfile="summarization",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        dataset=gigaword.KEY if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "summarization",
+    Sizes(),
+    parameters=42_215_600,
+    flops=3_281_320_000,  # of the longest article and headline, all beams
+    tiny=_workload("summarization_tiny", TINY, parameters=27_272, flops=481_280),
+)

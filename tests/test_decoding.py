@@ -1,0 +1,331 @@
+"""Autoregressive decoding: every decoder against a plain one that knows neither batches nor caches nor padding."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.flop_counter import FlopCounterMode
+
+import exporters
+from servemark import models
+from servemark.artifacts import Entry
+from servemark.models import image_caption, nmt, summarization, transformer
+from servemark.models._decoding import Search, search
+from tests.test_models import answer, batch_of
+
+Tensor = torch.Tensor
+NextWord = Callable[[list[int]], Tensor]
+"""The words so far -> log-probabilities [V] of the next one."""
+
+
+@dataclass
+class Hypothesis:
+    words: list[int]
+    log_p: float = 0.0
+    ended: bool = False
+
+    def rank(self, penalty: float) -> float:
+        return float(self.log_p / ((5 + len(self.words)) / 6) ** penalty)
+
+
+def beam_search(next_word: NextWord, rules: Search) -> tuple[list[int], float]:
+    """Beam search as a textbook has it: lists of hypotheses, each word from scratch."""
+    beams = [Hypothesis([])]
+    for _ in range(rules.limit):
+        if all(beam.ended for beam in beams):
+            break
+        candidates = [beam for beam in beams if beam.ended]
+        for beam in beams:
+            if not beam.ended:
+                for word, log_p in enumerate(next_word(beam.words).tolist()):
+                    words = beam.words if word == rules.end else [*beam.words, word]
+                    candidates.append(Hypothesis(words, beam.log_p + log_p, word == rules.end))
+        beams = sorted(candidates, key=lambda beam: beam.rank(rules.length_penalty), reverse=True)[: rules.beams]
+    return beams[0].words, beams[0].rank(rules.length_penalty)
+
+
+def packed(layer: nn.GRU | nn.LSTM, cells: Any, words: Tensor, length: int) -> tuple[Tensor, Any]:
+    """Run PyTorch's own layer over one sentence without padding, with the weights of the cells."""
+    for cell, suffix in zip(cells, ("", "_reverse"), strict=False):
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            layer.get_parameter(f"{name}_l0{suffix}").copy_(cell.get_parameter(name))
+    outputs, state = layer(pack_padded_sequence(words[None, :length], torch.tensor([length]), batch_first=True))
+    return outputs.data, state
+
+
+def summarizer(model: Any, ids: Tensor, length: int) -> NextWord:
+    hidden = model.encoder[0].hidden_size
+    layer = nn.GRU(model.encoder[0].input_size, hidden, batch_first=True, bidirectional=True)
+    states, final = packed(layer, model.encoder, model.source_embedding(ids), length)
+    first = torch.tanh(model.bridge(torch.cat([final[0, 0], final[1, 0]])))
+
+    def next_word(words: list[int]) -> Tensor:
+        hidden, context = first, torch.zeros_like(first)
+        for word in (summarization.START, *words):
+            inputs = torch.cat([model.target_embedding.weight[word], context])
+            hidden = model.cell(inputs[None], hidden[None])[0]
+            energy = torch.stack([model.energy(torch.tanh(model.query(hidden) + model.key(s)))[0] for s in states])
+            context = torch.softmax(energy, dim=0) @ states
+        return torch.log_softmax(model.output(hidden), dim=0)
+
+    return next_word
+
+
+def gnmt(model: Any, ids: Tensor, length: int) -> NextWord:
+    width = model.output.in_features
+    layer = nn.LSTM(width, width, batch_first=True, bidirectional=True)
+    states, (h, c) = packed(layer, model.bidirectional, model.source_embedding(ids), length)
+    first = [(h[1], c[1])]
+    for i, cell in enumerate(model.encoder):
+        above, (h, c) = packed(nn.LSTM(cell.input_size, width, batch_first=True), [cell], states, length)
+        states = above + states if i else above
+        first.append((h[0], c[0]))
+    vector = model.energy_scale * nn.functional.normalize(model.energy, dim=0)
+
+    def next_word(words: list[int]) -> Tensor:
+        layers, context = list(first), torch.zeros(1, width)
+        for word in (nmt.START, *words):
+            layers[0] = model.decoder[0](torch.cat([model.target_embedding.weight[[word]], context], 1), layers[0])
+            output = layers[0][0]
+            hidden = model.query(output) + model.energy_bias
+            context = (torch.softmax(torch.tanh(hidden + model.key(states)) @ vector, dim=0) @ states)[None]
+            for i in (1, 2, 3):
+                layers[i] = model.decoder[i](torch.cat([output, context], 1), layers[i])
+                output = layers[i][0] + output if i > 1 else layers[i][0]
+        return torch.log_softmax(model.output(output)[0], dim=0)
+
+    return next_word
+
+
+def copy_layer(layer: Any, target: Any) -> Any:
+    """Give PyTorch's own Transformer layer the weights of ours."""
+    for ours, theirs in zip(layer.attention, ("self_attn", "multihead_attn"), strict=False):
+        attention = target.get_submodule(theirs)
+        for kind in ("weight", "bias"):
+            parts = [part.get_parameter(kind) for part in (ours.query, ours.key, ours.value)]
+            attention.get_parameter(f"in_proj_{kind}").copy_(torch.cat(parts))
+        attention.out_proj.load_state_dict(ours.output.state_dict())
+    target.linear1.load_state_dict(layer.inner[0].state_dict())
+    target.linear2.load_state_dict(layer.inner[2].state_dict())
+    for i, norm in enumerate(layer.norm, 1):
+        target.get_submodule(f"norm{i}").load_state_dict(norm.state_dict())
+    return target.eval()
+
+
+def plain_transformer(model: Any, ids: Tensor, length: int) -> NextWord:
+    width, heads, inner = model.embedding.embedding_dim, 2, model.encoder[0].inner[0].out_features
+    places = torch.arange(model.positions.shape[0])[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
+    positions = torch.empty(len(places), width)
+    positions[:, 0::2], positions[:, 1::2] = places.sin(), places.cos()
+
+    def embed(words: Tensor) -> Tensor:
+        rows: Tensor = model.embedding.weight[words]
+        return (rows * float(width**0.5) + positions[: len(words)])[None]
+
+    source = embed(ids[:length].long())
+    for layer in model.encoder:
+        source = copy_layer(layer, nn.TransformerEncoderLayer(width, heads, inner, batch_first=True))(source)
+    layers = [copy_layer(x, nn.TransformerDecoderLayer(width, heads, inner, batch_first=True)) for x in model.decoder]
+
+    def next_word(words: list[int]) -> Tensor:
+        target = embed(torch.tensor([transformer.START, *words]))
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        for layer in layers:
+            target = layer(target, source, tgt_mask=mask)
+        logits: Tensor = model.embedding.weight @ target[0, -1]
+        return torch.log_softmax(logits, dim=0)
+
+    return next_word
+
+
+DECODERS: dict[str, tuple[Any, Any, Any]] = {
+    "summarization": (summarization, summarization.TINY, summarizer),
+    "nmt": (nmt, nmt.TINY, gnmt),
+    "nmt-wide": (nmt, dataclasses.replace(nmt.TINY, beams=5), gnmt),
+    "nmt_greedy": (nmt, dataclasses.replace(nmt.TINY, beams=1, length_penalty=0.0), gnmt),
+    "transformer": (transformer, transformer.TINY, plain_transformer),
+    "transformer-beam": (
+        transformer,
+        dataclasses.replace(transformer.TINY, beams=4, length_penalty=0.6),
+        plain_transformer,
+    ),
+}
+every_decoder = pytest.mark.parametrize("name", DECODERS)
+every_workload = pytest.mark.parametrize("workload_name", ["summarization", "nmt", "nmt_greedy", "transformer"])
+
+
+@every_decoder
+def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
+    module, sizes, reference = DECODERS[name]
+    workload_name = f"{name.partition('-')[0].partition('_')[0]}_tiny"
+    model = module.build(workload_name, sizes)
+    src_ids, src_len = batch_of(models.get(workload_name), 24, seed=5)
+    ids, lengths, scores = answer(model, src_ids, src_len)
+    rules = Search(ids.shape[1], module.START, module.END, sizes.beams, getattr(sizes, "length_penalty", 0.0))
+    for row in range(len(ids)):
+        with torch.no_grad():
+            words, score = beam_search(reference(model, src_ids[row].long(), int(src_len[row])), rules)
+        assert ids[row].tolist() == words + [0] * (len(ids[row]) - len(words))
+        assert lengths[row].item() == len(words)
+        assert scores[row].item() == pytest.approx(score, abs=1e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["image_caption_tiny", pytest.param("image_caption", marks=pytest.mark.slow)])
+def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
+    workload = models.get(name)
+    model: Any = workload.build()
+    (image,) = batch_of(workload, 6, seed=5)
+    ids, lengths = answer(model, image)
+    for row in range(len(ids)):
+        words: list[int] = []
+        with torch.no_grad():
+            inputs, state = model.encoder(image[row : row + 1]), None
+            while len(words) < ids.shape[1]:
+                state = model.cell(inputs, state)
+                words.append(int(model.output(state[0]).argmax()))
+                if words[-1] == image_caption.END:
+                    words.pop()
+                    break
+                inputs = model.embedding(torch.tensor(words[-1:]))
+        assert ids[row].tolist() == words + [0] * (ids.shape[1] - len(words))
+        assert lengths[row].item() == len(words)
+
+
+@pytest.mark.parametrize("name", ["summarization", "nmt", "nmt_greedy", "transformer", "image_caption"])
+def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
+    workload = models.get(f"{name}_tiny")
+    outputs = dict(
+        zip([t.name for t in workload.outputs], answer(workload.build(), *batch_of(workload, 64)), strict=True)
+    )
+    ids, lengths = outputs["ids"].numpy(), outputs["lengths"].numpy()[:, 0]
+    assert len(set(lengths.tolist())) >= 4
+    assert (lengths < ids.shape[1]).mean() > 0.3
+    assert len({tuple(row) for row in ids.tolist()}) > 20
+    assert len(np.unique(ids)) > 10
+
+
+@every_workload
+def test_padding_is_ignored(workload_name: str) -> None:
+    workload = models.get(f"{workload_name}_tiny")
+    model, (src_ids, src_len) = workload.build(), batch_of(workload, 32)
+    beyond = torch.arange(src_ids.shape[1]) >= src_len
+    assert beyond.any()
+    one, other = (answer(model, ids, src_len) for ids in (src_ids, src_ids.masked_fill(beyond, 77)))
+    assert torch.equal(one[0], other[0])
+    torch.testing.assert_close(one[1:], other[1:], atol=1e-5, rtol=0)
+
+
+@every_workload
+def test_decoding_stops_with_the_longest_sentence_of_the_batch(
+    workload_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = models.get(f"{workload_name}_tiny")
+    model: Any = workload.build()
+    inputs = batch_of(workload, 64)
+    steps: list[int] = []
+    step = model.step
+
+    def counted(memory: Any, position: Tensor, *others: Any) -> Any:
+        steps.append(int(position))
+        return step(memory, position, *others)
+
+    monkeypatch.setattr(model, "step", counted)
+
+    def count(*tensors: Tensor) -> int:
+        steps.clear()
+        answer(model, *tensors)
+        assert steps == list(range(len(steps)))
+        return len(steps)
+
+    alone = [count(*(tensor[i : i + 1] for tensor in inputs)) for i in range(64)]
+    assert len(set(alone)) > 2
+    short = torch.tensor(alone) < max(alone)
+    assert count(*(tensor[short] for tensor in inputs)) == max(n for n in alone if n < max(alone))
+
+
+@pytest.mark.parametrize("engine", exporters.engines())
+@every_workload
+def test_exported_loop_has_no_end_but_its_condition(workload_name: str, engine: str, tmp_path: Path) -> None:
+    exporters.export(models.get(f"{workload_name}_tiny"), engine, tmp_path)
+    entry = Entry(tmp_path, f"{workload_name}_tiny", engine)
+    if engine == "onnxruntime":
+        graph = onnx.load(entry.version / "model.onnx").graph
+        (loop,) = (node for node in graph.node if node.op_type == "Loop")
+        assert loop.input[0] == ""  # no number of trips
+        body = loop.attribute[0].g
+        assert body.output[0].name in {output for node in body.node for output in node.output}  # computed, not constant
+        assert not body.initializer
+    else:
+        program = torch.export.load(entry.version / "model.pt2")
+        loops = [node for node in program.graph.nodes if node.target is torch.ops.higher_order.while_loop]
+        assert len(loops) == 1
+
+
+def test_search_ranks_by_length_and_keeps_what_has_ended() -> None:
+    """Words 1 and 2 begin; 1 ends at once, 2 after two more words that cost nothing."""
+    ends, table = 0, torch.full((4, 4), -50.0)
+    table[3, 1], table[3, 2] = np.log(0.52), np.log(0.48)  # 3 is the start
+    table[1, ends] = table[2, 2] = 0.0
+
+    def step(position: Tensor, word: Tensor, state: Any) -> Any:
+        logits = table[word].clone()
+        logits[(word == 2) & (position >= 3), 2] = -50.0
+        logits[(word == 2) & (position >= 3), ends] = 0.0
+        return logits, state
+
+    def decode(**changes: Any) -> Any:
+        rules = Search(limit=6, start=3, end=ends, **changes)
+        ids, lengths, score = search(step, (torch.zeros(1, 1),), rules)
+        return ids[0, : int(lengths[0, 0])].tolist(), score[0, 0].item()
+
+    assert decode() == ([1], pytest.approx(np.log(0.52), abs=1e-5))
+    assert decode(beams=2) == ([1], pytest.approx(np.log(0.52), abs=1e-5))
+    assert decode(beams=2, length_penalty=1.0) == ([2, 2, 2], pytest.approx(np.log(0.48) * 6 / 8, abs=1e-5))
+
+
+NOMINAL = {"summarization": (1.0, 1.0), "nmt": (27 / 50, 27 / 50), "transformer": (27 / 64, 27 / 64)}
+"""Shares of the longest source and answer that `flops` is for."""
+
+
+@pytest.mark.parametrize("size", ["tiny", pytest.param("full", marks=pytest.mark.slow)])
+@every_workload
+def test_flops_are_those_of_a_nominal_answer(workload_name: str, size: str) -> None:
+    workload = models.get(workload_name if size == "full" else f"{workload_name}_tiny")
+    module, _, _ = DECODERS[workload_name]
+    sizes = module.Sizes() if size == "full" else module.TINY
+    beams = 1 if workload_name in {"nmt_greedy", "transformer"} else sizes.beams
+    shares = NOMINAL[workload_name.partition("_")[0]]
+    source, target = (
+        round(s * t.shape[0]) for s, t in zip(shares, (workload.inputs[0], workload.outputs[0]), strict=True)
+    )
+    model: Any = workload.build()
+
+    def count(run: Callable[[], Any]) -> int:
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            run()
+        return int(counter.get_total_flops())
+
+    ids, length = torch.full((1, source), 5), torch.full((1, 1), source)
+    with torch.no_grad():
+        memory, state = model.encode(ids, length)
+    rows = tuple(tensor.repeat_interleave(beams, 0) for tensor in state)
+    once = count(partial(model.step, memory, torch.tensor(0), torch.full((beams,), 5), rows))
+    total = count(partial(model.encode, ids, length)) + target * once
+    for cell in (*getattr(model, "bidirectional", ()), *(model.encoder if workload_name != "transformer" else ())):
+        if isinstance(cell, nn.LSTMCell):  # one fused operator, not counted
+            total += 2 * source * (cell.weight_ih.numel() + cell.weight_hh.numel())
+        else:  # counted, with the input that marks the padding
+            total -= 2 * source * cell.weight_ih.shape[0]
+    if workload_name == "transformer":  # the whole cache was counted at every step, not the words so far
+        per_place = 2 * 2 * sizes.width * sizes.layers
+        total += per_place * (target * (target + 1) // 2 - target * sizes.length)
+    assert total == workload.flops
