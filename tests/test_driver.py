@@ -143,8 +143,9 @@ def test_a_generator_that_is_late_keeps_its_schedule() -> None:
         load.open(schedule)
     check_once(load, schedule)
     late = [(o.sent - o.scheduled) / MS for o in load.good]
-    assert sum(ms > 3 for ms in late) == pytest.approx(pause_ms / 5, abs=8)
-    assert max(late) == pytest.approx(pause_ms, abs=30)
+    # at least those that fell due in the pause; a busy machine adds its own
+    assert sum(ms > 3 for ms in late) >= pause_ms / 5 - 3
+    assert max(late) > pause_ms - 10
     assert all(o.done - o.scheduled > o.sent - o.scheduled for o in load.good)
 
 
