@@ -3,7 +3,8 @@
 Hannun et al. 2014, "Deep Speech: Scaling up end-to-end speech recognition", in the form of Mozilla DeepSpeech 0.2 that
 AI Matrix ships: three dense layers over 19 frames, an LSTM of 2048 units forwards in time (the paper's recurrence runs
 in both directions), two dense layers. Labels are Mozilla's alphabet counted from 1, since 0 is padding: space, a to z,
-apostrophe. Decoding is greedy; Mozilla's beam search with a language model is left to the client.
+apostrophe. Decoding is greedy; Mozilla's beam search with a language model is left to the client. FLOPs are those of an
+utterance of 12.3 s (616 frames), the mean of LibriSpeech's training set.
 """
 
 from collections.abc import Iterator
@@ -159,6 +160,6 @@ WORKLOAD = _workload(
     "deepspeech",
     Sizes(),
     parameters=47_233_053,
-    flops=58_160_807_936,  # of an utterance of 12.3 s (616 frames), the mean of LibriSpeech's training set
+    flops=58_160_807_936,
     tiny=_workload("deepspeech_tiny", TINY, parameters=79_325, flops=10_051_584),
 )

@@ -3,7 +3,8 @@
 Amodei et al. 2016, "Deep Speech 2: End-to-End Speech Recognition in English and Mandarin", in the size of the PyTorch
 port that AIBench runs: 5 bidirectional GRU layers of 800 units with their directions summed (the paper has up to 7
 recurrent layers, and other widths). Labels: blank, apostrophe, A to Z, space. Decoding is greedy; a beam search with a
-language model is left to the client. Requests are padded to a few lengths, so that the server can join them.
+language model is left to the client. Requests are padded to a few lengths, so that the server can join them. FLOPs are
+those of an utterance of 12.3 s (1,231 frames), the mean of LibriSpeech's training set.
 """
 
 from collections.abc import Iterator
@@ -169,6 +170,6 @@ WORKLOAD = _workload(
     "deepspeech2",
     Sizes(),
     parameters=41_187_968,
-    flops=63_753_654_272,  # of an utterance of 12.3 s (1,231 frames), the mean of LibriSpeech's training set
+    flops=63_753_654_272,
     tiny=_workload("deepspeech2_tiny", TINY, parameters=57_268, flops=70_398_616),
 )
