@@ -72,7 +72,7 @@ class Observations:
     max_error_share: float
     cpu_share: float
     windows: Sequence[tuple[float, float | None]]
-    """(throughput, p50) of each window; the open loop's throughput is the share answered of what was scheduled in it."""
+    """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
     open_loop: bool = False
     unfinished_growth: int = 0
     """How many more requests were on their way at the end of the interval than at its start."""
