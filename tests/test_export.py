@@ -26,9 +26,10 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.models import Workload
 
 SLOW_ABOVE = 5_000_000
-"""Full-size workloads of more parameters are exported in the slow suite only."""
+"""Full-size workloads of more parameters are exported in the slow suite only, and may take longer than a test."""
+SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
 EXPORTS = [
-    pytest.param(name, engine, id=f"{name}-{engine}", marks=[pytest.mark.slow] if slow else [])
+    pytest.param(name, engine, id=f"{name}-{engine}", marks=SLOW if slow else [])
     for full in models.workloads().values()
     for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
     for engine in exporters.engines()
