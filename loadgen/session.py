@@ -1,5 +1,6 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
+import logging
 import os
 import sys
 from argparse import Namespace
@@ -85,7 +86,7 @@ class Session:
         try:
             code = self._measure()
         except ServemarkError as error:
-            stderr.print(f"servemark: {error}", markup=False, style="red")
+            self._tell(error)
             code = error.exit_code
         except Exception:
             stderr.print_exception()
@@ -115,6 +116,13 @@ class Session:
                 finally:
                     _show(result, directory)
         return ExitCode(result["verdict"]["exit_code"])
+
+    def _tell(self, error: ServemarkError) -> None:
+        """Say what is wrong where the user looks: the web UI's log, which the terminal shows too, or the terminal."""
+        if self.environment.web_ui is not None:
+            logging.getLogger("locust").error("servemark: %s", error)
+        else:
+            stderr.print(f"servemark: {error}", markup=False, style="red")
 
     def _write(self, directory: Path, result: dict[str, Any], measured: Measured) -> None:
         try:

@@ -10,7 +10,7 @@ from locust.env import Environment
 
 from loadgen.options import add_arguments
 from loadgen.session import Session
-from servemark.errors import ServemarkError
+from servemark.errors import ExitCode, ServemarkError
 from servemark.models import Workload, get, workloads
 from servemark.output import stderr
 
@@ -55,6 +55,9 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     add_arguments(parser, _models())
     # Locust's web UI listens on all interfaces unless told otherwise; ours on loopback.
     parser.set_defaults(web_host="127.0.0.1")
+    # argparse exits with 2 on a bad flag, which is our code of an invalid run.
+    leave = parser.exit
+    parser.exit = lambda status=0, message=None: leave(int(ExitCode.LOCUST) if status else 0, message)
 
 
 def _init(environment: Environment, **_: Any) -> None:

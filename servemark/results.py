@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +18,15 @@ HISTOGRAM_FILE = "histograms.json"
 def write_atomically(path: Path, text: str) -> None:
     """Write a file whole or not at all: a temporary sibling, synced, then renamed. Raises ResultError."""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with os.fdopen(descriptor, "w") as file:
+            with temporary.open("w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).replace(path)
+            temporary.replace(path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise _cannot_write(path, error) from error
