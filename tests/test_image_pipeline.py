@@ -134,6 +134,22 @@ def test_a_file_that_is_no_picture_fails_alone(server: Server, file: bytes) -> N
     assert ask(server, batch_of(jpeg(0))).as_numpy("ids").shape == (1, 5)
 
 
+@pytest.mark.skipif(np.__version__ >= "2", reason="the wheel's stub needs servers.tensors beside numpy 2")
+def test_steps_need_nothing_of_servemark(repository: Path, tmp_path: Path) -> None:
+    """As in NVIDIA's container, where the project is not installed."""
+    copy = tmp_path / "model_repo"
+    shutil.copytree(repository, copy)
+    for step in ("image_preprocess", "image_top5"):
+        model = copy / step / "1" / "model.py"
+        code = model.read_text()
+        assert code.count("servers.tensors import") == 1
+        model.write_text(code.replace("servers.tensors import", "not_installed.tensors import"))
+    (tmp_path / "pictures").mkdir()
+    expected = np.argsort(-in_process(repository, tmp_path / "pictures", jpeg(1)), axis=1)[:, :5]
+    with open_server("embedded", copy, [PIPELINE], start_timeout_s=START_S) as alone:
+        np.testing.assert_array_equal(ask(alone, batch_of(jpeg(1))).as_numpy("ids"), expected)
+
+
 def test_serve_takes_workloads_and_directories(repository: Path) -> None:
     names = model_names(["resnet50", PIPELINE], "onnxruntime", repository)
     assert names == ["resnet50_onnxruntime", PIPELINE]

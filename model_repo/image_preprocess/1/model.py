@@ -11,10 +11,22 @@ import numpy.typing as npt
 import triton_python_backend_utils as triton
 from PIL import Image
 
+try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
+    from servers.tensors import read, write
+except ImportError:  # the stub defines triton.Tensor after it has imported this module
+
+    def read(tensor: "triton.Tensor") -> npt.NDArray[np.generic]:
+        """View a request's tensor."""
+        return tensor.as_numpy()
+
+    def write(name: str, array: npt.NDArray[np.generic]) -> "triton.Tensor":
+        """Wrap an array for a response."""
+        return triton.Tensor(name, array)
+
+
 SHORTER_SIDE, CROP = 256, 224
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
-NUMPY_1 = np.__version__.startswith("1.")
 
 
 class TritonPythonModel:
@@ -25,14 +37,11 @@ class TritonPythonModel:
         return [self._answer(request) for request in requests]
 
     def _answer(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
-        tensor = triton.get_input_tensor_by_name(request, "file")
-        # the stub of Triton 2.51 knows numpy 1 only, and DLPack is right where numpy is newer
-        files = tensor.as_numpy() if NUMPY_1 else np.from_dlpack(tensor)
+        files = read(triton.get_input_tensor_by_name(request, "file"))
         try:
             images = np.stack([preprocess(file.tobytes()) for file in files])
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             return triton.InferenceResponse(error=triton.TritonError(f"file is no readable picture: {error}"))
-        write = triton.Tensor if NUMPY_1 else triton.Tensor.from_dlpack
         return triton.InferenceResponse([write("image", images)])
 
 

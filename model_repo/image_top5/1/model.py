@@ -3,10 +3,23 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import triton_python_backend_utils as triton
 
+try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
+    from servers.tensors import read, write
+except ImportError:  # the stub defines triton.Tensor after it has imported this module
+
+    def read(tensor: "triton.Tensor") -> npt.NDArray[np.generic]:
+        """View a request's tensor."""
+        return tensor.as_numpy()
+
+    def write(name: str, array: npt.NDArray[np.generic]) -> "triton.Tensor":
+        """Wrap an array for a response."""
+        return triton.Tensor(name, array)
+
+
 TOP = 5
-NUMPY_1 = np.__version__.startswith("1.")
 
 
 class TritonPythonModel:
@@ -17,9 +30,7 @@ class TritonPythonModel:
         return [self._answer(request) for request in requests]
 
     def _answer(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
-        tensor = triton.get_input_tensor_by_name(request, "logits")
-        # the stub of Triton 2.51 knows numpy 1 only, and DLPack is right where numpy is newer
-        logits = tensor.as_numpy() if NUMPY_1 else np.from_dlpack(tensor)
+        logits = read(triton.get_input_tensor_by_name(request, "logits"))
         exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities = exponents / exponents.sum(axis=1, keepdims=True)
         ids = np.argsort(-logits, axis=1, kind="stable")[:, :TOP].astype(np.int32)
@@ -29,5 +40,4 @@ class TritonPythonModel:
             "probabilities": probabilities,
         }
         asked = request.requested_output_names()
-        write = triton.Tensor if NUMPY_1 else triton.Tensor.from_dlpack
         return triton.InferenceResponse([write(name, array) for name, array in answer.items() if name in asked])
