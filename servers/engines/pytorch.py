@@ -1,5 +1,6 @@
 """PyTorch: a torch.export program (`model.pt2`), run eagerly or, with option `compile=true`, by torch.compile."""
 
+import importlib
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +72,7 @@ def load(
     if not zipfile.is_zipfile(artifact):
         raise ArtifactError(f"{artifact} is truncated or no torch.export program", fix=export_command(artifact))
     try:
+        _import_operators(artifact)
         program = torch.export.load(artifact)
     except Exception as error:
         # a damaged archive surfaces as anything from BadZipFile to AssertionError
@@ -88,6 +90,14 @@ def load(
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
     module = move_to_device_pass(program, device).module()
     return PyTorch(torch.compile(module) if compiled else module, device, inputs, outputs, compiled=compiled)
+
+
+def _import_operators(artifact: Path) -> None:
+    """Import torchvision for a program that has an operator of it, such as RoIAlign."""
+    with zipfile.ZipFile(artifact) as archive:
+        graphs = [name for name in archive.namelist() if name.endswith("models/model.json")]
+        if any(b"torchvision." in archive.read(name) for name in graphs):
+            importlib.import_module("torchvision")
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

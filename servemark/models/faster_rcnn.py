@@ -1,0 +1,77 @@
+"""Faster R-CNN: object detection in two stages (AIBench DC-AI-C9).
+
+Ren et al. 2015, "Faster R-CNN: Towards Real-Time Object Detection with Region Proposal Networks" (NIPS), in the form of
+torchvision: a ResNet-50 with a feature pyramid (Lin et al. 2017, CVPR), the 20 classes of PASCAL VOC. Pictures are
+letterboxed to 800 x 800. AIBench's code has the older head, on conv4 of a ResNet-101.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.agreement import Agreement
+from servemark.datasets import voc2007
+from servemark.models import _detection, _rcnn
+from servemark.models._rcnn import Sizes
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ASPECTS = ((3, 4, 1.0),)
+"""Height to width and share: VOC's pictures are 500 x 375."""
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the detector so that 20 to 100 objects are found on most pictures."""
+    return _rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw photographs of VOC's usual shape, enlarged and letterboxed."""
+    return _rcnn.samples(rng, sizes, ASPECTS, shorter=sizes.side)
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Preprocess the pictures of VOC 2007's test set. Raises InputDataError naming file and line."""
+    return _detection.read(voc2007.pictures(path), partial(_detection.letterbox, shorter=FULL.side, side=FULL.side))
+
+
+FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
+TINY = _rcnn.TINY
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Faster R-CNN",
+        task="object detection",
+        suites=("AIBench DC-AI-C9",),
+        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+        outputs=_detection.outputs(sizes.detections),
+        parameters=parameters,
+        flops=flops,
+        max_batch=8,
+        slo=Slo(99, 100),
+        quality=Quality("mAP@0.5", 0.75, "PASCAL VOC 2007 test, 11-point"),
+        citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
+        locustfile="object_detection",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        dataset=voc2007.KEY if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(atol=1e-2),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "faster_rcnn",
+    FULL,
+    parameters=41_449_656,
+    flops=268_042_642_432,
+    tiny=_workload("faster_rcnn_tiny", TINY, parameters=205_968, flops=59_515_584),
+)

@@ -1,0 +1,82 @@
+"""Mask R-CNN: instance segmentation (AI Matrix).
+
+He et al. 2017, "Mask R-CNN" (ICCV), in torchvision's form: a ResNet-101 of frozen batch statistics with a feature
+pyramid, the 80 classes of COCO. Pictures are letterboxed to 1024 x 1024. AI Matrix runs matterport's code, whose heads
+are wider and normalised and whose thresholds are 0.7 and 0.3. Masks are answered as they leave the head, 28 x 28 within
+their boxes; pasting them into the picture is the client's part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.agreement import Agreement
+from servemark.datasets import coco2017
+from servemark.models import _detection, _rcnn
+from servemark.models._rcnn import Sizes
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+SHORTER_SIDE = 800 / 1024
+"""Of a picture, in proportion to the square it is letterboxed to."""
+ASPECTS = ((3, 4, 0.6), (4, 3, 0.2), (2, 3, 0.1), (1, 1, 0.05), (9, 16, 0.05))
+"""Height to width and share: COCO's pictures are 640 pixels long, most of them 4:3."""
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the detector so that 20 to 100 objects are found on most pictures."""
+    return _rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+
+
+def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw photographs of COCO's usual shapes, enlarged and letterboxed."""
+    return _rcnn.samples(rng, sizes, ASPECTS, shorter=round(sizes.side * SHORTER_SIDE))
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
+    shorter = round(FULL.side * SHORTER_SIDE)
+    return _detection.read(coco2017.pictures(path), partial(_detection.letterbox, shorter=shorter, side=FULL.side))
+
+
+FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)
+TINY = replace(_rcnn.TINY, masks=8, frozen=True)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="Mask R-CNN",
+        task="instance segmentation",
+        suites=("AI Matrix",),
+        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+        outputs=_detection.outputs(sizes.detections, masks=True),
+        parameters=parameters,
+        flops=flops,
+        max_batch=8,
+        slo=Slo(99, 200),
+        quality=Quality("mask AP@[.5:.95]", None, "COCO 2017 validation"),
+        citation="He et al. 2017, Mask R-CNN, ICCV (arXiv:1703.06870)",
+        locustfile="object_detection",
+        build=lambda: build(name, sizes),
+        samples=lambda rng: samples(sizes, rng),
+        dataset=coco2017.KEY if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(atol=1e-2),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "mask_rcnn",
+    FULL,
+    parameters=63_287_477,
+    flops=683_041_538_048,
+    tiny=_workload("mask_rcnn_tiny", TINY, parameters=207_349, flops=74_693_824),
+)

@@ -1,0 +1,230 @@
+"""SSD300: object detection in one stage (AI Matrix).
+
+Liu et al. 2016, "SSD: Single Shot MultiBox Detector" (ECCV), with a VGG16 trunk and COCO's 91 labels, in torchvision's
+form and under its parameter names: conv4_3 feeds a head after an L2 norm of learned scale, fc6 is dilated. Pictures are
+stretched to 300 x 300. Of the up to 200 detections that the authors keep, the best 100 are answered.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from servemark.agreement import Agreement
+from servemark.datasets import coco2017
+from servemark.models import _detection
+from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.models._suppression import select
+from servemark.models._weights import seeded
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from torch import nn
+
+SIDE = 300  # decides the six grids of default boxes
+MEAN = np.array([123, 117, 104], np.float32)[:, None, None]  # torchvision's, the pixels from 0 to 255
+RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
+SCALES = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)
+STEPS = (8, 16, 32, 64, 100, 300)
+CANDIDATES = 400
+"""Boxes of each class that go into suppression."""
+CLASS_DEVIATION, BOX_DEVIATION = 2.0, 0.1
+CALIBRATION_IMAGES = 4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Width of the first VGG stage, classes with the background, answered detections and how many pictures have."""
+
+    width: int = 64
+    classes: int = 91
+    detections: int = 100
+    typical: int = 35
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define SSD: image [B, 3, 300, 300] -> boxes [B, D, 4], scores [B, D], labels [B, D], num_detections [B, 1].
+
+    Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0.
+    """
+    import torch
+    from torch import nn
+    from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
+    from torchvision.models.detection.image_list import ImageList
+    from torchvision.models.detection.ssd import SSD, SSDHead
+
+    width = sizes.width
+
+    def convolutions(inputs: int, outputs: int, count: int) -> list[nn.Module]:
+        channels = [inputs] + [outputs] * count
+        layers = [(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(inplace=True)) for a, b in pairwise(channels)]
+        return [layer for pair in layers for layer in pair]
+
+    def extra(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+        middle = outputs // 2
+        second = nn.Conv2d(middle, outputs, 3, stride, padding=stride - 1)
+        return nn.Sequential(nn.Conv2d(inputs, middle, 1), nn.ReLU(inplace=True), second, nn.ReLU(inplace=True))
+
+    class Extractor(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.features = nn.Sequential(
+                *convolutions(3, width, 2),
+                nn.MaxPool2d(2),
+                *convolutions(width, 2 * width, 2),
+                nn.MaxPool2d(2),
+                *convolutions(2 * width, 4 * width, 3),
+                nn.MaxPool2d(2, ceil_mode=True),
+                *convolutions(4 * width, 8 * width, 3),
+            )
+            fully_connected = nn.Sequential(
+                nn.MaxPool2d(3, stride=1, padding=1),
+                nn.Conv2d(8 * width, 16 * width, 3, padding=6, dilation=6),
+                nn.ReLU(inplace=True),
+                nn.Conv2d(16 * width, 16 * width, 1),
+                nn.ReLU(inplace=True),
+            )
+            self.extra = nn.ModuleList(
+                [
+                    nn.Sequential(nn.MaxPool2d(2), *convolutions(8 * width, 8 * width, 3), fully_connected),
+                    extra(16 * width, 8 * width, stride=2),
+                    extra(8 * width, 4 * width, stride=2),
+                    extra(4 * width, 4 * width, stride=1),
+                    extra(4 * width, 4 * width, stride=1),
+                ]
+            )
+            self.scale_weight = nn.Parameter(torch.full((8 * width,), 20.0))
+
+        def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+            x = self.features(image)
+            maps = [self.scale_weight.reshape(1, -1, 1, 1) * nn.functional.normalize(x)]
+            for block in self.extra:
+                x = block(x)
+                maps.append(x)
+            return {str(level): features for level, features in enumerate(maps)}
+
+    class Detector(SSD):  # type: ignore[misc]  # torchvision has no types
+        def __init__(self) -> None:
+            generator = DefaultBoxGenerator([list(ratios) for ratios in RATIOS], scales=list(SCALES), steps=list(STEPS))
+            channels = [8 * width, 16 * width, 8 * width, 4 * width, 4 * width, 4 * width]
+            super().__init__(
+                Extractor(),
+                generator,
+                (SIDE, SIDE),
+                sizes.classes,
+                head=SSDHead(channels, generator.num_anchors_per_location(), sizes.classes),
+                detections_per_img=sizes.detections,
+                topk_candidates=CANDIDATES,
+            )
+            grids = [torch.empty(1, 1, side, side) for side in (38, 19, 10, 5, 3, 1)]
+            (boxes,) = generator(ImageList(torch.empty(1, 3, SIDE, SIDE), [(SIDE, SIDE)]), grids)
+            self.register_buffer("default_boxes", boxes, persistent=False)
+
+        def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            answers = self.head(list(self.backbone(image).values()))
+            boxes, scores, labels = self.detect(answers["cls_logits"], answers["bbox_regression"])
+            counts = (scores > 0).sum(dim=1, keepdim=True, dtype=torch.int32)
+            return boxes, scores, labels.int(), counts
+
+        def detect(self, logits: torch.Tensor, deltas: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            """Choose the best of logits [B, 8732, C] and deltas [B, 8732, 4]: boxes, scores and labels."""
+            default_boxes = self.default_boxes.expand(deltas.shape[0], -1, -1).flatten(0, 1)
+            boxes = self.box_coder.decode_single(deltas.flatten(0, 1), default_boxes).clamp(0, SIDE)
+            scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, 8732]
+            best, index = (scores * (scores > self.score_thresh)).topk(CANDIDATES, dim=2)
+            index = index.flatten(1)[:, :, None].expand(-1, -1, 4)
+            candidates = boxes.reshape(*deltas.shape).gather(1, index)  # [B, (C - 1) * 400, 4]
+            found, places = select(candidates.reshape(*best.shape, 4), best, self.nms_thresh, sizes.detections)
+            picked = candidates.gather(1, places[:, :, None].expand(-1, -1, 4))
+            is_real = found > 0
+            return picked * is_real[:, :, None], found, (places // CANDIDATES + 1) * is_real
+
+    return Detector()
+
+
+def build(name: str, sizes: Sizes) -> "nn.Module":
+    """Seed the network and spread its heads' answers, so that pictures have objects, of most classes."""
+    import torch
+    from torch import nn
+
+    batch = _detection.calibration_batch(samples(np.random.default_rng(0)), CALIBRATION_IMAGES)
+    with seeded(name), torch.no_grad():
+        model: Any = network(sizes).eval()  # torchvision has no types
+        for module in model.modules():
+            if isinstance(module, nn.Conv2d) and module.bias is not None:
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+                module.bias.data.zero_()
+        features = list(model.backbone(batch).values())
+        classifiers = model.head.classification_head.module_list
+        regressors = model.head.regression_head.module_list
+        for level, classifier, regressor in zip(features, classifiers, regressors, strict=True):
+            _detection.spread_classes(classifier, level, sizes.classes, CLASS_DEVIATION)
+            _detection.spread(regressor, regressor(level).transpose(0, 1).flatten(1).t(), BOX_DEVIATION)
+        answers = model.head(features)
+
+        def count(background: float) -> float:
+            logits = answers["cls_logits"].clone()
+            logits[:, :, 0] *= background
+            _, scores, _ = model.detect(logits, answers["bbox_regression"])
+            return float((scores > 0).sum()) / len(batch)
+
+        background = _detection.find_background(count, sizes.typical)
+        for classifier in classifiers:
+            classifier.weight[:: sizes.classes] *= background
+    built: nn.Module = model
+    return built
+
+
+def preprocess(picture: "Image.Image") -> Sample:
+    """Resize to 300 x 300 and subtract the mean colour."""
+    return _detection.stretch(picture, mean=MEAN, side=SIDE)
+
+
+def samples(rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw photographs, at the model's own size."""
+    return _detection.samples(rng, [(SIDE, SIDE)], [1.0], preprocess)
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
+    return _detection.read(coco2017.pictures(path), preprocess)
+
+
+FULL = Sizes()
+TINY = Sizes(width=2, classes=5, detections=10, typical=6)
+
+
+def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
+    return Workload(
+        name=name,
+        title="SSD300",
+        task="object detection",
+        suites=("AI Matrix",),
+        inputs=(Tensor("image", "FP32", (3, SIDE, SIDE)),),
+        outputs=_detection.outputs(sizes.detections),
+        parameters=parameters,
+        flops=flops,
+        max_batch=32,
+        slo=Slo(99, 50),
+        quality=Quality("mAP@[.5:.95]", None, "COCO 2017 validation"),
+        citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
+        locustfile="object_detection",
+        build=lambda: build(name, sizes),
+        samples=samples,
+        dataset=coco2017.KEY if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(atol=1e-3),
+        tiny=tiny,
+    )
+
+
+WORKLOAD = _workload(
+    "ssd300",
+    FULL,
+    parameters=35_641_826,
+    flops=69_716_306_944,
+    tiny=_workload("ssd300_tiny", TINY, parameters=60_576, flops=96_263_392),
+)

@@ -1,0 +1,277 @@
+"""Detectors: suppression in fixed shapes against torchvision's, whole models against torchvision's own, readers."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.models import detection
+from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+from torchvision.models.detection.image_list import ImageList
+from torchvision.models.detection.ssd import SSD
+from torchvision.ops import batched_nms, nms
+
+from servemark import models
+from servemark.datasets import coco2017, voc2007
+from servemark.errors import InputDataError
+from servemark.models import _detection, _rcnn, faster_rcnn, mask_rcnn, ssd300
+from servemark.models._suppression import select, survivors
+
+TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
+DETECTORS = ["ssd300", *TWO_STAGES]
+TINY = [f"{name}_tiny" for name in DETECTORS]
+SIZES = [*TINY, *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.timeout(900)]) for name in DETECTORS)]
+CLASSIFIER = {"ssd300": "head.classification_head.module_list", "rcnn": "roi_heads.box_predictor.cls_score"}
+
+
+def crowd(*shape: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Boxes [*shape, 4] of which most overlap others, some twice the same, some empty; scores, best first."""
+    generator = torch.Generator().manual_seed(seed)
+    centre, size = torch.rand(2, *shape, 2, generator=generator)
+    boxes = torch.cat([centre * 60 - size * 20, centre * 60 + size * 20], dim=-1).clamp(0, 60)
+    boxes[..., 10:20, :] = boxes[..., 20:30, :]
+    boxes[..., 30:33, 2:] = boxes[..., 30:33, :2]
+    return boxes, torch.rand(*shape, generator=generator).sort(dim=-1, descending=True).values
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.7])
+def test_survivors_are_those_of_greedy_suppression(threshold: float) -> None:
+    boxes, scores = crowd(3, 4, 200, seed=1)
+    valid = scores > 0.1
+    keep = survivors(boxes, valid, threshold)
+    for picture, level in np.ndindex(3, 4):
+        found = valid[picture, level].nonzero()[:, 0]
+        expected = found[nms(boxes[picture, level][found], scores[picture, level][found], threshold)]
+        assert 10 < len(expected) < len(found)
+        assert keep[picture, level].nonzero()[:, 0].tolist() == expected.tolist()
+
+
+def test_survivors_are_exact_for_chains_of_any_length() -> None:
+    """Each box overlaps only its neighbours: the last one's fate hangs on all before it."""
+    left = torch.arange(101.0) * 4
+    boxes = torch.stack([left, torch.zeros(101), left + 12, torch.full((101,), 10.0)], dim=1)
+    keep = survivors(boxes[None], torch.ones(1, 101, dtype=torch.bool), 0.4)
+    assert keep[0].tolist() == [place % 2 == 0 for place in range(101)]
+
+
+@pytest.mark.parametrize("count", [20, 300])
+def test_selection_is_that_of_classwise_greedy_suppression(count: int) -> None:
+    boxes, scores = crowd(3, 5, 100, seed=2)
+    scores[0] *= scores[0] > 0.5
+    scores[1] = 0
+    found, places = select(boxes, scores, 0.4, count)
+    for picture in range(3):
+        candidates = (scores[picture].flatten() > 0).nonzero()[:, 0]
+        kinds = torch.arange(5).repeat_interleave(100)[candidates]
+        best = scores[picture].flatten()[candidates]
+        expected = candidates[batched_nms(boxes[picture].flatten(0, 1)[candidates], best, kinds, 0.4)][:count]
+        assert places[picture][: len(expected)].tolist() == expected.tolist()
+        assert torch.equal(found[picture][: len(expected)], scores[picture].flatten()[expected])
+        assert not found[picture][len(expected) :].any()
+
+
+def built(name: str, background: float = 1.0) -> Any:
+    """The detector, its background's logits scaled."""
+    model: Any = models.get(name).build()
+    path = CLASSIFIER["ssd300" if name.startswith("ssd") else "rcnn"]
+    classifier = model.get_submodule(path)
+    for layer in classifier if name.startswith("ssd") else [classifier]:
+        layer.weight.data[:: classifier_classes(name)] *= background
+    return model
+
+
+def classifier_classes(name: str) -> int:
+    module = {"ssd300": ssd300, "faster_rcnn": faster_rcnn, "mask_rcnn": mask_rcnn}[name.removesuffix("_tiny")]
+    sizes: Any = module.TINY if name.endswith("_tiny") else module.FULL
+    return int(sizes.classes)
+
+
+def pictures(name: str, count: int) -> torch.Tensor:
+    samples = islice(models.get(name).samples(np.random.default_rng(3)), count)
+    return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
+
+
+def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What torchvision's code makes of one picture with the same modules."""
+    answer: dict[str, torch.Tensor]
+    if isinstance(model, SSD):
+        model.transform.image_mean, model.transform.image_std = [0.0] * 3, [1.0] * 3
+        (answer,) = SSD.forward(model, [image])
+        return answer
+    batch = ImageList(image[None], [tuple(image.shape[1:])])
+    features = model.backbone(batch.tensors)
+    (answer,), _ = model.roi_heads(features, model.rpn(batch, features)[0], batch.image_sizes)
+    return answer
+
+
+def check_against_torchvision(model: Any, images: torch.Tensor) -> list[int]:
+    with torch.no_grad():
+        boxes, scores, labels, *masks, counts = model(images)
+        for row, image in enumerate(images):
+            expected = torchvisions_answer(model, image)
+            count = int(counts[row, 0])
+            assert count == len(expected["scores"])
+            torch.testing.assert_close(boxes[row, :count], expected["boxes"], atol=1e-2, rtol=0)
+            torch.testing.assert_close(scores[row, :count], expected["scores"], atol=1e-4, rtol=0)
+            assert labels[row, :count].tolist() == expected["labels"].tolist()
+            if masks:
+                torch.testing.assert_close(masks[0][row, :count], expected["masks"][:, 0], atol=1e-4, rtol=0)
+            assert not any(answer[row, count:].any() for answer in (boxes, scores, labels, *masks))
+    found: list[int] = counts[:, 0].tolist()
+    return found
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_detections_are_torchvisions_own(name: str) -> None:
+    full = not name.endswith("_tiny")
+    counts = check_against_torchvision(built(name), pictures(name, 2 if full else 8))
+    assert len(set(counts)) > 1
+    assert 20 <= np.mean(counts) <= 100 if full else 3 <= np.mean(counts) <= 10
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_crowded_detections_are_torchvisions_own(name: str) -> None:
+    """With hardly any background there are many overlapping candidates of every class, and more than are answered."""
+    counts = check_against_torchvision(built(name, 0.1), pictures(name, 4))
+    assert counts == [models.get(name).outputs[0].shape[0]] * 4
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_pictures_without_objects_are_answered_with_zeros(name: str) -> None:
+    with torch.no_grad():
+        answers = built(name, 100)(pictures(name, 2))
+    assert not any(answer.any() for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("network", "reference"),
+    [
+        pytest.param(
+            lambda: ssd300.network(ssd300.FULL),
+            lambda: detection.ssd300_vgg16(weights=None, weights_backbone=None),
+            id="ssd300",
+        ),
+        pytest.param(
+            lambda: _rcnn.network(faster_rcnn.FULL),
+            lambda: detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=21),
+            id="faster_rcnn",
+        ),
+        pytest.param(
+            lambda: _rcnn.network(mask_rcnn.FULL),
+            lambda: detection.MaskRCNN(
+                resnet_fpn_backbone(backbone_name="resnet101", weights=None, norm_layer=torch.nn.BatchNorm2d), 81
+            ),
+            id="mask_rcnn",
+        ),
+    ],
+)
+def test_torchvisions_weights_load(network: Callable[[], torch.nn.Module], reference: Callable[[], Any]) -> None:
+    with torch.device("meta"):
+        theirs = {name: tensor.shape for name, tensor in reference().state_dict().items()}
+    assert {name: tensor.shape for name, tensor in network().state_dict().items()} == theirs
+
+
+def picture(path: Path, width: int, height: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (width, height), (255, 0, 0)).save(path)
+    return path
+
+
+def coco(folder: Path, images: Any) -> Path:
+    (folder / "annotations").mkdir(parents=True, exist_ok=True)
+    (folder / "annotations" / "instances_val2017.json").write_text(json.dumps({"images": images, "annotations": []}))
+    return folder
+
+
+def voc(folder: Path, numbers: str) -> Path:
+    path = folder / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main" / "test.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(numbers)
+    return folder
+
+
+def requests(samples: Iterator[models.Sample]) -> list[Any]:
+    return [sample["image"] for sample in samples]
+
+
+def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
+    names = ["000000000139.jpg", "000000000285.jpg"]
+    for name, (width, height) in zip(names, [(640, 480), (480, 640)], strict=True):
+        picture(tmp_path / "val2017" / name, width, height)
+    coco(tmp_path, [{"id": 1, "file_name": name} for name in names])
+    wide, tall = requests(mask_rcnn.read(tmp_path))
+    assert wide.shape == tall.shape == (3, 1024, 1024)
+    assert wide.dtype == np.float32
+    red, green = (1 - 0.485) / 0.229, -0.456 / 0.224
+    np.testing.assert_allclose(wide[:2, 766, 1022], [red, green], atol=0.02)
+    assert not wide[:, 768:].any()
+    np.testing.assert_allclose(tall[:2, 1022, 766], [red, green], atol=0.02)
+    assert not tall[:, :, 768:].any()
+    first, _ = requests(ssd300.read(tmp_path))
+    np.testing.assert_allclose(first[:, 150, 150], [255 - 123, -117, -104], atol=2)
+
+
+def test_voc_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
+    picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 353, 500)
+    (image,) = requests(faster_rcnn.read(voc(tmp_path, "000001\n")))
+    assert image.shape == (3, 800, 800)
+    assert image[0, :, :560].all()
+    assert not image[:, :, 565:].any()
+
+
+def test_squares_keep_the_shorter_side() -> None:
+    """A square's longer side is its shorter one: 800, not 1024."""
+    sample = _detection.letterbox(Image.new("RGB", (100, 100), (255, 255, 255)), shorter=800, side=1024)
+    assert sample["image"][:, :800, :800].all()
+    assert not sample["image"][:, 800:].any()
+
+
+@pytest.mark.parametrize(
+    ("images", "reason"),
+    [
+        ([{"id": 7}], r"images\[0\] has no `file_name`"),
+        ([{"file_name": "../secret.jpg"}], r"images\[0\] has no `file_name`"),
+        ([{"file_name": "1.jpg"}], r"1.jpg is not there; .*images\[0\]"),
+        ([], "has no list of `images`"),
+        ({}, "has no list of `images`"),
+    ],
+)
+def test_damaged_coco_annotations_name_file_and_entry(tmp_path: Path, images: Any, reason: str) -> None:
+    with pytest.raises(InputDataError, match=reason) as caught:
+        list(coco2017.pictures(coco(tmp_path, images)))
+    assert "instances_val2017.json" in caught.value.what
+
+
+def test_coco_annotations_that_are_no_json_name_the_line(tmp_path: Path) -> None:
+    (coco(tmp_path, []) / "annotations" / "instances_val2017.json").write_text('{"images": [\n  {"id": 1,}\n]}')
+    with pytest.raises(InputDataError, match=r"instances_val2017.json:2: no JSON"):
+        list(coco2017.pictures(tmp_path))
+    with pytest.raises(InputDataError, match="cannot be read"):
+        list(coco2017.pictures(tmp_path / "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ("000001\n12\n", r"test.txt:2: '12' is no picture's number"),
+        ("000001\n000002\n", r"test.txt:2: .*000002.jpg is not there"),
+        ("", r"test\.txt is empty"),
+    ],
+)
+def test_damaged_voc_lists_name_file_and_line(tmp_path: Path, numbers: str, reason: str) -> None:
+    picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
+    with pytest.raises(InputDataError, match=reason):
+        list(voc2007.pictures(voc(tmp_path, numbers)))
+
+
+def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
+    folder = voc(tmp_path, "000001\n")
+    path = picture(folder / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputDataError, match=r"000001\.jpg is no readable picture"):
+        list(faster_rcnn.read(folder))
