@@ -72,7 +72,9 @@ def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
 def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported: Any, name: str, engine: str) -> None:
     workload, entry = models.get(name), exported(name, engine)
     rows = 7
-    samples = list(islice(workload.samples(np.random.default_rng(99)), rows))
+    drawn = islice(workload.samples(np.random.default_rng(99)), 2 * rows)
+    # where sizes vary, the smaller half: the largest take a full-size model minutes
+    samples = sorted(drawn, key=lambda sample: sum(array.nbytes for array in sample.values()))[:rows]
     inputs: Arrays = models.stack(samples, workload.inputs)
     golden = parity.eager(workload.build(), workload, inputs)
     for size in (1, 2, rows):
