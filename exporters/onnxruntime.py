@@ -1,5 +1,6 @@
 """ONNX: one file with the weights inside, read by ONNX Runtime and every converter behind it."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,19 +25,22 @@ def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -
 
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
-    program = torch.onnx.export(
-        model,
-        tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
-        dynamo=True,
-        dynamic_shapes=tuple(
-            {0: dimension} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC)
-            for dimension, tensor in zip(batch, workload.inputs, strict=True)
-        ),
-        input_names=[tensor.name for tensor in workload.inputs],
-        output_names=[tensor.name for tensor in workload.outputs],
-        opset_version=OPSET,
-        verbose=False,  # its progress report; warnings still come
-    )
+    with warnings.catch_warnings():
+        # torch's own code for a loop in the model calls what torch is going to remove
+        warnings.filterwarnings("ignore", message="_check_is_size", category=FutureWarning)
+        program = torch.onnx.export(
+            model,
+            tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
+            dynamo=True,
+            dynamic_shapes=tuple(
+                {0: dimension} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC)
+                for dimension, tensor in zip(batch, workload.inputs, strict=True)
+            ),
+            input_names=[tensor.name for tensor in workload.inputs],
+            output_names=[tensor.name for tensor in workload.outputs],
+            opset_version=OPSET,
+            verbose=False,  # its progress report; warnings still come
+        )
     if program is None:
         raise AssertionError("torch.onnx.export returns None only with dynamo=False")
     program.model.ir_version = IR_VERSION

@@ -1,6 +1,7 @@
 """Autoregressive decoding: every decoder against a plain one that knows neither batches nor caches nor padding."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -253,10 +254,11 @@ def test_decoding_stops_with_the_longest_sentence_of_the_batch(
 
 
 @pytest.mark.parametrize("engine", exporters.engines())
-@every_workload
-def test_exported_loop_has_no_end_but_its_condition(workload_name: str, engine: str, tmp_path: Path) -> None:
-    exporters.export(models.get(f"{workload_name}_tiny"), engine, tmp_path)
-    entry = Entry(tmp_path, f"{workload_name}_tiny", engine)
+def test_exported_loop_has_no_end_but_its_condition(engine: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        exporters.export(models.get("summarization_tiny"), engine, tmp_path)
+    assert not [str(warning.message) for warning in said]
+    entry = Entry(tmp_path, "summarization_tiny", engine)
     if engine == "onnxruntime":
         graph = onnx.load(entry.version / "model.onnx").graph
         (loop,) = (node for node in graph.node if node.op_type == "Loop")
