@@ -94,8 +94,8 @@ def test_text_that_cannot_be_passed_is_an_error(client: Any) -> None:
 
 
 def backend_model(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Import a step as NVIDIA's container does, without servemark beside it."""
-    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace(Tensor=SimpleNamespace(as_numpy=0)))
+    """Import a step as NVIDIA's container does: no servemark beside it, and Triton's classes defined only later."""
+    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "servers.tensors", None)
     path = TRACKED / name / "1" / "model.py"
     spec = importlib.util.spec_from_file_location(f"{name}_model", path)

@@ -11,8 +11,16 @@ import triton_python_backend_utils as triton
 
 try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
     from servers.tensors import read, write
-except ImportError:
-    read, write = triton.Tensor.as_numpy, triton.Tensor
+except ImportError:  # the stub defines triton.Tensor after it has imported this module
+
+    def read(tensor: "triton.Tensor") -> npt.NDArray[np.generic]:
+        """View a request's tensor."""
+        return tensor.as_numpy()
+
+    def write(name: str, array: npt.NDArray[np.generic]) -> "triton.Tensor":
+        """Wrap an array for a response."""
+        return triton.Tensor(name, array)
+
 
 HOP, WINDOW = 160, 320  # samples at 16 kHz: 10 and 20 ms
 HAMMING = 0.54 - 0.46 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)

@@ -3,12 +3,21 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import triton_python_backend_utils as triton
 
 try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
     from servers.tensors import read, write
-except ImportError:
-    read, write = triton.Tensor.as_numpy, triton.Tensor
+except ImportError:  # the stub defines triton.Tensor after it has imported this module
+
+    def read(tensor: "triton.Tensor") -> npt.NDArray[np.generic]:
+        """View a request's tensor."""
+        return tensor.as_numpy()
+
+    def write(name: str, array: npt.NDArray[np.generic]) -> "triton.Tensor":
+        """Wrap an array for a response."""
+        return triton.Tensor(name, array)
+
 
 LABELS = "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
 
