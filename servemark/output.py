@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 
 # Wide enough for one table in a pipe, where rich cannot ask the terminal.
-_PIPE_WIDTH = 110
+_PIPE_WIDTH = 140
 
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 """Progress, notes and errors."""

@@ -1,6 +1,7 @@
 """`servemark suite`: a whole suite unattended, past any workload that fails, with one table at the end."""
 
 import json as json_
+import shutil
 import subprocess
 import sys
 import time
@@ -67,7 +68,7 @@ def suite(
         note(f"[{number}/{len(chosen)}] {workload.name}")
         rows.append(_row(workload, engine, concurrency, duration, warmup, directory, model_repository))
         if remove:
-            _remove(model_repository / f"{workload.name}_{engine}")
+            shutil.rmtree(model_repository / f"{workload.name}_{engine}", ignore_errors=True)
         # After each workload, so that a crash loses none of those before.
         document = _document(name, engine, concurrency, duration, rows)
         results.write_atomically(directory / "suite.json", results.to_json(document))
@@ -195,7 +196,11 @@ def _cells(row: Row) -> list[str]:
 def _print(rows: Sequence[Row]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in _COLUMNS:
-        table.add_column(column, justify="left" if column in ("workload", "agreement", "verdict") else "right")
+        table.add_column(
+            column,
+            justify="left" if column in ("workload", "agreement", "verdict") else "right",
+            no_wrap=column == "workload",
+        )
     for row in rows:
         table.add_row(*_cells(row))
     stdout().print(table)
@@ -219,9 +224,3 @@ def markdown(document: dict[str, Any]) -> str:
     ]
     lines += ["| " + " | ".join(_cells(Row(**row))) + " |" for row in document["rows"]]
     return "\n".join(lines) + "\n"
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

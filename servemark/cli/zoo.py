@@ -29,7 +29,9 @@ def list_workloads(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("workload", "task", "suites", "parameters", "GFLOPs", "inputs", "metric"):
-        table.add_column(column, justify="right" if column in ("parameters", "GFLOPs") else "left")
+        table.add_column(
+            column, justify="right" if column in ("parameters", "GFLOPs") else "left", no_wrap=column == "workload"
+        )
     for workload in chosen:
         inputs = ", ".join(f"{t.name} {t.datatype}{list(t.shape)}" for t in workload.inputs)
         table.add_row(
