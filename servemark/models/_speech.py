@@ -47,7 +47,8 @@ def waveform(rng: np.random.Generator, duration_s: float) -> Floats:
     speech = (irfft(spectra, length, axis=1) * stress).ravel()[:samples]
     speech *= rng.uniform(*LOUDNESS) / np.sqrt(np.mean(speech**2))
     speech += rng.normal(0, NOISE, samples)
-    return np.clip(speech, -1, 1 - 2**-15).astype(np.float32)
+    clipped: npt.NDArray[np.float32] = np.clip(speech, -1, 1 - 2**-15).astype(np.float32)
+    return clipped
 
 
 def pad_to_bucket(features: Floats, buckets: tuple[int, ...], axis: int) -> Floats:
