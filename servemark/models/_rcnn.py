@@ -44,7 +44,7 @@ class Sizes:
     masks: int = 0
     frozen: bool = False
     """Whether the backbone's norms are constants instead of parameters."""
-    typical: int = 30
+    typical: int = 40
     """How many detections the seeded weights give on the mean picture."""
     calibration: int = 2
     """Pictures that the weights are calibrated with."""
