@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCK = 16
 """Pixels a side for which one iteration sends one code."""
-GAIN, ADDED_STD, PROBE_SIDE = 2.0, 0.02, 32
+GAIN, ADDED_STD, PROBE_SIDE = 2.0, 0.01, 32
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def network(sizes: Sizes) -> "nn.Module":
             """Make the states (hidden, cell) that LSTMs on pictures of 1 / scale begin with: zeros."""
             states = []
             for channels, scale in zip(widths, scales, strict=True):
-                side = sizes.side // scale
+                side = image.shape[2] // scale
                 states += [image.new_zeros(image.shape[0], channels * width, side, side)] * 2
             return states
 
@@ -133,7 +133,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
 
     picture = next(samples(replace(sizes, side=PROBE_SIDE), np.random.default_rng(0)))["image"]
     with seeded(name), torch.no_grad():
-        model = network(replace(sizes, side=PROBE_SIDE))
+        model = network(sizes)
         for module in model.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.xavier_normal_(module.weight, gain=GAIN)
@@ -146,9 +146,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
         hook.remove()
         strength = torch.stack(seen).square().sum(dim=2).mean().sqrt()  # of a pixel's features, over all iterations
         nn.init.normal_(weight, std=2 * ADDED_STD / float(strength))
-        full = network(sizes)
-        full.load_state_dict(model.state_dict())
-    return full.eval()
+    return model.eval()
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
