@@ -68,7 +68,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset=coco2017.KEY if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(atol=1e-2),
+        agreement=Agreement(atol=1e-3),
         tiny=tiny,
     )
 
