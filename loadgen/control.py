@@ -10,8 +10,8 @@ from servemark.errors import ServerError
 from servemark.models import Tensor, Workload
 
 TIMEOUT_S = 5.0
-COUNTED_SHARE = 0.8
-"""A server that counted less than this share of the answers it gave has forgotten some."""
+COUNTED_SHARE = 0.98
+"""A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
 _DATATYPE_PREFIX = "TYPE_"
 
 
@@ -115,14 +115,14 @@ def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
 
 
 def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
-    """Whether the model was loaded anew: its counters went back, or grew by far less than it answered.
+    """Whether the model was loaded anew: its counter went back, or is below what it answered in the interval.
 
-    The counters are read a little after the interval's edges, hence the allowance.
+    Not the counter's growth: a busy server may answer the first reading so late that much of the interval is over.
     """
     if before is None or after is None:
         return False
-    executed = after["inference_stats"]["success"]["count"] - before["inference_stats"]["success"]["count"]
-    return bool(executed < 0 or executed < COUNTED_SHARE * answered)
+    first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
+    return bool(last < first or last < COUNTED_SHARE * answered)
 
 
 def _provider(engine: str | None, device: str | None) -> str | None:

@@ -143,7 +143,7 @@ def test_server_metrics_are_those_of_the_window() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "answered", "restart"),
-    [(0, 100, 100, False), (100, 190, 100, False), (100, 99, 0, True), (100, 150, 1000, True), (5, 5, 0, False)],
+    [(0, 100, 100, False), (90, 190, 180, False), (100, 99, 0, True), (100, 150, 1000, True), (5, 5, 0, False)],
 )
 def test_a_restart_shows_in_the_counters(before: int, after: int, answered: int, restart: bool) -> None:
     def statistics(count: int) -> dict[str, Any]:
