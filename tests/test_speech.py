@@ -237,11 +237,11 @@ def write_wav(
 RAMP = np.arange(-8_000, 8_000, dtype=np.int16)
 
 
-def chapter(root: Path, *, suffix: str = ".wav") -> Path:
+def chapter(root: Path) -> Path:
     """Two utterances in LibriSpeech's layout; returns the transcript."""
     folder = root / "LibriSpeech" / "test-clean" / "1089" / "134686"
     for number in (0, 1):
-        write_wav(folder / f"1089-134686-000{number}{suffix}", RAMP + number)
+        write_wav(folder / f"1089-134686-000{number}.wav", RAMP + number)
     transcript = folder / "1089-134686.trans.txt"
     transcript.write_text("1089-134686-0000 HE HOPED THERE WOULD BE STEW\n1089-134686-0001 STUFF IT INTO YOU\n")
     return transcript
