@@ -191,7 +191,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         dataset=kodak.KEY if tiny else None,
         read=read if tiny else None,
         # of 131,072 bits a few may lie so near 0 that rounding decides them; each moves the pixels around it by 0.004;
-        # an error of 1e-3 in the picture, for comparison, flips 0.2 % of the bits
+        # at half the width, an error of 1e-3 in the picture flips 0.2 % of the bits
         agreement=Agreement(atol=0.02, min_match=0.999) if tiny else Agreement(),
         tiny=tiny,
     )
