@@ -28,6 +28,9 @@ from servemark.errors import ArtifactError
 from servemark.models import Workload, stack
 
 GOLDEN_ROWS = 16
+HEAVY_GOLDEN_ROWS = 4
+HEAVY_FLOPS = 100e9
+"""A sample above this takes eager PyTorch seconds on a few cores, so that 16 of them would take minutes."""
 EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
 
 
@@ -121,7 +124,7 @@ def _golden_inputs(workload: Workload) -> Arrays:
     for sample in workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode()))):
         shape = tuple(sample[tensor.name].shape for tensor in workload.inputs)
         alike[shape].append(sample)
-        if len(alike[shape]) == GOLDEN_ROWS:
+        if len(alike[shape]) == (HEAVY_GOLDEN_ROWS if workload.flops > HEAVY_FLOPS else GOLDEN_ROWS):
             return stack(alike[shape], workload.inputs)
     raise AssertionError(f"the samples of {workload.name} end")
 

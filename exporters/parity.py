@@ -53,15 +53,17 @@ def measure(run: Run, golden: Golden, workload: Workload) -> dict[int, dict[str,
     workload's `agreement`.
     """
     found = {}
+    # Whole batches of the largest size.
+    rows = min(ROWS, golden.rows) // max(BATCH_SIZES) * max(BATCH_SIZES)
     for size in BATCH_SIZES:
         batches = [
             _run_batch(run, {name: array[start : start + size] for name, array in golden.inputs.items()}, workload)
-            for start in range(0, ROWS, size)
+            for start in range(0, rows, size)
         ]
         found[size] = {
             tensor.name: _compare_output(
                 np.concatenate([batch[tensor.name] for batch in batches]),
-                golden.outputs[tensor.name][:ROWS],
+                golden.outputs[tensor.name][:rows],
                 workload,
                 f"{tensor.name} at batch {size}",
             )
