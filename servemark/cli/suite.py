@@ -4,7 +4,6 @@ import json as json_
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,11 +100,11 @@ def _row(
     """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
     row: dict[str, Any] = {"workload": workload.name, "parameters": workload.parameters, "gflops": workload.flops / 1e9}
     common = [workload.name, "--engine", engine, "--model-repository", str(repository), "--json"]
-    started = time.monotonic()
     exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
     if exported is None or failure:
         return Row(**row, failure=f"export: {failure}")
-    row |= {"export_s": round(time.monotonic() - started, 1), "peak_rss_mib": exported["exports"][0]["peak_rss_mib"]}
+    manifest = exported["exports"][0]
+    row |= {"export_s": manifest["seconds"], "peak_rss_mib": manifest["peak_rss_mib"]}
     load = ["--concurrency", str(concurrency), "--duration", f"{duration:g}", "--warmup", f"{warmup:g}"]
     ran, failure = _command(["run", *common, *load, "--request-timeout", "300", "--out", str(out)], RUN_TIMEOUT_S)
     if ran is None:
