@@ -7,12 +7,15 @@ statistics. The demo's user table feeds no output and is left out. Sizes are tho
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 
 from servemark.agreement import Agreement
+from servemark.datasets import amazon_electronics
+from servemark.errors import InputDataError
 from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import Lengths, Popularity
 from servemark.models._weights import seeded
@@ -109,6 +112,30 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"item": item, "hist": hist, "hist_len": np.array([length], np.int32)}
 
 
+def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
+    """Make two requests of each Amazon Electronics user: the last product they reviewed, and one they did not.
+
+    The history is what they reviewed before, its last `sizes.history` products; the reference leaves the last one out
+    and draws a negative for it in the same way. Raises InputDataError, also for products beyond the model's table.
+    """
+    rng = np.random.default_rng(0)
+    for products in amazon_electronics.histories(path):
+        if max(products) >= sizes.items:
+            raise InputDataError(
+                f"{path}: product {max(products)} lies beyond the model's {sizes.items}",
+                fix="use the 5-core Electronics set",
+            )
+        *before, last = products
+        if not before:
+            continue
+        seen = before[-sizes.history :]
+        hist = np.zeros(sizes.history, np.int32)
+        hist[: len(seen)] = seen
+        negative = int(rng.integers(sizes.items - 1))
+        for item in (last, negative + (negative >= last)):
+            yield {"item": np.array([item], np.int32), "hist": hist, "hist_len": np.array([len(seen)], np.int32)}
+
+
 TINY = Sizes(items=500, categories=20, width=8, history=10)
 
 
@@ -133,6 +160,8 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         locustfile="ctr",
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
+        dataset=amazon_electronics.KEY if tiny else None,
+        read=(lambda path: read(path, sizes)) if tiny else None,
         agreement=Agreement(),
         tiny=tiny,
     )

@@ -5,7 +5,7 @@ Tang & Wang 2018, "Ranking Distillation: Learning Compact Ranking Models With Hi
 via Convolutional Sequence Embedding" (WSDM). Sizes are those of the Gowalla check-ins after the authors' preprocessing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.agreement import Agreement
-from servemark.datasets import ml_100k
+from servemark.datasets import gowalla, ml_100k
+from servemark.errors import InputDataError
 from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 from servemark.models._synthesis import Popularity
 from servemark.models._weights import seeded
@@ -98,17 +99,26 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"user": users.draw(rng, 1), "seq": items.ids(ranks)}
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Make one request of each MovieLens-100K user: the last five films they rated, oldest first, left-padded with 0.
+def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
+    """Make one request of each user: the last five items of their history, oldest first, left-padded with 0.
 
-    Ratings of the same second keep the order of the file. User n becomes row n - 1; film ids stay as they are, since
-    id 0 is the padding. Raises InputDataError.
+    `path` holds Gowalla's check-ins, which the model is for, or MovieLens-100K, whose users become rows n - 1 and whose
+    film ids stay as they are. Raises InputDataError, also for ids beyond the model's tables.
     """
-    for user, history in ml_100k.read(path).histories():
-        seq = np.zeros(LENGTH, np.int32)
+    if gowalla.is_here(path):
+        histories: Iterator[tuple[int, Sequence[int]]] = gowalla.histories(path)
+    else:
+        histories = ((user - 1, films.tolist()) for user, films in ml_100k.read(path).histories())
+    for user, history in histories:
         last = history[-LENGTH:]
+        if user >= sizes.users or max(last) >= sizes.items:
+            raise InputDataError(
+                f"{path}: user {user}, items {list(last)} lie beyond the model's {sizes.users} and {sizes.items}",
+                fix="use the data set's published split",
+            )
+        seq = np.zeros(LENGTH, np.int32)
         seq[LENGTH - len(last) :] = last
-        yield {"user": np.array([user - 1], np.int32), "seq": seq}
+        yield {"user": np.array([user], np.int32), "seq": seq}
 
 
 TINY = Sizes(users=50, items=80, width=8, horizontal=2, vertical=1)
@@ -132,7 +142,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         build=lambda: build(name, sizes),
         samples=lambda rng: samples(sizes, rng),
         dataset="ml-100k" if tiny else None,
-        read=read if tiny else None,
+        read=(lambda path: read(path, sizes)) if tiny else None,
         # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
         agreement=Agreement(min_match=0.95),
         tiny=tiny,
