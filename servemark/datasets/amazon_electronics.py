@@ -1,7 +1,7 @@
 """Amazon product reviews, Electronics, 5-core: what users reviewed, in order of time.
 
-He & McAuley 2016, "Ups and Downs" (WWW). The official `reviews_Electronics_5.json` holds one JSON object a line; read are
-`reviewerID`, `asin` (the product) and `unixReviewTime`.
+He & McAuley 2016, "Ups and Downs" (WWW). The official `reviews_Electronics_5.json` holds one JSON object a line, with
+`reviewerID`, `asin` (the product) and `unixReviewTime` among its fields.
 """
 
 import json
