@@ -22,6 +22,8 @@ from servemark.paths import RESULTS
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
 """AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
+SECONDS_PER_GFLOP = 0.05
+"""Two cores take about half of this for a sample; the interval has to hold several samples of the heaviest models."""
 EXPORT_TIMEOUT_S = 1800
 RUN_TIMEOUT_S = 900
 
@@ -49,7 +51,7 @@ def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
     engine: Engine = DEFAULT_ENGINE,
     concurrency: Annotated[int, typer.Option(metavar="N", min=1, help="Requests on their way.")] = 2,
-    duration: Annotated[float, typer.Option(metavar="S", help="Measured seconds of each workload.")] = 5.0,
+    duration: Annotated[float, typer.Option(metavar="S", help="Measured seconds; more for the heaviest models.")] = 5.0,
     warmup: Annotated[float, typer.Option(metavar="S", help="Seconds before, which do not count.")] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
@@ -105,7 +107,8 @@ def _row(
         return Row(**row, failure=f"export: {failure}")
     manifest = exported["exports"][0]
     row |= {"export_s": manifest["seconds"], "peak_rss_mib": manifest["peak_rss_mib"]}
-    load = ["--concurrency", str(concurrency), "--duration", f"{duration:g}", "--warmup", f"{warmup:g}"]
+    seconds = max(duration, SECONDS_PER_GFLOP * workload.flops / 1e9)
+    load = ["--concurrency", str(concurrency), "--duration", f"{seconds:.3g}", "--warmup", f"{warmup:g}"]
     ran, failure = _command(["run", *common, *load, "--request-timeout", "300", "--out", str(out)], RUN_TIMEOUT_S)
     if ran is None:
         return Row(**row, failure=f"run: {failure}")
