@@ -77,7 +77,9 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
         line = Text.assemble(f"  {constraint['name']:<20} ", ("Yes", "green") if ok else ("No ", "bold red"))
         value, limit = constraint["value"], constraint["limit"]
         if value is not None and limit is not None:
-            line.append(f"  {_figure(value)} (limit {_figure(limit)} {constraint['unit']})")
+            # 1.104 beside a limit of 1.10 must not look like it.
+            shown = _figure(value) if ok or _figure(value) != _figure(limit) else f"{value:.6g}"
+            line.append(f"  {shown} (limit {_figure(limit)} {constraint['unit']})")
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
