@@ -88,7 +88,7 @@ def test_a_model_that_is_another_is_refused(described: Any, words: str) -> None:
 def test_more_outputs_than_read_are_accepted() -> None:
     more = metadata(outputs=[*OUTPUTS, {"name": "more", "datatype": "FP32", "shape": ["-1", "3"]}])
     with answering({f"{PATH}/ready": {}, PATH: more}) as control:
-        control.require_model(MODEL, TINY, "")
+        control.require_model(MODEL, TINY, "")  # raises where it refuses
 
 
 def test_a_server_without_the_model_names_the_command() -> None:
