@@ -93,7 +93,7 @@ SLACK_MS = 2.0
 @pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (10, 100), (100, 12)])
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_every_request_encloses_what_the_server_did(delay_ms: int, count: int, loop: str) -> None:
-    """On one machine's clock a request is sent, received, answered and done, in this order; and not much more happens."""
+    """On one clock a request is sent, received, answered and done, in this order, and not much more happens."""
     with GoldenServer(delay_s=delay_ms / 1e3) as server:
         load = Load(server.port, connect=1, max_in_flight=1)  # so that the n-th outcome is the log's n-th request
         if loop == "open":
