@@ -1,20 +1,13 @@
 """`servemark run`: serve where nothing is served yet, drive with the task's locustfile, report."""
 
-import contextlib
-import signal
-import subprocess
 import sys
-from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
-from loadgen.control import Control
-from loadgen.options import DEFAULT_URL, LoadConfig, normal_url
 from servemark import results
+from servemark.cli.drive import check, drive, server_for, take_sigterm
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
     DEFAULT_ENGINE,
@@ -25,13 +18,10 @@ from servemark.cli.options import (
     Repository,
 )
 from servemark.cli.ranges import concurrencies, rates
-from servemark.cli.serve import entries
-from servemark.errors import ExitCode, OptionError, ServerError
-from servemark.output import note
-from servemark.paths import LOCUSTFILES, RESULTS
+from servemark.errors import ExitCode, OptionError
+from servemark.paths import RESULTS
 from servemark.report.series import render_series
 
-_GRACE_S = 30.0
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
 
@@ -90,14 +80,14 @@ def run(
         "max_error_share": max_error_share,
     }
     # Everything is checked before a server is started.
-    config, *_ = [_check(flags | point, seed, url) for point in points]
-    signal.signal(signal.SIGTERM, _interrupt)
+    config, *_ = [check(flags | point, seed, url) for point in points]
+    take_sigterm()
     found = []
-    with _server(config, url) as address:
+    with server_for(config, url) as address:
         for point in points:
             for repetition in range(repeat):
                 arguments = flags | point | {"seed": seed + repetition, "host": address}
-                found.append(_drive(config, arguments, quiet=json))
+                found.append(drive(config, arguments, output=sys.stderr if json else None))
     if json:
         print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
     elif len(found) > 1:
@@ -120,86 +110,3 @@ def _points(concurrency: str, concurrency_range: str, rate: str, rate_range: str
     if rate or rate_range:
         return [{"request_rate": r} for r in rates("--request-rate", rate, rate_range)]
     return [{"num_users": c} for c in concurrencies("--concurrency", concurrency or "1", concurrency_range)]
-
-
-def _check(flags: dict[str, Any], seed: int, url: str) -> LoadConfig:
-    """Resolve one run's options as the locustfile will. Raises OptionError."""
-    full = (
-        {"request_rate": None, "num_users": None, "result_dir": ""} | flags | {"seed": seed, "host": url or DEFAULT_URL}
-    )
-    return LoadConfig.from_options(Namespace(**full))
-
-
-@contextlib.contextmanager
-def _server(config: LoadConfig, url: str) -> Iterator[str]:
-    """The given server, else one that already serves the model at the default port, else an embedded one."""
-    if url:
-        yield normal_url(url)
-        return
-    if _serves(DEFAULT_URL, config):
-        note(f"using the server at {DEFAULT_URL}")
-        yield DEFAULT_URL
-        return
-    import servers
-
-    models = [entry.model for entry in entries([config.workload.name], config.engine, config.model_repository)]
-    with servers.open_server("auto", config.model_repository, models) as server:
-        yield f"http://{server.http}"
-        try:
-            server.check()
-        except ServerError as error:
-            # The run has its verdict, INVALID; this says why.
-            note(str(error))
-
-
-def _serves(url: str, config: LoadConfig) -> bool:
-    """Whether the model is served there."""
-    try:
-        Control(url).require_model(config.model, config.workload, "")
-    except ServerError:
-        return False
-    return True
-
-
-def _drive(config: LoadConfig, flags: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """Run the task's locustfile headless and read its result. Raises ServemarkError where there is none."""
-    directory = results.new_directory(config.out, config.model)
-    locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
-    command = [
-        sys.executable,
-        "-m",
-        "locust",
-        "-f",
-        str(locustfile),
-        "--headless",
-        "--only-summary",
-        "--skip-log-setup",
-    ]
-    command += [f"--result-dir={directory}"]
-    for name, value in flags.items():
-        flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
-        command += [f"{flag}={value}"] if str(value) else []
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr if quiet else None)
-    try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        # The terminal's Ctrl-C reached Locust too; a SIGTERM only us. It writes what it measured, then ends.
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-        raise
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    result = results.read(directory) if (directory / results.RESULT_FILE).exists() else None
-    if result is None or result["verdict"] is None:
-        # Locust has said why on stderr; the code is the one it ended with.
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-        raise typer.Exit(code or int(ExitCode.INTERNAL))
-    return result
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

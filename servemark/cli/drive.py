@@ -1,0 +1,107 @@
+"""One run as a process of its own: the task's locustfile, headless, against a server; its result is read back."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+import typer
+
+from loadgen.control import Control
+from loadgen.options import DEFAULT_URL, LoadConfig, normal_url
+from servemark import results
+from servemark.cli.serve import entries
+from servemark.errors import ExitCode, ServerError
+from servemark.output import note
+from servemark.paths import LOCUSTFILES
+
+_GRACE_S = 30.0
+
+
+def check(flags: Mapping[str, Any], seed: int, url: str) -> LoadConfig:
+    """Resolve one run's options as the locustfile will. Raises OptionError."""
+    absent = {"request_rate": None, "num_users": None, "result_dir": ""}
+    return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url or DEFAULT_URL}))
+
+
+@contextlib.contextmanager
+def server_for(config: LoadConfig, url: str) -> Iterator[str]:
+    """The given server, else one that already serves the model at the default port, else an embedded one."""
+    if url:
+        yield normal_url(url)
+        return
+    if _serves(DEFAULT_URL, config):
+        note(f"using the server at {DEFAULT_URL}")
+        yield DEFAULT_URL
+        return
+    import servers
+
+    models = [entry.model for entry in entries([config.workload.name], config.engine, config.model_repository)]
+    with servers.open_server("auto", config.model_repository, models) as server:
+        yield f"http://{server.http}"
+        try:
+            server.check()
+        except ServerError as error:
+            # The run has its verdict, INVALID; this says why.
+            note(str(error))
+
+
+def _serves(url: str, config: LoadConfig) -> bool:
+    """Whether the model is served there."""
+    try:
+        Control(url).require_model(config.model, config.workload, "")
+    except ServerError:
+        return False
+    return True
+
+
+def drive(
+    config: LoadConfig, flags: Mapping[str, Any], *, directory: Path | None = None, output: IO[Any] | int | None = None
+) -> dict[str, Any]:
+    """Run the task's locustfile and read its result.
+
+    `flags` are the locustfile's, by name; `directory` is the result directory, by default a new one in `config.out`;
+    `output` takes what the run prints on stdout. Raises typer.Exit with Locust's code where there is no result: it has
+    said why on stderr.
+    """
+    directory = directory or results.new_directory(config.out, config.model)
+    locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
+    command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
+    command += ["--skip-log-setup", f"--result-dir={directory}"]
+    for name, value in flags.items():
+        flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
+        command += [f"{flag}={value}"] if str(value) else []
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        # The terminal's Ctrl-C reached Locust too; a SIGTERM only us. It writes what it measured, then ends.
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        raise
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    result = results.read(directory) if (directory / results.RESULT_FILE).exists() else None
+    if result is None or result["verdict"] is None:
+        # Locust has said why on stderr; the code is the one it ended with.
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise typer.Exit(code or int(ExitCode.INTERNAL))
+    return result
+
+
+def take_sigterm() -> None:
+    """Let SIGTERM end a command the way Ctrl-C does, so that what was measured is kept."""
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
