@@ -15,7 +15,8 @@ from pathlib import Path
 
 import servers
 from benchmarks import perf_analyzer
-from benchmarks.pairs import interleave, ratio
+from benchmarks.pairs import interleave
+from servemark.ratios import ratio_of_pairs
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 120
@@ -55,7 +56,7 @@ def main() -> None:
                 lambda c=concurrency, k=key: perf_analyzer.measure("identity", server.http, c, options.seconds)[k],  # type: ignore[misc]
                 options.pairs,
             )
-            print(f"{name} ratio servemark / perf_analyzer: {ratio(found)}\n")
+            print(f"{name} ratio servemark / perf_analyzer: {ratio_of_pairs(found)}\n")
 
 
 if __name__ == "__main__":

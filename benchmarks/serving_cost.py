@@ -12,7 +12,7 @@ import statistics
 import time
 
 import servers
-from benchmarks.pairs import interleave, ratio
+from benchmarks.pairs import interleave
 from exporters import export
 from loadgen.arrivals import ClosedLoop
 from loadgen.connection import Payload
@@ -22,6 +22,7 @@ from loadgen.measurement import resolve
 from servemark.artifacts import Arrays, Entry, Golden
 from servemark.models import Workload, get
 from servemark.paths import MODEL_REPOSITORY
+from servemark.ratios import ratio_of_pairs
 from servers.engines import Engine, load_engine
 
 WARMUP = 5
@@ -94,7 +95,7 @@ def main() -> None:
             lambda: in_process(engine, rows, options.requests),
             options.pairs,
         )
-    print(f"p50 ratio served / in-process: {ratio(found)}")
+    print(f"p50 ratio served / in-process: {ratio_of_pairs(found)}")
 
 
 if __name__ == "__main__":

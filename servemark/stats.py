@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,7 @@ class Histogram:
         """The duration in ms of the rank-th smallest sample (1-based)."""
         slot = int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
         # The slot's middle, but never outside what was seen.
-        return min(max(_middle_us(slot) / 1e3, self.min_ns / 1e6), self.max_ns / 1e6)
+        return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
 
     def percentile(self, percentile: float) -> float:
         """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
@@ -136,6 +136,34 @@ class Histogram:
             histogram.record_value(max(int(_middle_us(int(slot))), 1), int(self.counts[slot]))
         encoded: bytes = histogram.encode()
         return encoded.decode("ascii")
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read what `encode` wrote; minimum, maximum and mean are exact to a slot's width only. Raises ValueError."""
+        from hdrh.histogram import HdrHistogram
+
+        try:
+            decoded = HdrHistogram.decode(text)
+        except Exception as error:
+            # the library raises anything from zlib.error to its own classes
+            raise ValueError(f"no HdrHistogram: {error}") from error
+        histogram = cls()
+        recorded = [(i.value_iterated_to, i.count_at_value_iterated_to) for i in decoded.get_recorded_iterator()]
+        if recorded:
+            values_us, counts = np.array(recorded, np.int64).T
+            slots = _slots(values_us)
+            middles_ns = np.array([_middle_us(int(slot)) * 1e3 for slot in slots])
+            histogram.counts[slots] = counts
+            histogram.count = int(counts.sum())
+            histogram.min_ns, histogram.max_ns = int(middles_ns[0]), int(middles_ns[-1])
+            histogram._sum_ns = float(counts @ middles_ns)
+            histogram._sum_squares = float(counts @ (middles_ns / 1e9) ** 2)
+        return histogram
+
+    @staticmethod
+    def value_ms(slot: int) -> float:
+        """The duration in ms that a slot of `counts` stands for."""
+        return _middle_us(slot) / 1e3
 
 
 def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
