@@ -44,7 +44,8 @@ def served(url: str, model: str, workload: Workload, rows: list[Arrays], request
     datatypes = {tensor.name: tensor.datatype for tensor in workload.inputs}
     payloads = [Payload(encode_request(url, model, row, workload.outputs, datatypes)) for row in rows]
     outcomes: list[Outcome] = []
-    loop = ClosedLoop(1, time.monotonic_ns() + LIMIT_S * 1_000_000_000)
+    limit = time.monotonic_ns() + LIMIT_S * 1_000_000_000
+    loop = ClosedLoop(1, lambda now: now >= limit)
 
     def take(outcome: Outcome) -> None:
         outcomes.append(outcome)

@@ -1,5 +1,6 @@
 """When requests go out: the open loop's schedule, generated whole from a seed, and the closed loop."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -91,11 +92,11 @@ class OpenLoop:
 
 
 class ClosedLoop:
-    """`concurrency` requests on their way at any time, until `stop_ns`."""
+    """`concurrency` requests on their way at any time, until `over(now)`."""
 
-    def __init__(self, concurrency: int, stop_ns: int) -> None:
+    def __init__(self, concurrency: int, over: Callable[[int], bool]) -> None:
         self.concurrency = concurrency
-        self._stop = stop_ns
+        self._over = over
 
     def next_due(self) -> int | None:
         """None: nothing is scheduled."""
@@ -107,12 +108,13 @@ class ClosedLoop:
 
     def wanted(self, in_flight: int, now: int) -> int:
         """What is missing to the concurrency."""
-        return self.concurrency - in_flight if now < self._stop else 0
+        missing = self.concurrency - in_flight
+        return 0 if missing <= 0 or self._over(now) else missing
 
     def finished(self, now: int) -> bool:
         """Whether the time is up."""
-        return now >= self._stop
+        return self._over(now)
 
     def stop(self) -> None:
         """Send no more."""
-        self._stop = 0
+        self._over = lambda _now: True

@@ -112,11 +112,12 @@ class Measurement:
         start = time.monotonic_ns() + int(START_IN_S * 1e9)
         measured_from = start + int(config.warmup_s * 1e9)
         measured_to = measured_from + int(config.duration_s * 1e9)
-        self._recorder = Recorder(Interval(measured_from, measured_to, config.windows))
+        # A closed loop's interval holds an answer for each connection, however slow the model is.
+        self._recorder = Recorder(Interval(measured_from, measured_to, config.windows), config.concurrency or 0)
         self._measured = Measured(self._recorder, idle_w=idle_w, energy_reason=energy_reason)
         self._meter = meter
         self._arrivals = (
-            ClosedLoop(config.concurrency or 1, measured_to) if offsets is None else OpenLoop(offsets, start)
+            ClosedLoop(config.concurrency or 1, self._recorder.over) if offsets is None else OpenLoop(offsets, start)
         )
         try:
             driver.run(self._arrivals)
@@ -176,7 +177,7 @@ class Measurement:
         interval = self._recorder.interval
         if now >= interval.start:
             self._edge(self._measured.start)
-        if now >= interval.end:
+        if self._recorder.over(now):
             self._edge(self._measured.end)
         if now >= self._next_progress:
             self._next_progress = now + 1_000_000_000

@@ -148,7 +148,8 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         choices=[d.value for d in Distribution],
         help="gaps between scheduled requests",
     )
-    add("--duration", default="15", metavar="S", help="measured seconds")
+    longer = "a closed loop goes on until it has an answer for each connection"
+    add("--duration", default="15", metavar="S", help=f"measured seconds; {longer}")
     add("--warmup", default="3", metavar="S", help="seconds before, which do not count")
     add("--batch-size", default="1", metavar="N", help="samples in a request")
     add("--slo", default="", metavar="pXX:MS", help="latency objective, like p99:50; decides the exit code")

@@ -4,7 +4,7 @@ import random
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
 KEPT_RESPONSES = 200
 """How many sampled responses are kept for the comparison with the golden outputs."""
+MOST_WINDOWS = 10
+"""An interval that is prolonged beyond so many windows goes on in windows twice as long."""
 KEPT_MESSAGES = 5
 """How many different messages of each kind of error are kept."""
 
@@ -36,6 +38,12 @@ class Interval:
     def window_ns(self) -> float:
         """Length of one window."""
         return (self.end - self.start) / self.windows
+
+    @property
+    def longer(self) -> "Interval":
+        """The same with one window more."""
+        windows = self.windows + 1
+        return Interval(self.start, self.start + round(self.window_ns * windows), windows)
 
 
 @dataclass
@@ -77,10 +85,14 @@ class Recorder:
     cannot push its slow requests out of the record. Throughput counts the good responses that *came* in the interval.
     Latency is done - scheduled, service time done - sent, schedule delay sent - scheduled. A failed request is counted
     by its kind and enters none of them.
+
+    An interval that has to hold `least` outcomes is prolonged by whole windows until it does (`over`).
     """
 
-    def __init__(self, interval: Interval) -> None:
+    def __init__(self, interval: Interval, least: int = 0) -> None:
         self.interval = interval
+        self._least = least
+        self._over = False
         self.latency, self.service_time, self.schedule_delay = Histogram(), Histogram(), Histogram()
         self.windows = [Window() for _ in range(interval.windows)]
         self.errors: Counter[str] = Counter()
@@ -95,6 +107,27 @@ class Recorder:
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
         self._next_flush = 0
+
+    def over(self, now: int) -> bool:
+        """Whether the interval has passed; where it has not, it lasts beyond `now`."""
+        while now >= self.interval.end and not self._over:
+            if self._outcomes_inside() >= self._least:
+                self._over = True
+            else:
+                self._prolong()
+        return now >= self.interval.end
+
+    def _outcomes_inside(self) -> int:
+        """Requests of the interval that have their outcome, counted already or not."""
+        return self.scheduled + sum(scheduled >= self.interval.start for scheduled in self._raw[::3])
+
+    def _prolong(self) -> None:
+        """Go on for a window."""
+        if self.interval.windows == MOST_WINDOWS:
+            self.windows = [Window.joined(self.windows[first : first + 2]) for first in range(0, MOST_WINDOWS, 2)]
+            self.interval = replace(self.interval, windows=len(self.windows))
+        self.windows.append(Window())
+        self.interval = self.interval.longer
 
     def outcome(self, outcome: Outcome) -> None:
         """Take one outcome; the hot path."""
@@ -116,6 +149,8 @@ class Recorder:
 
     def tick(self, now: int) -> None:
         """Count what has been gathered, when it is time."""
+        # First whether the interval goes on: what came since its end then belongs to it.
+        self.over(now)
         if now >= self._next_flush:
             self.flush()
             self._next_flush = now + FLUSH_NS

@@ -167,7 +167,8 @@ def _progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
         calls += 1
         if not terminal and calls % PLAIN_PROGRESS_S:
             return
-        phase = f"warm-up {-elapsed_s:.0f} s left" if elapsed_s < 0 else f"{elapsed_s:.0f}/{config.duration_s:g} s"
+        whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
+        phase = f"warm-up {-elapsed_s:.0f} s left" if elapsed_s < 0 else f"{elapsed_s:.0f}/{whole_s:g} s"
         latency = recorder.latency
         figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
         line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"

@@ -49,6 +49,7 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
             "requested_rate": config.request_rate,
             "concurrency": config.concurrency,
             "duration_s": config.duration_s,
+            "measured_s": None,
             "warmup_s": config.warmup_s,
             "stages": None,
             "trace": None,
@@ -74,6 +75,7 @@ def complete(
     )
     return {
         **result,
+        "scenario": {**result["scenario"], "measured_s": round(measured.measured_s, 6)},
         "verdict": judge(observations).to_dict(),
         "metrics": {
             "latency_ms": recorder.latency.summary(),
@@ -124,6 +126,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
     before, after = measured.start.statistics, measured.end.statistics
     return Observations(
         requests=recorder.scheduled,
+        measured_s=measured.measured_s,
         errors=recorder.errors.total(),
         max_error_share=config.max_error_share,
         cpu_share=_cpu_share(measured) or 0.0,

@@ -68,6 +68,7 @@ class Observations:
     """What the verdict looks at; times in ms, rates in requests/s."""
 
     requests: int
+    measured_s: float
     errors: int
     max_error_share: float
     cpu_share: float
@@ -148,8 +149,18 @@ def _cpu(seen: Observations) -> Constraint:
 def _samples(seen: Observations) -> Constraint:
     percentile = seen.slo_percentile or 50.0
     needed, count = samples_needed(percentile), seen.requests - seen.errors
-    remedy = f"p{percentile:g} needs {needed} requests: raise --duration"
+    remedy = f"p{percentile:g} needs {needed} requests: {_longer(seen, needed)}"
     return Constraint("samples", count >= needed, count, needed, "requests", remedy)
+
+
+def _longer(seen: Observations, needed: int) -> str:
+    """The flag that gives so many requests at the rate seen, with a tenth to spare, to two digits."""
+    good = seen.requests - seen.errors
+    if not good:
+        return "raise --duration"
+    seconds = 1.1 * needed * seen.measured_s / good
+    unit = 10 ** max(math.floor(math.log10(seconds)) - 1, 0)
+    return f"raise --duration to about {math.ceil(seconds / unit) * unit} s"
 
 
 def _steady(seen: Observations) -> Constraint:
@@ -159,13 +170,14 @@ def _steady(seen: Observations) -> Constraint:
         return Constraint(
             name, False, None, STEADY_RATIO, unit, "fewer than 3 windows: raise --duration to 3 s or more"
         )
+    needed = STEADY_WINDOWS * samples_needed(50)
+    too_few = f"3 windows of {samples_needed(50)} requests tell whether it is steady: {_longer(seen, needed)}"
     latencies = [p50 for _, p50 in last if p50 is not None]
     if len(latencies) < STEADY_WINDOWS:
-        return Constraint(
-            name, False, None, STEADY_RATIO, unit, "too few requests in a window for its p50: raise --duration"
-        )
+        return Constraint(name, False, None, STEADY_RATIO, unit, too_few)
     ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
-    remedy = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
+    drifted = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
+    remedy = too_few if seen.requests - seen.errors < needed else drifted
     # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
     value = ratio if math.isfinite(ratio) else None
     return Constraint(name, ratio <= STEADY_RATIO, value, STEADY_RATIO, unit, remedy)
@@ -193,5 +205,7 @@ def _slo(seen: Observations) -> Constraint:
     ok = value is not None and limit is not None and value <= limit
     remedy = "over the latency objective: lower --request-rate or --concurrency, or tune the server"
     if value is None:
-        remedy = f"p{seen.slo_percentile:g} is not known from so few requests: raise --duration"
+        percentile = seen.slo_percentile or 50.0
+        longer = _longer(seen, samples_needed(percentile))
+        remedy = f"p{percentile:g} is not known from so few requests: {longer}"
     return Constraint("slo", ok, value, limit, f"ms at p{seen.slo_percentile:g}", remedy)

@@ -57,7 +57,8 @@ class Load:
     def closed(self, concurrency: int, duration_s: float) -> "Load":
         """Keep so many requests on their way."""
         self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
-        return self.drive(ClosedLoop(concurrency, self.started_ns + round(duration_s * 1e9)))
+        end_ns = self.started_ns + round(duration_s * 1e9)
+        return self.drive(ClosedLoop(concurrency, lambda now: now >= end_ns))
 
     def drive(self, arrivals: Arrivals) -> "Load":
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""

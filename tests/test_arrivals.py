@@ -81,7 +81,7 @@ def test_open_loop_keeps_its_schedule_however_late_it_is_asked() -> None:
 
 
 def test_closed_loop_fills_up_to_its_concurrency_until_its_time() -> None:
-    loop = ClosedLoop(3, stop_ns=100)
+    loop = ClosedLoop(3, lambda now: now >= 100)
     assert loop.next_due() is None
     assert [loop.wanted(in_flight, now) for in_flight, now in itertools.product((0, 2, 3), (99, 100))] == [
         3, 0, 1, 0, 0, 0,

@@ -31,7 +31,7 @@ LATENCY = "mean stdev min p50 p90 p95 p99 p99_9 max count ci95"
 TOP = """schema_version kind created command config seed workload task suites engine device provider precision
 batch_size protocol shared_memory windows partial"""
 NESTED: dict[str, str] = {
-    "scenario": "mode distribution requested_rate concurrency duration_s warmup_s stages trace",
+    "scenario": "mode distribution requested_rate concurrency duration_s measured_s warmup_s stages trace",
     "verdict": "valid exit_code constraints",
     "metrics.latency_ms": LATENCY,
     "metrics.service_time_ms": LATENCY,
@@ -127,6 +127,45 @@ def test_a_valid_run_is_valid_and_says_so(tmp_path: Path) -> None:
     assert metrics["server"]["compute_infer_ms"] == pytest.approx(30, abs=0.01)
     assert metrics["server"]["batch_size_mean"] == 3
     assert [window["errors"] for window in result["windows"]] == [0, 0, 0]
+
+
+def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_path: Path) -> None:
+    """Requests of the warm-up outlast the interval: what was asked for holds none at all."""
+    entry = golden_entry(tmp_path / "models")
+    with server_of(get("ranking_tiny"), delay_s=1.5, answers=str(entry.golden)) as server:
+        flags = [*TINY, "--duration", "0.5", "--warmup", "0.2", "--concurrency", "3", "--url", server.url]
+        done = run("ranking", *flags, "--model-repository", str(entry.repository), "--out", str(tmp_path))
+        received = server.requests()
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, len(received))
+    metrics, scenario, windows = result["metrics"], result["scenario"], result["windows"]
+    # 3 from the warm-up that come at about 1.5 s, then 3 at about 3 s, and 3 more go out before the window's end
+    assert scenario["duration_s"] == 0.5
+    assert scenario["measured_s"] > 2.5
+    length_s = windows[1]["start_s"]
+    assert length_s * len(windows) == pytest.approx(scenario["measured_s"])
+    assert length_s % 0.5 == pytest.approx(0)
+    assert metrics["latency_ms"]["count"] >= 3
+    assert metrics["latency_ms"]["min"] >= 1500
+    assert metrics["throughput"]["requests_per_s"] * scenario["measured_s"] == pytest.approx(
+        sum(window["requests_per_s"] * length_s for window in windows)
+    )
+    assert metrics["accuracy"]["output_agreement"]["checked"] == 1
+    assert (done.returncode, metrics["errors"]["count"]) == (2, 0)
+    assert {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]} <= {"samples", "steady_state"}
+    assert "raise --duration to about" in constraint(result, "samples")["remedy"]
+    assert "0.5 s prolonged to" in done.stdout
+
+
+def test_a_closed_loop_that_is_never_answered_ends(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), never_every=1) as server:
+        flags = ["--duration", "0.5", "--warmup", "0.2", "--concurrency", "2", "--request-timeout", "1"]
+        run("ranking", *TINY, *flags, "--url", server.url, "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
+    assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
+    assert result["metrics"]["latency_ms"]["count"] == 0
 
 
 def test_errors_make_a_run_invalid(tmp_path: Path) -> None:

@@ -191,6 +191,51 @@ def test_every_request_is_in_exactly_one_window() -> None:
     assert sum(window.completed for window in recorder.windows) == recorder.completed
 
 
+def test_an_interval_is_prolonged_by_windows_until_it_holds_enough_outcomes() -> None:
+    recorder = Recorder(Interval(10 * S, 15 * S, 5), least=2)
+    assert not recorder.over(15 * S - 1)
+    recorder.outcome(outcome(9 * S, 9 * S, 15 * S))  # scheduled in the warm-up: no outcome of the interval
+    assert not recorder.over(15 * S)
+    assert recorder.interval == Interval(10 * S, 16 * S, 6)
+    assert not recorder.over(16 * S)
+    assert not recorder.over(17 * S)
+    recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 1))
+    recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 2, "timeout"))
+    recorder.tick(17 * S + 3)
+    assert not recorder.over(18 * S - 1)
+    assert recorder.over(18 * S)
+    recorder.outcome(outcome(17 * S, 17 * S, 30 * S))
+    assert recorder.over(30 * S)
+    recorder.flush()
+    assert recorder.interval == Interval(10 * S, 18 * S, 8)
+    assert [w.scheduled for w in recorder.windows] == [0, 0, 0, 0, 0, 2, 0, 1]
+    assert [w.completed for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 1]
+    assert (recorder.scheduled, recorder.completed, recorder.carried_in) == (3, 2, 1)
+
+
+def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
+    recorder = Recorder(Interval(0, 4 * S, 4), least=1000)
+    seconds = 300
+    for second in range(seconds):
+        recorder.tick(second * S)
+        recorder.outcome(outcome(second * S, second * S, (second + 1) * S - 1, "timeout" if second % 7 == 0 else None))
+    recorder.flush()
+    length = recorder.interval.window_ns / S
+    assert length in (1, 2, 4, 8, 16, 32)
+    assert 5 < len(recorder.windows) == recorder.interval.windows <= 10
+    assert 0 < recorder.interval.end / S - seconds + 1 <= length
+    whole, part = divmod(seconds, round(length))
+    assert [w.scheduled for w in recorder.windows] == [length] * whole + [part] * bool(part)
+    assert sum(w.errors for w in recorder.windows) == recorder.errors.total() == 43
+    assert sum(w.completed for w in recorder.windows) == recorder.completed == seconds - 43
+    assert sum(w.latency.count for w in recorder.windows) == recorder.latency.count == seconds - 43
+
+
+def test_an_interval_that_has_to_hold_nothing_ends_on_time() -> None:
+    recorder = Recorder(Interval(0, S, 1))
+    assert (recorder.over(S - 1), recorder.over(S), recorder.interval.end) == (False, True, S)
+
+
 def test_golden_answers_are_sampled_over_the_whole_run() -> None:
     with GoldenServer() as server:
         response = Load(server.port).open([0]).outcomes[0].response

@@ -22,10 +22,13 @@ def _title(result: Mapping[str, Any]) -> Text:
         load = f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
     else:
         load = f"closed loop, concurrency {scenario['concurrency']}"
+    seconds = f"{scenario['duration_s']:g} s"
+    if scenario["measured_s"] > scenario["duration_s"]:
+        seconds += f" prolonged to {scenario['measured_s']:.3g} s"
     where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision"))
     return Text.assemble(
         (result["workload"], "bold"),
-        f" on {where}  |  {load}, batch {result['batch_size']}, {scenario['duration_s']:g} s",
+        f" on {where}  |  {load}, batch {result['batch_size']}, {seconds}",
     )
 
 
