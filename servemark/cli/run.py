@@ -1,13 +1,17 @@
 """`servemark run`: serve where nothing is served yet, drive with the task's locustfile, report."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from loadgen.options import LoadConfig
 from servemark import results
 from servemark.cli.drive import check, drive, server_for, take_sigterm
+from servemark.cli.max_rate import find, write
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
     DEFAULT_ENGINE,
@@ -19,7 +23,9 @@ from servemark.cli.options import (
 )
 from servemark.cli.ranges import concurrencies, rates
 from servemark.errors import ExitCode, OptionError
+from servemark.output import note, stdout
 from servemark.paths import RESULTS
+from servemark.report.max_rate import render_max_rate
 from servemark.report.series import render_series
 
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
@@ -37,6 +43,9 @@ def run(
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
     request_rate: Annotated[str, typer.Option(metavar="R", help="Open loop: requests/s on a schedule.")] = "",
     request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
+    max_rate: Annotated[
+        bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
+    ] = False,
     request_distribution: Annotated[str, typer.Option(metavar="D", help="poisson or constant.")] = "poisson",
     duration: Annotated[str, typer.Option(metavar="S", help="Measured seconds.")] = "15",
     warmup: Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")] = "3",
@@ -61,7 +70,11 @@ def run(
     """
     if protocol != "http":
         raise OptionError(f"--protocol {protocol!r} is not supported", fix="--protocol http")
-    points = _points(concurrency, concurrency_range, request_rate, request_rate_range)
+    points = _points(concurrency, concurrency_range, request_rate, request_rate_range, max_rate=max_rate)
+    if max_rate and not slo:
+        raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
+    if max_rate and repeat > 1:
+        raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
     flags: dict[str, Any] = {
         "model": workload,
         "engine": engine,
@@ -84,6 +97,8 @@ def run(
     take_sigterm()
     found = []
     with server_for(config, url) as address:
+        if max_rate:
+            raise typer.Exit(_search(config, flags | {"host": address}, seed, json=json))
         for point in points:
             for repetition in range(repeat):
                 arguments = flags | point | {"seed": seed + repetition, "host": address}
@@ -96,9 +111,26 @@ def run(
     raise typer.Exit(int(max(codes, key=_SEVERITY.index)))
 
 
-def _points(concurrency: str, concurrency_range: str, rate: str, rate_range: str) -> list[dict[str, Any]]:
+def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool) -> int:
+    """Find the highest rate and report it; the exit code."""
+    folder = results.new_directory(config.out, f"{config.model}-max-rate")
+    # Each run's own report is in its directory.
+    found = find(config, flags, seed=seed, folder=folder, output=subprocess.DEVNULL)
+    result = write(folder, found)
+    if json:
+        print(results.to_json(result), end="")  # noqa: T201
+    else:
+        render_max_rate(result, stdout())
+    note(f"result: {os.path.relpath(folder)}")
+    return int(result["verdict"]["exit_code"])
+
+
+def _points(
+    concurrency: str, concurrency_range: str, rate: str, rate_range: str, *, max_rate: bool
+) -> list[dict[str, Any]]:
     """The runs of a range, each as the flags that make it. Raises OptionError."""
     given = {
+        "--max-rate": "yes" if max_rate else "",
         "--concurrency": concurrency,
         "--concurrency-range": concurrency_range,
         "--request-rate": rate,

@@ -1,0 +1,109 @@
+"""`servemark run --max-rate`: a closed-loop probe, the search, and one result for all of it."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from loadgen.options import LoadConfig
+from servemark import results
+from servemark.cli.drive import drive
+from servemark.errors import ExitCode, OptionError, ServerError
+from servemark.max_rate import START_SHARE, MaxRate, Point, lowest_rate, point_of, search
+from servemark.output import note
+
+PROBE_CONCURRENCY = 8
+PROBE_S = 5.0
+PROBE_WARMUP_S = 1.0
+
+
+def find(
+    config: LoadConfig, flags: Mapping[str, Any], *, seed: int, folder: Path, output: IO[Any] | int | None
+) -> MaxRate:
+    """Search for the highest rate with runs of the task's locustfile, each in a directory of its own in `folder`.
+
+    `flags` are the locustfile's without its load, `host` among them; each run takes the next seed from `seed`. Raises
+    OptionError where the server is too slow for a run to hold enough requests.
+    """
+    slo = config.slo
+    assert slo is not None
+    capacity = _probe(config, flags, seed, folder / "probe", output)
+    lowest = lowest_rate(slo.percentile, config.duration_s)
+    if capacity < lowest:
+        raise OptionError(
+            f"p{slo.percentile:g} needs {lowest * config.duration_s:,.0f} requests in a run, and the server "
+            f"answers about {capacity:,.3g}/s",
+            fix=f"--duration {lowest * config.duration_s / capacity * 2:.0f}, or a lower percentile",
+        )
+    runs = 0
+
+    def measure(rate: float) -> Point:
+        nonlocal runs
+        runs += 1
+        directory = folder / f"{runs:02}-{rate:.6g}"
+        directory.mkdir()
+        arguments = {**flags, "request_rate": rate, "seed": seed + runs}
+        point = point_of(drive(config, arguments, directory=directory, output=output), directory.name)
+        shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
+        verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
+        note(f"run {runs}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
+        return point
+
+    return search(measure, START_SHARE * capacity, lowest=lowest)
+
+
+def _probe(
+    config: LoadConfig, flags: Mapping[str, Any], seed: int, directory: Path, output: IO[Any] | int | None
+) -> float:
+    """Requests/s of a short closed loop: near what the server can do, whatever the latency."""
+    directory.mkdir()
+    short = {
+        "num_users": PROBE_CONCURRENCY,
+        "duration": min(PROBE_S, config.duration_s),
+        "warmup": min(PROBE_WARMUP_S, config.warmup_s),
+        "slo": "",
+    }
+    result = drive(config, {**flags, **short, "seed": seed}, directory=directory, output=output)
+    rate = float(result["metrics"]["throughput"]["requests_per_s"])
+    if not rate:
+        errors = result["metrics"]["errors"]["by_kind"]
+        raise ServerError(f"the server answered no request of the probe ({errors or 'none in time'})")
+    note(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
+    return rate
+
+
+def write(folder: Path, found: MaxRate) -> dict[str, Any]:
+    """Write the search's result: that of the run which stands for it, and every point that was tried.
+
+    Where no rate was met, the run at the lowest rate stands for it, and its verdict says why.
+    """
+    point = found.best or min(found.points, key=lambda p: p.rate)
+    result = {
+        **point.result,
+        "command": sys.argv,
+        "scenario": {**point.result["scenario"], "mode": "max-rate"},
+        "verdict": _verdict(found, point.result["verdict"]),
+        "max_rate": found.to_dict(),
+    }
+    histograms = folder / str(point.directory) / results.HISTOGRAM_FILE
+    if histograms.exists():
+        shutil.copyfile(histograms, folder / results.HISTOGRAM_FILE)
+    results.write(folder, result)
+    return result
+
+
+def _verdict(found: MaxRate, run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run's verdict, and whether the search found the server's limit."""
+    if found.best is None:
+        return dict(run)
+    constraint = {
+        "name": "max_rate",
+        "ok": found.confirmed,
+        "value": found.rate,
+        "limit": found.above,
+        "unit": "requests/s not met",
+        "remedy": found.reason,
+    }
+    code = ExitCode.VALID if found.confirmed else ExitCode.INVALID
+    return {"valid": found.confirmed, "exit_code": int(code), "constraints": [*run["constraints"], constraint]}

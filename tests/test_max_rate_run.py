@@ -1,0 +1,149 @@
+"""`servemark run --max-rate`: what it writes, shows and exits with; the runs themselves are real in the slow test."""
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servemark.cli.max_rate
+from servemark import results
+from servemark.models import get
+from tests.golden_server import GoldenServer
+from tests.locust_run import Result, server_of, steadily
+from tests.test_cli import servemark as command
+
+TINY = "ranking_tiny"
+CAPACITY = 400.0
+
+
+class Drive:
+    """Stands for `drive`: a real result, its figures those of a server that meets every rate up to `limit`."""
+
+    def __init__(self, template: Result, limit: float, late_above: float = 1e9) -> None:
+        self.template, self.limit, self.late_above = template, limit, late_above
+        self.flags: list[Mapping[str, Any]] = []
+
+    def __call__(self, config: Any, flags: Mapping[str, Any], *, directory: Path, output: Any) -> Result:  # noqa: ARG002
+        self.flags.append(flags)
+        result = copy.deepcopy(self.template)
+        if "num_users" in flags:
+            result["metrics"]["throughput"]["requests_per_s"] = CAPACITY
+            return result
+        rate = flags["request_rate"]
+        failed = {"schedule_delay_p99"} if rate > self.late_above else {"slo"} if rate > self.limit else set()
+        result["scenario"]["requested_rate"] = rate
+        result["verdict"]["constraints"] = [
+            {"name": name, "ok": name not in failed, "value": rate, "limit": 1.0, "unit": "", "remedy": ""}
+            for name in ("schedule_delay_p99", "client_cpu", "steady_state", "slo")
+        ]
+        result["verdict"] |= {"valid": not failed, "exit_code": 4 if failed == {"slo"} else 2 if failed else 0}
+        result["metrics"]["service_time_ms"]["p90"] = 0.5
+        results.write(directory, result, {"latency_us": f"histogram at {rate}"})
+        return result
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """One short real result with an objective."""
+    from tests.locust_run import run, the_result
+
+    out = tmp_path_factory.mktemp("template")
+    with server_of(get(TINY)) as server:
+        flags = ["--model", TINY, "--url", server.url, "--out", str(out), "--duration", "0.3", "--warmup", "0"]
+        run("ranking", *flags, "--request-rate", "100", "--slo", "p90:50")
+    return the_result(out)
+
+
+def search(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], out: Path, drive: Drive, *flags: str
+) -> tuple[int, str, str]:
+    """The command with `drive` in the place of real runs; exit code, stdout, stderr."""
+    monkeypatch.setattr(servemark.cli.max_rate, "drive", drive)
+    line = ["run", TINY, "-u", "localhost:1", "--max-rate", "--slo", "p90:50", "--out", str(out), *flags]
+    return command(monkeypatch, *line), *capfd.readouterr()
+
+
+def test_the_result_is_that_of_the_confirmed_rate(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+) -> None:
+    drive = Drive(template, limit=350.0)
+    code, out, err = search(monkeypatch, capfd, tmp_path, drive, "--json", "--seed", "7")
+    document = json.loads(out)
+    [folder] = tmp_path.iterdir()
+    assert code == document["verdict"]["exit_code"] == 0
+    assert document == results.read(folder)
+    assert (document["kind"], document["scenario"]["mode"]) == ("load", "max-rate")
+    found = document["max_rate"]
+    assert found["rate"] == document["scenario"]["requested_rate"]
+    assert 350 / 1.05 <= found["rate"] <= 350 <= found["above"]
+    assert (found["confirmed"], found["limited_by"]) == (True, "server")
+    # a directory for the probe and for each point, whose result is the point's
+    assert {d.name for d in folder.iterdir() if d.is_dir()} == {"probe", *(p["directory"] for p in found["points"])}
+    for point in found["points"]:
+        assert results.read(folder / point["directory"])["scenario"]["requested_rate"] == point["rate"]
+    assert f"histogram at {found['rate']}" in (folder / results.HISTOGRAM_FILE).read_text()
+    # every run has a schedule of its own
+    assert [flags["seed"] for flags in drive.flags] == list(range(7, 7 + len(drive.flags)))
+    assert drive.flags[0]["slo"] == ""
+    assert "probe: 400 requests/s" in err
+    assert "VALID" in err
+
+
+def test_a_generator_that_limits_makes_the_search_invalid(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+) -> None:
+    code, out, _ = search(monkeypatch, capfd, tmp_path, Drive(template, limit=1000, late_above=400))
+    assert code == 2
+    assert "the generator, not the server, limits at 480/s (schedule_delay_p99)" in out
+    assert "the server does at least 320/s" in out
+    [folder] = tmp_path.iterdir()
+    document = results.read(folder)
+    assert document["verdict"]["valid"] is False
+    assert [c["name"] for c in document["verdict"]["constraints"] if not c["ok"]] == ["max_rate"]
+
+
+def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+) -> None:
+    code, out, _ = search(monkeypatch, capfd, tmp_path, Drive(template, limit=0))
+    assert code == 4
+    assert "highest rate with p90:50: none" in out
+    document = results.read(next(tmp_path.iterdir()))
+    assert document["max_rate"]["rate"] is None
+    assert document["max_rate"]["rate_reason"]
+    assert document["scenario"]["requested_rate"] == min(p["rate"] for p in document["max_rate"]["points"])
+
+
+def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+) -> None:
+    drive = Drive(template, limit=350.0)
+    code, _, err = search(monkeypatch, capfd, tmp_path, drive, "--duration", "0.2")
+    assert code == 3
+    assert "p90 needs 140 requests in a run, and the server answers about 400/s" in err
+    assert len(drive.flags) == 1
+
+
+@pytest.mark.slow
+def test_the_limit_of_the_golden_server(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One first-in-first-out server of 400/s: no rate at or above that can be met, and half of it is."""
+
+    def attempt(out: Path) -> int:
+        flags = ["--slo", "p90:25", "--duration", "6", "--warmup", "1", "--out", str(out)]
+        return command(monkeypatch, "run", TINY, "-u", server.url, "--max-rate", *flags)
+
+    server: GoldenServer
+    with server_of(get(TINY), capacity_per_s=CAPACITY) as server:
+        out = steadily(attempt, 0, tmp_path)
+    capfd.readouterr()
+    document = results.read(next(out.iterdir()))
+    found = document["max_rate"]
+    assert found["confirmed"]
+    assert CAPACITY / 2 < found["rate"] < CAPACITY
+    assert document["metrics"]["latency_ms"]["p90"] <= 25
+    assert document["metrics"]["latency_ms"]["count"] == pytest.approx(6 * found["rate"], rel=0.15)
