@@ -15,10 +15,10 @@ import servers
 from benchmarks.pairs import interleave
 from exporters import export
 from loadgen.arrivals import ClosedLoop
-from loadgen.connection import Payload
-from loadgen.driver import Driver, Outcome
+from loadgen.channel import Outcome, Payload
+from loadgen.connection import Connection, resolve
+from loadgen.driver import Driver
 from loadgen.kserve import ResponseChecker, encode_request
-from loadgen.measurement import resolve
 from servemark.artifacts import Arrays, Entry, Golden
 from servemark.models import Workload, get
 from servemark.paths import MODEL_REPOSITORY
@@ -52,9 +52,9 @@ def served(url: str, model: str, workload: Workload, rows: list[Arrays], request
         if len(outcomes) == WARMUP + requests:
             loop.stop()
 
+    address, checker = resolve(f"http://{url}"), ResponseChecker(workload.outputs, 1)
     driver = Driver(
-        resolve(f"http://{url}"),
-        ResponseChecker(workload.outputs, 1),
+        lambda: Connection(address, checker),
         itertools.cycle(payloads),
         timeout_s=30,
         max_in_flight=1,

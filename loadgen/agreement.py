@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.connection import Response
-from loadgen.kserve import decode_outputs
+from loadgen.channel import Answer
 from servemark.agreement import Agreement, compare
 from servemark.artifacts import Entry, Golden
 from servemark.errors import ArtifactError
 from servemark.models import Tensor
 
-Sampled = Sequence[tuple[tuple[int, ...], Response]]
+Sampled = Sequence[tuple[tuple[int, ...], Answer]]
 _KEYS = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
 
 
@@ -40,10 +39,10 @@ def agreement_figures(
     if not sampled:
         return unchecked("no golden request was answered"), None
     rows = np.array([row for golden_rows, _ in sampled for row in golden_rows])
-    decoded = [decode_outputs(response.head, response.body, outputs) for _, response in sampled]
+    decoded = [answer.arrays(outputs) for _, answer in sampled]
     found = {
         tensor.name: compare(
-            np.concatenate([answer[tensor.name] for answer in decoded]), golden.outputs[tensor.name][rows], limits
+            np.concatenate([arrays[tensor.name] for arrays in decoded]), golden.outputs[tensor.name][rows], limits
         )
         for tensor in outputs
     }

@@ -2,15 +2,20 @@
 
 import errno
 import os
-from dataclasses import dataclass
-from enum import Enum, auto
+import socket
+import time
+from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 # Importing Locust replaces the socket module's classes by gevent's, which switch greenlets on every call. The driver
 # does its own waiting, so it wants the operating system's.
 from gevent.monkey import get_original
 
-from loadgen.kserve import HEAD_END, Head, MalformedResponse, ResponseChecker
+from loadgen.channel import READ, WRITE, Arrays, ConnectionFailed, Payload, State
+from loadgen.kserve import HEAD_END, Head, MalformedResponse, ResponseChecker, decode_outputs, error_message
+from servemark.errors import ServerError
+from servemark.models import Tensor
 
 _socket_class = get_original("socket", "socket")
 
@@ -25,24 +30,6 @@ class Address(NamedTuple):
     sockaddr: tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """One request, serialised ahead. `golden_rows` are the rows of the golden samples it is made of, if it is."""
-
-    request: bytes
-    golden_rows: tuple[int, ...] = ()
-
-
-class State(Enum):
-    """What a connection is doing."""
-
-    CLOSED = auto()
-    CONNECTING = auto()
-    IDLE = auto()
-    SENDING = auto()
-    RECEIVING = auto()
-
-
 class Response(NamedTuple):
     """A complete response; `error` is its kind of failure, None where it is right."""
 
@@ -50,41 +37,44 @@ class Response(NamedTuple):
     body: bytes
     error: str | None
 
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return self.head.content_length
 
-class ConnectionFailed(Exception):  # noqa: N818 - an outcome that is counted, not a fault of ours
-    """The connection broke; `kind` is the error's name in the result."""
+    def message(self) -> str:
+        """The server's own words about a failed request."""
+        return error_message(self.head, self.body)
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
+        """The outputs."""
+        return decode_outputs(self.head, self.body, outputs)
 
 
 class Connection:
-    """A socket with the request and the part of the response that are on their way.
+    """A channel: a socket with the request and the part of the response that are on their way."""
 
-    The driver sets `payload`, `scheduled` and `sent` (ns of the monotonic clock) and calls `open`, `start`, `writable`
-    and `readable` as the poller says.
-    """
+    __slots__ = (
+        "_address", "_checker", "_head", "_received", "_socket", "_unsent",
+        "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+    )  # fmt: skip
 
-    __slots__ = ("_checker", "_head", "_received", "_socket", "_unsent", "fd", "payload", "scheduled", "sent", "state")
-
-    def __init__(self, checker: ResponseChecker) -> None:
+    def __init__(self, address: Address, checker: ResponseChecker) -> None:
+        self._address = address
         self._checker = checker
         self._unsent: memoryview | None = None
         self._received = bytearray()
         self._head: Head | None = None
         self.fd = -1
         self.state = State.CLOSED
+        self.wants = self.watched = 0
         self.payload: Payload | None = None
-        self.scheduled = 0
-        self.sent = 0
+        self.scheduled = self.sent = self.done = 0
 
-    def open(self, address: Address) -> None:
+    def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
-        import socket
-
         try:
-            self._socket = _socket_class(address.family, socket.SOCK_STREAM)
+            self._socket = _socket_class(self._address.family, socket.SOCK_STREAM)
         except OSError as error:
             raise _failed(error.errno) from error
         self._socket.setblocking(False)
@@ -92,50 +82,46 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.fd = self._socket.fileno()
         self.state = State.CONNECTING
-        code = self._socket.connect_ex(address.sockaddr)
+        self.wants = WRITE
+        code = self._socket.connect_ex(self._address.sockaddr)
         if code not in (0, *_IN_PROGRESS):
             raise _failed(code)
 
     def connected(self) -> None:
         """Finish connecting, when the socket has become writable. Raises ConnectionFailed."""
-        import socket
-
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise _failed(code)
         self.state = State.IDLE
+        self.wants = READ
 
-    def start(self) -> bool:
-        """Send the payload; False where the socket took only a part and must become writable first."""
+    def start(self) -> None:
+        """Send the payload; where the socket takes only a part, it must become writable first."""
         assert self.payload is not None
-        request = self.payload.request
+        request: bytes = self.payload.request
+        self.state = State.BUSY
         try:
             count = self._socket.send(request)
         except BlockingIOError:
             count = 0
         except OSError as error:
             raise _failed(error.errno) from error
-        if count == len(request):
-            self.state = State.RECEIVING
-            return True
-        self._unsent = memoryview(request)[count:]
-        self.state = State.SENDING
-        return False
+        if count < len(request):
+            self._unsent = memoryview(request)[count:]
+            self.wants = READ | WRITE
 
-    def writable(self) -> bool:
-        """Send more of a large request; True when all of it is out."""
+    def writable(self) -> None:
+        """Send more of a large request."""
         assert self._unsent is not None
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
         except BlockingIOError:
-            return False
+            return
         except OSError as error:
             raise _failed(error.errno) from error
-        if self._unsent:
-            return False
-        self._unsent = None
-        self.state = State.RECEIVING
-        return True
+        if not self._unsent:
+            self._unsent = None
+            self.wants = READ
 
     def readable(self) -> Response | None:
         """Take what has come; the response once it is complete. Raises ConnectionFailed, MalformedResponse."""
@@ -178,15 +164,21 @@ class Connection:
         self._head = None
         if self._received:
             self._received = bytearray()
+        self.done = time.monotonic_ns()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.
-        self.state = State.IDLE if self._unsent is None else State.SENDING
+        self.state = State.IDLE if head.keep_alive and self._unsent is None else State.SPENT
         return Response(head, body, self._checker.judge(head, body))
+
+    def unasked(self) -> bool:
+        """Never good: a server has nothing to say on an idle connection, but it may close it."""
+        return False
 
     def close(self) -> None:
         """Close the socket and forget what was on its way."""
         if self.state is not State.CLOSED:
             self._socket.close()
         self.state = State.CLOSED
+        self.wants = self.watched = 0
         self.fd = -1
         self._unsent = None
         self._head = None
@@ -207,3 +199,14 @@ _KINDS = {
 def _failed(code: int | None) -> ConnectionFailed:
     code = code or 0
     return ConnectionFailed(_KINDS.get(code, "connection_error"), os.strerror(code))
+
+
+def resolve(url: str) -> Address:
+    """Look up the address of a URL's host. Raises ServerError."""
+    parts = urlsplit(url)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
+    family, _, _, _, sockaddr = found[0]
+    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import requests
 
+from loadgen.target import Placement
 from servemark.errors import ServerError
 from servemark.models import Tensor, Workload
 
@@ -13,15 +14,6 @@ TIMEOUT_S = 5.0
 COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
 _DATATYPE_PREFIX = "TYPE_"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a model runs, as its server says; None where it does not say."""
-
-    engine: str | None
-    device: str | None
-    provider: str | None
 
 
 @dataclass(frozen=True)
@@ -88,13 +80,14 @@ class Control:
         return stats if complete else None
 
 
-def server_metrics(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
+def server_metrics(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
+) -> dict[str, Any]:
     """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
     keys = ("queue", "compute_input", "compute_infer", "compute_output")
     if before is None or after is None:
         names = [*(f"{key}_ms" for key in keys), "batch_size_mean", "batch_sizes"]
-        reason = "the server gives no Triton statistics"
-        return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
+        return dict.fromkeys(names) | {f"{name}_reason": no_statistics for name in names}
     metrics: dict[str, Any] = {}
     for key in keys:
         first, last = (stats["inference_stats"][key] for stats in (before, after))

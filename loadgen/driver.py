@@ -1,6 +1,6 @@
-"""The event loop that sends requests when they are due, over many connections, from one greenlet.
+"""The event loop that sends requests when they are due, over many channels, from one greenlet.
 
-A greenlet for each connection costs a switch through gevent's hub per request, and gevent's timers tick in whole
+A greenlet for each channel costs a switch through gevent's hub per request, and gevent's timers tick in whole
 milliseconds. This loop asks epoll itself, waits with microsecond timers, and every few milliseconds lets Locust's own
 greenlets (statistics, web UI, heartbeats) run.
 """
@@ -9,17 +9,14 @@ import ctypes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from gevent.monkey import get_original
 
 from loadgen.arrivals import Arrivals
-from loadgen.connection import Address, Connection, ConnectionFailed, Payload, Response, State
-from loadgen.kserve import MalformedResponse, ResponseChecker
+from loadgen.channel import WRITE, Channel, ConnectionFailed, Outcome, Payload, State
 
 _epoll_class = get_original("select", "epoll")
 _select = get_original("select", "select")
-_EPOLLIN, _EPOLLOUT = 0x001, 0x004
 
 MS = 1_000_000
 YIELD_NS = 5 * MS
@@ -38,44 +35,32 @@ def _sharpen_timers() -> None:
     ctypes.CDLL(None).prctl(pr_set_timerslack, 1000, 0, 0, 0)
 
 
-class Outcome(NamedTuple):
-    """What became of one request; times in ns of the monotonic clock. `sent` is 0 where it never went out."""
-
-    payload: Payload
-    scheduled: int
-    sent: int
-    done: int
-    error: str | None
-    message: str
-    response: Response | None
-
-
 class Driver:
-    """Sends `payloads` when `arrivals` says so and reports each request's outcome exactly once."""
+    """Sends `payloads` when `arrivals` says so and reports each request's outcome exactly once.
+
+    `connect` makes a channel, which the driver opens; `on_tick` is called about every 5 ms.
+    """
 
     def __init__(
         self,
-        address: Address,
-        checker: ResponseChecker,
+        connect: Callable[[], Channel],
         payloads: Iterator[Payload],
         *,
         timeout_s: float,
         max_in_flight: int,
         on_outcome: Callable[[Outcome], None],
         on_tick: Callable[[int], None],
-        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._address = address
-        self._checker = checker
+        self._connect = connect
         self._payloads = payloads
         self._timeout_ns = int(timeout_s * 1e9)
         self._max_in_flight = max_in_flight
         self._on_outcome = on_outcome
         self._on_tick = on_tick
-        self._clock = clock
+        self._clock = time.monotonic_ns
         self._epoll = _epoll_class()
-        self._connections: dict[int, Connection] = {}
-        self._idle: list[Connection] = []
+        self._channels: dict[int, Channel] = {}
+        self._idle: list[Channel] = []
         self._backlog: deque[int] = deque()
         self._hold_until = 0
         self.in_flight = 0
@@ -83,16 +68,16 @@ class Driver:
         _sharpen_timers()
 
     def connect(self, count: int) -> None:
-        """Open connections ahead, so that the first requests do not pay for the handshake."""
-        for _ in range(min(count, self._max_in_flight) - len(self._connections)):
-            connection = Connection(self._checker)
+        """Open channels ahead, so that the first requests do not pay for the handshake."""
+        for _ in range(min(count, self._max_in_flight) - len(self._channels)):
+            channel = self._connect()
             try:
-                self._open(connection)
+                self._open(channel)
             except ConnectionFailed:
-                connection.close()
+                channel.close()
                 return
         deadline = self._clock() + 1000 * MS
-        while self._clock() < deadline and any(c.state is State.CONNECTING for c in self._connections.values()):
+        while self._clock() < deadline and any(c.state is State.CONNECTING for c in self._channels.values()):
             self._handle(self._epoll.poll(0.05))
 
     def run(self, arrivals: Arrivals) -> None:
@@ -129,10 +114,10 @@ class Driver:
                 self._top_up(arrivals, clock())
 
     def close(self) -> None:
-        """Close every connection."""
-        for connection in [*self._connections.values()]:
-            connection.close()
-        self._connections.clear()
+        """Close every channel."""
+        for channel in [*self._channels.values()]:
+            channel.close()
+        self._channels.clear()
         self._idle.clear()
         self._epoll.close()
 
@@ -141,8 +126,8 @@ class Driver:
         now = self._clock()
         while self._backlog:
             self._report(next(self._payloads), self._backlog.popleft(), 0, now, kind, message)
-        for connection in [c for c in self._connections.values() if c.payload is not None]:
-            self._fail(connection, kind, message)
+        for channel in [c for c in self._channels.values() if c.payload is not None]:
+            self._fail(channel, kind, message)
 
     def _top_up(self, arrivals: Arrivals, now: int) -> None:
         """Send the closed loop's next requests."""
@@ -155,75 +140,82 @@ class Driver:
         if self.in_flight >= self._max_in_flight:
             self._backlog.append(scheduled)
         else:
-            self._begin(self._idle.pop() if self._idle else Connection(self._checker), scheduled)
+            self._begin(self._idle.pop() if self._idle else self._connect(), scheduled)
 
-    def _begin(self, connection: Connection, scheduled: int) -> None:
-        """Put the next payload on a connection, opening it first where it is new."""
-        connection.payload = next(self._payloads)
-        connection.scheduled = scheduled
-        connection.sent = 0
+    def _begin(self, channel: Channel, scheduled: int) -> None:
+        """Put the next payload on a channel, opening it first where it is new."""
+        channel.payload = next(self._payloads)
+        channel.scheduled = scheduled
+        channel.sent = 0
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
         try:
-            if connection.state is State.CLOSED:
-                self._open(connection)
+            if channel.state is State.CLOSED:
+                self._open(channel)
             else:
-                self._send(connection)
+                self._send(channel)
         except ConnectionFailed as error:
-            self._fail(connection, error.kind, str(error))
+            self._fail(channel, error.kind, str(error))
 
-    def _open(self, connection: Connection) -> None:
-        connection.open(self._address)
-        self._connections[connection.fd] = connection
-        self._epoll.register(connection.fd, _EPOLLOUT)
+    def _open(self, channel: Channel) -> None:
+        channel.open()
+        self._channels[channel.fd] = channel
+        channel.watched = channel.wants
+        self._epoll.register(channel.fd, channel.wants)
 
-    def _send(self, connection: Connection) -> None:
-        connection.sent = self._clock()
-        if not connection.start():
-            self._epoll.modify(connection.fd, _EPOLLIN | _EPOLLOUT)
+    def _send(self, channel: Channel) -> None:
+        channel.sent = self._clock()
+        channel.start()
+        if channel.wants != channel.watched:
+            self._watch(channel)
+
+    def _watch(self, channel: Channel) -> None:
+        channel.watched = channel.wants
+        self._epoll.modify(channel.fd, channel.wants)
 
     def _handle(self, events: list[tuple[int, int]]) -> None:
         for fd, event in events:
-            connection = self._connections.get(fd)
-            if connection is None:
+            channel = self._channels.get(fd)
+            if channel is None:
                 continue
             try:
-                if connection.state is State.CONNECTING:
-                    self._connected(connection)
-                elif connection.state is State.SENDING and event & _EPOLLOUT and connection.writable():
-                    self._epoll.modify(fd, _EPOLLIN)
-                if event & ~_EPOLLOUT and connection.state is not State.CONNECTING:
-                    self._read(connection)
+                if channel.state is State.CONNECTING:
+                    self._connected(channel)
+                else:
+                    if event & WRITE:
+                        channel.writable()
+                    if event & ~WRITE:
+                        self._read(channel)
+                if channel.wants != channel.watched:
+                    self._watch(channel)
             except ConnectionFailed as error:
-                self._fail(connection, error.kind, str(error))
-            except MalformedResponse as error:
-                self._fail(connection, "malformed_response", str(error))
+                self._fail(channel, error.kind, str(error))
 
-    def _connected(self, connection: Connection) -> None:
-        connection.connected()
-        self._epoll.modify(connection.fd, _EPOLLIN)
-        if connection.payload is None:
-            self._idle.append(connection)
-        else:
-            self._send(connection)
-
-    def _read(self, connection: Connection) -> None:
-        if connection.payload is None:
-            # Nothing was asked: the server closed an idle connection, as it may.
-            self._drop(connection)
+    def _connected(self, channel: Channel) -> None:
+        channel.connected()
+        if channel.state is State.CONNECTING:
             return
-        response = connection.readable()
+        if channel.payload is None:
+            self._idle.append(channel)
+        else:
+            self._send(channel)
+
+    def _read(self, channel: Channel) -> None:
+        payload = channel.payload
+        if payload is None:
+            if not channel.unasked():
+                self._drop(channel)
+            return
+        response = channel.readable()
         if response is None:
             return
-        done = self._clock()
-        payload, scheduled, sent = connection.payload, connection.scheduled, connection.sent
-        connection.payload = None
+        channel.payload = None
         self.in_flight -= 1
-        if response.head.keep_alive and connection.state is State.IDLE:
-            self._idle.append(connection)
+        if channel.state is State.IDLE:
+            self._idle.append(channel)
         else:
-            self._drop(connection)
-        self._report(payload, scheduled, sent, done, response.error, "", response)
+            self._drop(channel)
+        self._on_outcome(Outcome(payload, channel.scheduled, channel.sent, channel.done, response.error, "", response))
 
     def _expire(self, now: int) -> None:
         """End the requests that were not answered in time, counted from their schedule."""
@@ -231,15 +223,15 @@ class Driver:
         message = f"no response within {self._timeout_ns / 1e9:g} s of its schedule"
         while self._backlog and self._backlog[0] < limit:
             self._report(next(self._payloads), self._backlog.popleft(), 0, now, "timeout", message)
-        late = [c for c in self._connections.values() if c.payload is not None and c.scheduled < limit]
-        for connection in late:
-            self._fail(connection, "timeout", message)
+        late = [c for c in self._channels.values() if c.payload is not None and c.scheduled < limit]
+        for channel in late:
+            self._fail(channel, "timeout", message)
 
-    def _fail(self, connection: Connection, kind: str, message: str) -> None:
-        """Report a request whose connection cannot be used any more."""
-        payload, scheduled, sent = connection.payload, connection.scheduled, connection.sent
-        connection.payload = None
-        self._drop(connection)
+    def _fail(self, channel: Channel, kind: str, message: str) -> None:
+        """Report a request whose channel cannot be used any more."""
+        payload, scheduled, sent = channel.payload, channel.scheduled, channel.sent
+        channel.payload = None
+        self._drop(channel)
         if payload is None:
             return
         self.in_flight -= 1
@@ -248,20 +240,12 @@ class Driver:
             self._hold_until = now + REFUSED_PAUSE_NS
         self._report(payload, scheduled, sent, now, kind, message)
 
-    def _drop(self, connection: Connection) -> None:
-        self._connections.pop(connection.fd, None)
-        if connection in self._idle:
-            self._idle.remove(connection)
-        connection.close()
+    def _drop(self, channel: Channel) -> None:
+        self._channels.pop(channel.fd, None)
+        if channel in self._idle:
+            self._idle.remove(channel)
+        channel.close()
+        channel.watched = channel.wants
 
-    def _report(
-        self,
-        payload: Payload,
-        scheduled: int,
-        sent: int,
-        done: int,
-        error: str | None,
-        message: str,
-        response: Response | None = None,
-    ) -> None:
-        self._on_outcome(Outcome(payload, scheduled, sent, done, error, message, response))
+    def _report(self, payload: Payload, scheduled: int, sent: int, done: int, error: str, message: str) -> None:
+        self._on_outcome(Outcome(payload, scheduled, sent, done, error, message, None))

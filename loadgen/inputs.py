@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.connection import Payload
-from loadgen.kserve import encode_request
+from loadgen.channel import Arrays, Payload
 from loadgen.options import LoadConfig
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
@@ -23,20 +22,27 @@ GOLDEN_EVERY = 50
 """One request in so many is made of golden samples, whose answer is known."""
 
 
-def payloads(config: LoadConfig, host: str, golden: Golden | None) -> Iterator[Payload]:
-    """An endless stream of serialised requests, the golden ones among them at a fixed share."""
-    batch = config.batch_size
-    encode = _encoder(config, host)
+def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden | None) -> Iterator[Payload]:
+    """An endless stream of requests, the golden ones among them at a fixed share.
+
+    `encode` makes a request of a batch's arrays, whatever the target's channels send.
+    """
+    batch, inputs = config.batch_size, config.workload.inputs
     samples = _pool(_samples(config), batch)
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
     ordinary = [
-        encode([samples[(index * batch + row) % len(samples)] for row in range(batch)]) for index in range(count)
+        encode(stack([samples[(index * batch + row) % len(samples)] for row in range(batch)], inputs))
+        for index in range(count)
     ]
     ordinary_payloads = [Payload(request) for request in ordinary]
     if golden is None:
         return itertools.cycle(ordinary_payloads)
-    known = [_golden_payload(golden, first, batch, encode) for first in range(0, golden.rows, batch)]
+    rows = [tuple((first + row) % golden.rows for row in range(batch)) for first in range(0, golden.rows, batch)]
+    known = [
+        Payload(encode({tensor.name: golden.inputs[tensor.name][list(each)] for tensor in inputs}), each)
+        for each in rows
+    ]
     return itertools.cycle(_interleave(ordinary_payloads, known))
 
 
@@ -47,22 +53,6 @@ def _interleave(ordinary: list[Payload], known: list[Payload]) -> list[Payload]:
     return [
         next(goldens) if position == 0 else next(ordinaries) for _ in range(blocks) for position in range(GOLDEN_EVERY)
     ]
-
-
-def _encoder(config: LoadConfig, host: str) -> Callable[[list[Sample]], bytes]:
-    """Serialises a batch of samples."""
-    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
-
-    def encode(batch: list[Sample]) -> bytes:
-        arrays = stack(batch, config.workload.inputs)
-        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes)
-
-    return encode
-
-
-def _golden_payload(golden: Golden, first: int, batch: int, encode: Callable[[list[Sample]], bytes]) -> Payload:
-    rows = tuple((first + offset) % golden.rows for offset in range(batch))
-    return Payload(encode([{name: array[row] for name, array in golden.inputs.items()} for row in rows]), rows)
 
 
 def _pool(samples: Iterator[Sample], batch: int) -> list[Sample]:

@@ -13,9 +13,8 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from loadgen.channel import Arrays, ConnectionFailed
 from servemark.models import Tensor
-
-Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 HEAD_END = b"\r\n\r\n"
 _REMEMBERED = 1024
@@ -52,8 +51,11 @@ def encode_request(
     return head.encode() + text + tensors
 
 
-class MalformedResponse(Exception):  # noqa: N818 - an outcome that is counted, not a fault of ours
+class MalformedResponse(ConnectionFailed):
     """Bytes that are no HTTP/1.1 response with a KServe v2 body."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("malformed_response", message)
 
 
 @dataclass(frozen=True)

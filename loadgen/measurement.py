@@ -1,35 +1,32 @@
-"""One measurement: checks the server, drives the load, takes the server's counters at the interval's edges."""
+"""One measurement: checks the target, drives the load, takes the target's counters at the interval's edges."""
 
 import contextlib
-import ipaddress
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any
-from urllib.parse import urlsplit
 
-import gevent
+from gevent import GreenletExit
 
 from loadgen.agreement import require_fit
 from loadgen.arrivals import ClosedLoop, OpenLoop, schedule
-from loadgen.connection import Address, Payload
-from loadgen.control import Control, Placement
-from loadgen.driver import Driver, Outcome
-from loadgen.inputs import payloads
-from loadgen.kserve import ResponseChecker, error_message
+from loadgen.channel import Outcome, Payload
+from loadgen.driver import Driver
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
+from loadgen.target import Placement, Target
 from servemark.artifacts import Golden
 from servemark.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
-from servemark.errors import ServerError
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
 IDLE_S = 1.0
 """How long the idle baseline of the energy meter is taken, where there is a meter."""
 CONNECT_AHEAD = 64
-"""Connections that an open loop opens ahead; it opens more when they are all busy."""
+"""Channels that an open loop opens ahead; it opens more when they are all busy."""
+READ_TIMEOUT_S = 10.0
+"""How long the end of a run waits for the target's counters."""
 
 
 @dataclass
@@ -67,12 +64,13 @@ class Measurement:
     def __init__(
         self,
         config: LoadConfig,
+        target: Target,
         *,
         on_request: Callable[[Outcome, str], None],
         on_progress: Callable[[float, Recorder], None],
     ) -> None:
         self.config = config
-        self.control = Control(config.url)
+        self.target = target
         self.golden: Golden | None = config.entry.read_golden()
         self.placement = Placement(None, None, None)
         self._on_request = on_request
@@ -80,26 +78,23 @@ class Measurement:
         self._arrivals: OpenLoop | ClosedLoop | None = None
         self._next_progress = 0
         self._interrupted: str | None = None
-        self._readers: list[gevent.Greenlet] = []
+        self._readers: list[Thread] = []
 
     def prepare(self) -> Iterator[Payload]:
-        """Check the server and serialise the requests. Raises ServerError, ArtifactError, InputDataError."""
+        """Check the target and make the requests. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
-        serve = f"servemark serve {config.workload.name} --engine {config.engine}"
-        self.control.require_model(config.model, config.workload, serve)
-        self.placement = self.control.placement(config.model)
+        self.placement = self.target.prepare()
         if self.golden is not None:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
-        return payloads(config, urlsplit(config.url).netloc, self.golden)
+        return self.target.payloads(self.golden)
 
     def run(self, requests: Iterator[Payload]) -> Measured:
         """Drive the load; returns what was seen, also when it was interrupted."""
         config = self.config
-        meter, energy_reason = _meter(config.url, self.placement.device)
+        meter, energy_reason = _meter(self.target, self.placement.device)
         idle_w = _idle_power(meter)
         driver = Driver(
-            resolve(config.url),
-            ResponseChecker(config.workload.outputs, config.batch_size),
+            self.target.connect,
             requests,
             timeout_s=config.request_timeout_s,
             max_in_flight=config.max_in_flight if config.open_loop else config.concurrency or 1,
@@ -128,7 +123,7 @@ class Measurement:
                 driver.abandon("interrupted", self._interrupted)
             finally:
                 self._finish(driver)
-            if not isinstance(error, KeyboardInterrupt | gevent.GreenletExit):
+            if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise
         else:
             self._finish(driver)
@@ -156,8 +151,9 @@ class Measurement:
         self._recorder.flush()
         self._edge(self._measured.start)
         self._edge(self._measured.end)
-        with contextlib.suppress(gevent.GreenletExit):
-            gevent.joinall(self._readers, timeout=10)
+        with contextlib.suppress(GreenletExit):
+            for reader in self._readers:
+                reader.join(READ_TIMEOUT_S)
         self._measured.peak_in_flight = driver.peak_in_flight
         self._measured.interrupted = self._interrupted
         interval = self._recorder.interval
@@ -167,7 +163,7 @@ class Measurement:
     def _outcome(self, outcome: Outcome) -> None:
         message = outcome.message
         if outcome.error and not message and outcome.response is not None:
-            message = error_message(outcome.response.head, outcome.response.body)
+            message = outcome.response.message()
             outcome = outcome._replace(message=message)
         self._recorder.outcome(outcome)
         self._on_request(outcome, message)
@@ -182,14 +178,16 @@ class Measurement:
         if now >= self._next_progress:
             self._next_progress = now + 1_000_000_000
             self._on_progress((now - interval.start) / 1e9, self._recorder)
-        gevent.sleep(0)
+        # Locust has replaced this by its own: other greenlets (its web UI, heartbeats) get their turn.
+        time.sleep(0)
 
     def _edge(self, edge: Edge) -> None:
-        """Read the counters once; the server's in a greenlet of its own, so that the schedule goes on."""
+        """Read the counters once; the target's in a thread (under Locust: a greenlet), so that the schedule goes on."""
         if edge.read:
             return
         edge.read = True
-        edge.cpu_s, edge.wall_s = time.process_time(), time.monotonic()
+        # Of this thread, which is the generator: an engine in this process computes in others.
+        edge.cpu_s, edge.wall_s = time.thread_time(), time.monotonic()
         measured = self._measured
         if self._meter is not None:
             if edge is measured.start:
@@ -198,25 +196,16 @@ class Measurement:
                 measured.energy = self._meter.stop()
 
         def read() -> None:
-            edge.statistics = self.control.statistics(self.config.model)
+            edge.statistics = self.target.statistics()
 
-        self._readers.append(gevent.spawn(read))
-
-
-def resolve(url: str) -> Address:
-    """The address of a URL's host. Raises ServerError."""
-    parts = urlsplit(url)
-    try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:
-        raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
-    family, _, _, _, sockaddr = found[0]
-    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)))
+        reader = Thread(target=read, daemon=True)
+        reader.start()
+        self._readers.append(reader)
 
 
-def _meter(url: str, device: str | None) -> tuple[Meter | None, str | None]:
-    """The meter of the device that serves, or why there is none."""
-    if not ipaddress.ip_address(resolve(url).sockaddr[0]).is_loopback:
+def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:
+    """The meter of the device that computes, or why there is none."""
+    if not target.local:
         return None, "the server runs on another machine, which cannot be metered from here"
     return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]])
 
@@ -225,5 +214,5 @@ def _idle_power(meter: Meter | None) -> float | None:
     if meter is None:
         return None
     meter.start()
-    gevent.sleep(IDLE_S)
+    time.sleep(IDLE_S)
     return meter.stop().average_w

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.connection import Response
-from loadgen.driver import MS, Outcome
+from loadgen.channel import Answer, Outcome
+from loadgen.driver import MS
 from servemark.stats import Histogram, samples_needed
 
 FLUSH_NS = 50 * MS
@@ -97,7 +97,7 @@ class Recorder:
         self.windows = [Window() for _ in range(interval.windows)]
         self.errors: Counter[str] = Counter()
         self.messages: dict[str, list[str]] = {}
-        self.sampled: list[tuple[tuple[int, ...], Response]] = []
+        self.sampled: list[tuple[tuple[int, ...], Answer]] = []
         self.late = 0
         self.completed = 0
         self.scheduled = 0
@@ -139,7 +139,7 @@ class Recorder:
         else:
             self._failure(outcome)
 
-    def _sample(self, golden_rows: tuple[int, ...], response: Response) -> None:
+    def _sample(self, golden_rows: tuple[int, ...], response: Answer) -> None:
         """Keep an even sample of the whole run (Vitter 1985, algorithm R), not its first seconds."""
         self._golden_seen += 1
         if len(self.sampled) < KEPT_RESPONSES:

@@ -1,33 +1,25 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
 import logging
-import os
-import sys
 from argparse import Namespace
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import gevent
 from locust.env import Environment
 from locust.runners import LocalRunner
 
-from loadgen.driver import Outcome
+from loadgen.channel import Outcome
 from loadgen.embedded import ServeProcess
-from loadgen.measurement import Measured, Measurement
+from loadgen.measurement import Measurement
 from loadgen.options import LoadConfig
-from loadgen.recorder import Recorder
-from loadgen.summary import complete, header, histograms
-from servemark import results
-from servemark.errors import ExitCode, OptionError, ResultError, ServemarkError
+from loadgen.recording import progress, record
+from loadgen.served import Served
+from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.models import Workload
-from servemark.output import note, stderr, stdout
-from servemark.report.terminal import render
+from servemark.output import stderr
 
 STOP_TIMEOUT_S = 15.0
-PLAIN_PROGRESS_S = 5
-"""In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
 
 
 class Session:
@@ -99,23 +91,11 @@ class Session:
 
     def _measure(self) -> ExitCode:
         config = LoadConfig.from_options(self.options, self.lookup)
-        measurement = Measurement(config, on_request=self._on_request(config), on_progress=_progress(config))
+        measurement = Measurement(
+            config, Served(config), on_request=self._on_request(config), on_progress=progress(config)
+        )
         self.measurement = measurement
-        requests = measurement.prepare()
-        directory = config.result_dir or results.new_directory(config.out, config.model)
-        result = header(config, measurement)
-        results.write(directory, result)
-        try:
-            measurement.run(requests)
-        finally:
-            # Also when it was interrupted or crashed: what was measured is kept, marked partial.
-            if measurement.measured is not None:
-                result = complete(result, config, measurement, measurement.measured)
-                try:
-                    self._write(directory, result, measurement.measured)
-                finally:
-                    _show(result, directory)
-        return ExitCode(result["verdict"]["exit_code"])
+        return ExitCode(record(config, measurement)["verdict"]["exit_code"])
 
     def _tell(self, error: ServemarkError) -> None:
         """Say what is wrong where the user looks: the web UI's log, which the terminal shows too, or the terminal."""
@@ -123,14 +103,6 @@ class Session:
             logging.getLogger("locust").error("servemark: %s", error)
         else:
             stderr.print(f"servemark: {error}", markup=False, style="red")
-
-    def _write(self, directory: Path, result: dict[str, Any], measured: Measured) -> None:
-        try:
-            results.write(directory, result, histograms(measured))
-        except ResultError:
-            # The disk filled up during the run: the figures must not be lost with it.
-            stdout().print(results.to_json(result), markup=False, soft_wrap=True)
-            raise
 
     def _on_request(self, config: LoadConfig) -> Callable[[Outcome, str], None]:
         """Feed Locust's own statistics, so that its tables, UI and listeners see every request."""
@@ -142,37 +114,9 @@ class Session:
                 request_type="infer",
                 name=name,
                 response_time=(outcome.done - outcome.scheduled) / 1e6,
-                response_length=outcome.response.head.content_length if outcome.response else 0,
+                response_length=outcome.response.size if outcome.response else 0,
                 exception=f"{outcome.error}: {message}" if outcome.error else None,
                 context={},
             )
 
         return on_request
-
-
-def _show(result: dict[str, Any], directory: Path) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-    render(result, stdout())
-    note(f"result: {os.path.relpath(directory)}")
-
-
-def _progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
-    """Returns the function that shows where the run is."""
-    terminal = sys.stderr.isatty()
-    calls = 0
-
-    def show(elapsed_s: float, recorder: Recorder) -> None:
-        nonlocal calls
-        calls += 1
-        if not terminal and calls % PLAIN_PROGRESS_S:
-            return
-        whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
-        phase = f"warm-up {-elapsed_s:.0f} s left" if elapsed_s < 0 else f"{elapsed_s:.0f}/{whole_s:g} s"
-        latency = recorder.latency
-        figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
-        line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
-        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-        sys.stderr.flush()
-
-    return show

@@ -31,7 +31,7 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
         "kind": "load",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
-        "config": config.to_dict(),
+        "config": {**config.to_dict(), "url": measurement.target.url},
         "seed": config.seed,
         "workload": workload.name,
         "task": workload.task,
@@ -41,8 +41,8 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
         "provider": placement.provider,
         "precision": (config.entry.read_manifest() or {}).get("precision"),
         "batch_size": config.batch_size,
-        "protocol": "http",
-        "shared_memory": "none",
+        "protocol": measurement.target.protocol,
+        "shared_memory": measurement.target.shared_memory,
         "scenario": {
             "mode": "open" if open_loop else "closed",
             "distribution": config.distribution.value if open_loop else None,
@@ -85,7 +85,9 @@ def complete(
             "errors": _errors(recorder),
             "accuracy": accuracy,
             "energy": _energy(config, measured),
-            "server": server_metrics(measured.start.statistics, measured.end.statistics),
+            "server": server_metrics(
+                measured.start.statistics, measured.end.statistics, measurement.target.no_statistics
+            ),
             "client": {
                 "cpu_share": _cpu_share(measured),
                 "max_in_flight": measured.peak_in_flight,

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
-from loadgen.connection import Address, Payload
-from loadgen.driver import Driver, Outcome
+from loadgen.channel import Outcome, Payload
+from loadgen.connection import Address, Connection
+from loadgen.driver import Driver
 from loadgen.kserve import ResponseChecker, encode_request
 from servemark.models import Tensor
 
@@ -64,9 +65,10 @@ class Load:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""
         import socket
 
+        address = Address(socket.AF_INET, ("127.0.0.1", self.port))
+        checker = ResponseChecker([tensor(self.width)], self.batch)
         driver = Driver(
-            Address(socket.AF_INET, ("127.0.0.1", self.port)),
-            ResponseChecker([tensor(self.width)], self.batch),
+            lambda: Connection(address, checker),
             self.requests or payloads(batch=self.batch, width=self.width),
             timeout_s=self.timeout_s,
             max_in_flight=self.max_in_flight,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from loadgen.connection import Payload
+from loadgen.channel import Payload
 from loadgen.kserve import HEAD_END
 from tests.golden_load import Load, constant_ns, payloads
 

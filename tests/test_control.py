@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from loadgen.control import Control, Placement, restarted, server_metrics
+from loadgen.control import Control, restarted, server_metrics
+from loadgen.target import Placement
 from servemark.errors import ServerError
 from servemark.models import get
 from tests.golden_load import Load, constant_ns
@@ -132,13 +133,13 @@ def test_server_metrics_are_those_of_the_window() -> None:
         # a gap longer than the service: nothing waits
         Load(server.port, batch=3).open(constant_ns(50, 20))
         after = control.statistics("golden")
-    metrics = server_metrics(before, after)
+    metrics = server_metrics(before, after, "")
     assert metrics["compute_infer_ms"] == pytest.approx(15, abs=0.01)
     assert metrics["queue_ms"] < 5
     assert (metrics["batch_size_mean"], metrics["batch_sizes"]) == (3, {"3": 20})
     assert not restarted(before, after, answered=20)
-    assert server_metrics(after, after)["queue_ms_reason"] == "no request was executed"
-    assert server_metrics(None, after)["batch_sizes_reason"] == "the server gives no Triton statistics"
+    assert server_metrics(after, after, "")["queue_ms_reason"] == "no request was executed"
+    assert server_metrics(None, after, "it has none")["batch_sizes_reason"] == "it has none"
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loadgen.connection import Payload
+from loadgen.channel import Payload
 from loadgen.inputs import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
 from loadgen.kserve import HEAD_END
 from loadgen.options import LoadConfig, add_arguments
+from loadgen.served import http_encoder
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
 from servemark.models import get
@@ -49,7 +50,8 @@ def decode(payload: Payload, workload: str = "ranking_tiny") -> dict[str, np.nda
 
 
 def take(count: int, workload: str, *flags: str, golden: Golden | None = None) -> list[Payload]:
-    return list(itertools.islice(payloads(config(workload, *flags), "h:1", golden), count))
+    resolved = config(workload, *flags)
+    return list(itertools.islice(payloads(resolved, http_encoder(resolved, "h:1"), golden), count))
 
 
 def test_synthetic_requests_are_the_workloads_and_equal_for_equal_seeds() -> None:

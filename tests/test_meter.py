@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from loadgen.arrivals import Distribution, schedule
-from loadgen.connection import Payload
-from loadgen.driver import MS, Outcome
+from loadgen.channel import Outcome, Payload
+from loadgen.driver import MS
 from loadgen.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
 from servemark.stats import Histogram
 from tests.golden_load import Load, constant_ns, payloads

@@ -1,0 +1,74 @@
+"""A model behind a KServe v2 server."""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadgen.channel import Arrays, Channel, Payload
+from loadgen.connection import Address, Connection, resolve
+from loadgen.control import Control
+from loadgen.inputs import payloads
+from loadgen.kserve import ResponseChecker, encode_request
+from loadgen.options import LoadConfig
+from loadgen.target import Placement
+from servemark.artifacts import Golden
+
+
+class Served:
+    """A server at a URL, over HTTP."""
+
+    protocol = "http"
+    shared_memory = "none"
+    no_statistics = "the server gives no Triton statistics"
+
+    def __init__(self, config: LoadConfig) -> None:
+        self.url: str = config.url
+        self.control = Control(config.url)
+        self._config = config
+        self._checker = ResponseChecker(config.workload.outputs, config.batch_size)
+        self._address: Address | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the server listens, resolved once. Raises ServerError."""
+        if self._address is None:
+            self._address = resolve(self.url)
+        return self._address
+
+    @property
+    def local(self) -> bool:
+        """Whether the server listens on this machine's loopback."""
+        return ipaddress.ip_address(self.address.sockaddr[0]).is_loopback
+
+    def prepare(self) -> Placement:
+        """Check the model that is served. Raises ServerError."""
+        config = self._config
+        serve = f"servemark serve {config.workload.name} --engine {config.engine}"
+        self.control.require_model(config.model, config.workload, serve)
+        return self.control.placement(config.model)
+
+    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
+        """Serialise the requests. Raises InputDataError."""
+        return payloads(self._config, http_encoder(self._config, urlsplit(self.url).netloc), golden)
+
+    def connect(self) -> Channel:
+        """Make a connection."""
+        return Connection(self.address, self._checker)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Triton's counters of the model."""
+        return self.control.statistics(self._config.model)
+
+    def close(self) -> None:
+        """Nothing: the server is somebody else's."""
+
+
+def http_encoder(config: LoadConfig, host: str) -> Callable[[Arrays], bytes]:
+    """Make what serialises a batch for HTTP."""
+    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
+
+    def encode(arrays: Arrays) -> bytes:
+        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes)
+
+    return encode
