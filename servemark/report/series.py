@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from servemark.output import stdout
+from servemark.report.scenario import describe
 
 MINIMUM_REPEATS = 4
 """AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
@@ -21,7 +22,7 @@ def render_series(found: Sequence[Mapping[str, Any]]) -> None:
         metrics = result["metrics"]
         latency = metrics["latency_ms"]
         table.add_row(
-            _load(result),
+            describe(result["scenario"]),
             f"{metrics['throughput']['requests_per_s']:,.1f}",
             *(_ms(latency[key]) for key in ("p50", "p90", "p99", "max")),
             str(metrics["errors"]["count"]),
@@ -42,15 +43,8 @@ def render_series(found: Sequence[Mapping[str, Any]]) -> None:
 def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for result in found:
-        groups.setdefault(_load(result), []).append(result)
+        groups.setdefault(describe(result["scenario"]), []).append(result)
     return groups
-
-
-def _load(result: Mapping[str, Any]) -> str:
-    scenario = result["scenario"]
-    if scenario["mode"] == "open":
-        return f"{scenario['requested_rate']:g}/s {scenario['distribution']}"
-    return f"concurrency {scenario['concurrency']}"
 
 
 def _variation(values: Sequence[float | None]) -> str:

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from servemark.report.scenario import title
+
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 
@@ -18,17 +20,13 @@ def render(result: Mapping[str, Any], console: Console) -> None:
 
 def _title(result: Mapping[str, Any]) -> Text:
     scenario = result["scenario"]
-    if scenario["mode"] == "open":
-        load = f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
-    else:
-        load = f"closed loop, concurrency {scenario['concurrency']}"
     seconds = f"{scenario['duration_s']:g} s"
     if scenario["measured_s"] > scenario["duration_s"]:
         seconds += f" prolonged to {scenario['measured_s']:.3g} s"
     where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision"))
     return Text.assemble(
         (result["workload"], "bold"),
-        f" on {where}  |  {load}, batch {result['batch_size']}, {seconds}",
+        f" on {where}  |  {title(scenario)}, batch {result['batch_size']}, {seconds}",
     )
 
 
@@ -39,7 +37,7 @@ def _latencies(result: Mapping[str, Any]) -> Table:
         table.add_column(column.replace("_", "."), justify="right")
     metrics = result["metrics"]
     rows = [("latency", metrics["latency_ms"])]
-    if result["scenario"]["mode"] == "open":
+    if result["scenario"]["mode"] != "closed":
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     for name, summary in rows:
         table.add_row(name, *(_figure(summary[column]) for column in _COLUMNS))

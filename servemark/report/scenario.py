@@ -1,0 +1,35 @@
+"""A scenario in words: what load a run put on the server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SHOWN_STAGES = 6
+
+
+def describe(scenario: Mapping[str, Any]) -> str:
+    """What a row of a table says: "400/s poisson", "concurrency 8", "10 s at 100/s, 10 s at 400/s constant"."""
+    distribution = scenario["distribution"]
+    match scenario["mode"]:
+        case "closed":
+            return f"concurrency {scenario['concurrency']}"
+        case "stages":
+            stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"]]
+            more = f", {len(stages) - SHOWN_STAGES} more" if len(stages) > SHOWN_STAGES else ""
+            return f"{', '.join(stages[:SHOWN_STAGES])}{more} {distribution}"
+        case "trace":
+            return f"trace {scenario['trace']['file']}, {scenario['trace']['arrivals']:,} arrivals"
+        case _:
+            return f"{scenario['requested_rate']:g}/s {distribution}"
+
+
+def title(scenario: Mapping[str, Any]) -> str:
+    """What a report's title says: open or closed loop, and the load."""
+    match scenario["mode"]:
+        case "closed":
+            return f"closed loop, {describe(scenario)}"
+        case "max-rate":
+            return f"highest rate, {scenario['distribution']} {scenario['requested_rate']:.5g} requests/s"
+        case "open":
+            return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
+        case _:
+            return f"open loop, {describe(scenario)}"
