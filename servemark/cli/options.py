@@ -15,6 +15,20 @@ Repository = Annotated[
 DataRoot = Annotated[
     Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.", show_default="data")
 ]
+# The load, as the locustfile's own flags have it; text, since it is the locustfile's options that are checked.
+BatchSize = Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")]
+Concurrency = Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")]
+RequestRate = Annotated[str, typer.Option(metavar="R", help="Open loop: requests/s on a schedule.")]
+RequestDistribution = Annotated[str, typer.Option(metavar="D", help="poisson or constant.")]
+Duration = Annotated[str, typer.Option(metavar="S", help="Measured seconds.")]
+Warmup = Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of schedule and inputs.")]
+Objective = Annotated[str, typer.Option(metavar="pXX:MS", help="Latency objective, like p99:50.")]
+InputData = Annotated[str, typer.Option(help="synthetic, dataset, or a path.")]
+RequestTimeout = Annotated[str, typer.Option(metavar="S", help="Unanswered this long: failed.")]
+MaxInFlight = Annotated[str, typer.Option(metavar="N", help="Open loop: more requests wait.")]
+MaxErrorShare = Annotated[str, typer.Option(metavar="X", help="Failed share a valid run may have.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Where result directories are made.", show_default="results")]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +15,23 @@ from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
     DEFAULT_ENGINE,
     DEFAULT_REPOSITORY,
+    BatchSize,
+    Concurrency,
     DataRoot,
+    Duration,
     Engine,
+    InputData,
     Json,
+    MaxErrorShare,
+    MaxInFlight,
+    Objective,
+    Out,
     Repository,
+    RequestDistribution,
+    RequestRate,
+    RequestTimeout,
+    Seed,
+    Warmup,
 )
 from servemark.cli.ranges import concurrencies, rates
 from servemark.errors import ExitCode, OptionError
@@ -38,29 +50,27 @@ def run(
         str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
     ] = "",
     protocol: Annotated[str, typer.Option("-i", "--protocol", help="Wire protocol: http.")] = "http",
-    batch_size: Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")] = "1",
-    concurrency: Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")] = "",
+    batch_size: BatchSize = "1",
+    concurrency: Concurrency = "",
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
-    request_rate: Annotated[str, typer.Option(metavar="R", help="Open loop: requests/s on a schedule.")] = "",
+    request_rate: RequestRate = "",
     request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
     ] = False,
-    request_distribution: Annotated[str, typer.Option(metavar="D", help="poisson or constant.")] = "poisson",
-    duration: Annotated[str, typer.Option(metavar="S", help="Measured seconds.")] = "15",
-    warmup: Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")] = "3",
+    request_distribution: RequestDistribution = "poisson",
+    duration: Duration = "15",
+    warmup: Warmup = "3",
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of schedule and inputs.")] = 0,
-    slo: Annotated[str, typer.Option(metavar="pXX:MS", help="Latency objective, like p99:50.")] = "",
-    input_data: Annotated[str, typer.Option(help="synthetic, dataset, or a path.")] = "synthetic",
+    seed: Seed = 0,
+    slo: Objective = "",
+    input_data: InputData = "synthetic",
     data_root: DataRoot = DEFAULT_DATA_ROOT,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where result directories are made.", show_default="results")
-    ] = RESULTS,
+    out: Out = RESULTS,
     model_name: Annotated[str, typer.Option(help="The model's name on the server.")] = "",
-    request_timeout: Annotated[str, typer.Option(metavar="S", help="Unanswered this long: failed.")] = "30",
-    max_in_flight: Annotated[str, typer.Option(metavar="N", help="Open loop: more requests wait.")] = "1024",
-    max_error_share: Annotated[str, typer.Option(metavar="X", help="Failed share a valid run may have.")] = "0.01",
+    request_timeout: RequestTimeout = "30",
+    max_in_flight: MaxInFlight = "1024",
+    max_error_share: MaxErrorShare = "0.01",
     model_repository: Repository = DEFAULT_REPOSITORY,
     json: Json = False,
 ) -> None:
