@@ -1,16 +1,13 @@
 """Several runs side by side: the points of a range, and how far repeats lie apart."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from servemark.output import stdout
+from servemark.ratios import MINIMUM_REPEATS, variation
 from servemark.report.scenario import describe
-
-MINIMUM_REPEATS = 4
-"""AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
 
 
 def render_series(found: Sequence[Mapping[str, Any]]) -> None:
@@ -48,10 +45,8 @@ def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, 
 
 
 def _variation(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values) or not statistics.fmean(known):
-        return "not known"
-    return f"{statistics.stdev(known) / statistics.fmean(known):.1%}"
+    found = variation(values)
+    return "not known" if found is None else f"{found:.1%}"
 
 
 def _ms(value: float | None) -> str:

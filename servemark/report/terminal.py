@@ -40,7 +40,7 @@ def _latencies(result: Mapping[str, Any]) -> Table:
     if result["scenario"]["mode"] != "closed":
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     for name, summary in rows:
-        table.add_row(name, *(_figure(summary[column]) for column in _COLUMNS))
+        table.add_row(name, *(figure(summary[column]) for column in _COLUMNS))
     return table
 
 
@@ -53,9 +53,9 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
     ]
     if server["queue_ms"] is not None:
         lines.append(
-            f"server: queue {_figure(server['queue_ms'])} + input {_figure(server['compute_input_ms'])} + infer "
-            f"{_figure(server['compute_infer_ms'])} + output {_figure(server['compute_output_ms'])} ms; "
-            f"mean executed batch {_figure(server['batch_size_mean'])}"
+            f"server: queue {figure(server['queue_ms'])} + input {figure(server['compute_input_ms'])} + infer "
+            f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
+            f"mean executed batch {figure(server['batch_size_mean'])}"
         )
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:
@@ -79,8 +79,8 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
         value, limit = constraint["value"], constraint["limit"]
         if value is not None and limit is not None:
             # 1.104 beside a limit of 1.10 must not look like it.
-            shown = _figure(value) if ok or _figure(value) != _figure(limit) else f"{value:.6g}"
-            line.append(f"  {shown} (limit {_figure(limit)} {constraint['unit']})")
+            shown = figure(value) if ok or figure(value) != figure(limit) else f"{value:.6g}"
+            line.append(f"  {shown} (limit {figure(limit)} {constraint['unit']})")
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
@@ -103,7 +103,7 @@ def _agreement(agreement: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
     """Three significant digits, or more where the number is large; a dash where there is none."""
     if value is None:
         return "-"
