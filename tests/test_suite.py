@@ -1,0 +1,111 @@
+"""Suites: who belongs to them, one real one that goes on past a failure, and the page that is kept of it."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from servemark import models
+from servemark.cli import suite as command
+from servemark.errors import OptionError
+from servemark.report.suite import Row, line, markdown
+
+GOOD = Row(
+    "ncf",
+    611_073,
+    0.02132,
+    export_s=4.4,
+    export_up_to_date=True,
+    peak_rss_mib=822,
+    busy_share=0.01,
+    measured_s=5.0,
+    requests=9_400,
+    mean_ms=1.02,
+    p50_ms=1.0,
+    p99_ms=1.8,
+    inferences_per_s=1_877.2,
+    checked=188,
+    max_abs_error=2e-7,
+    top1_agreement=1.0,
+    verdict="VALID",
+)
+SLOW = dataclasses.replace(
+    GOOD, workload="nmt", requests=8, mean_ms=1_204.6, p50_ms=None, p99_ms=None, verdict="INVALID: samples"
+)
+FAILED = Row("vgg16", 138_357_544, 30.94, failure="export: no room")
+
+
+def document(*rows: Row) -> dict[str, Any]:
+    environment = {"cpu": "A CPU", "cores": 2, "memory_gb": 25.3, "gpus": [], "os": "Linux", "python": "3.11.7"}
+    environment |= {"git_commit": "abc", "git_dirty": True, "packages": {"torch": "2"}}
+    head = {"suite": "all", "engine": "onnxruntime", "concurrency": 2, "duration_s": 5.0, "warmup_s": 1.0}
+    rows_ = [dataclasses.asdict(row) for row in rows]
+    return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows_}
+
+
+def test_members() -> None:
+    names = {name: {w.name for w in command.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
+    assert names["subset"] == set(command.SUBSET)
+    assert len(names["aibench"]) == 17
+    assert names["all"] == set(models.names()) == names["aibench"] | names["ai-matrix"]
+    with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
+        command.members("mlperf")
+
+
+def test_page_holds_the_table_and_says_what_happened() -> None:
+    page = markdown(document(GOOD, SLOW, FAILED))
+    cells = {row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ") for row in page.splitlines() if "|" in row}
+    assert len({len(row) for name, row in cells.items() if "---" not in name}) == 1
+    assert cells["ncf"][3:10] == ["4.4", "822", "9,400", "1.02", "1", "1.8", "1,877"]
+    assert cells["nmt"][5:9] == ["8", "1,205", "-", "-"]
+    assert cells["vgg16"][-1] == "export: no room"
+    for words in (
+        "abc with uncommitted changes",
+        "no GPU",
+        "--concurrency 2 --duration 5 --warmup 1`, run on 2026-11-20",
+        "2 of 3 exports were there already",
+        "p50 asks for 20",
+        "`samples`: fewer than 20",
+        "**1 of 3 failed: vgg16.**",
+    ):
+        assert words in page
+
+
+def test_page_says_only_what_happened() -> None:
+    page = markdown(document(dataclasses.replace(GOOD, export_up_to_date=False)))
+    for words in ("failed", "there already", "`samples`", "steady_state", "A dash", "not idle"):
+        assert words not in page
+    assert "not idle" in markdown(document(GOOD, dataclasses.replace(SLOW, busy_share=0.4)))
+    assert "40% at most (before nmt)" in markdown(document(GOOD, dataclasses.replace(SLOW, busy_share=0.4)))
+
+
+def test_a_line_for_each_outcome() -> None:
+    assert line(GOOD) == "VALID  9,400 requests, 1,877 inferences/s"
+    assert line(FAILED) == "FAILED  export: no room"
+
+
+def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny, unknown = models.get("ncf_tiny"), dataclasses.replace(models.get("ncf_tiny"), name="no_such_model")
+    monkeypatch.setattr(command, "members", lambda _: [unknown, tiny])
+    with pytest.raises(typer.Exit) as ended:
+        command.suite("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)
+    assert ended.value.exit_code == 2
+    shown = json.loads(capsys.readouterr().out)
+    (directory,) = tmp_path.glob("*suite-subset*")
+    assert shown == json.loads((directory / "suite.json").read_text())
+    failed, good = (Row(**row) for row in shown["rows"])
+    assert "no_such_model" in str(failed.failure)
+    assert failed.verdict is None
+    assert good.failure is None
+    assert not good.export_up_to_date
+    assert good.measured_s == pytest.approx(1)
+    assert good.requests is not None
+    assert good.requests > 20
+    assert good.checked
+    assert good.top1_agreement == 1
+    assert (directory / "suite.md").read_text() == markdown(shown)
