@@ -16,9 +16,10 @@ from benchmarks.pairs import interleave
 from exporters import export
 from loadgen.arrivals import ClosedLoop
 from loadgen.channel import Outcome, Payload
-from loadgen.connection import Connection, resolve
+from loadgen.connection import Connection
 from loadgen.driver import Driver
 from loadgen.kserve import ResponseChecker, encode_request
+from loadgen.tcp import resolve
 from servemark.artifacts import Arrays, Entry, Golden
 from servemark.models import Workload, get
 from servemark.paths import MODEL_REPOSITORY

@@ -115,13 +115,13 @@ class ResponseChecker:
             listed = json.loads(text)["outputs"]
             described = {output["name"]: output for output in listed}
             sizes = [int(output.get("parameters", {}).get("binary_data_size", 0)) for output in listed]
-            errors = (_judge_output(described.get(t.name), t, self.batch_size) for t in self.outputs)
+            errors = (judge_output(described.get(t.name), t, self.batch_size) for t in self.outputs)
             return next((error for error in errors if error), None), sum(sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return "malformed_response", 0
 
 
-def _judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     """The kind of error of one described output, None where it is right."""
     if output is None:
         return "missing_output"

@@ -6,12 +6,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.channel import Arrays, Channel, Payload
-from loadgen.connection import Address, Connection, resolve
+from loadgen.connection import Connection
 from loadgen.control import Control
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
 from loadgen.target import Placement
+from loadgen.tcp import Address, resolve
 from servemark.artifacts import Golden
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.channel import Outcome, Payload
-from loadgen.connection import Address, Connection
+from loadgen.connection import Connection
 from loadgen.driver import Driver
 from loadgen.kserve import ResponseChecker, encode_request
+from loadgen.tcp import Address
 from servemark.models import Tensor
 
 START_IN_NS = 20_000_000
