@@ -43,13 +43,21 @@ class Control:
             raise ServerError(f"{self.url}{path}: {document.get('error', response.status_code)}")
         return document
 
+    def _ready(self, model: str, serve_command: str) -> bool:
+        """Whether the model can be asked. Raises ServerError where no server answers."""
+        return self._get(f"/v2/models/{model}/ready", serve_command).status_code == requests.codes.ok
+
+    def _document(self, model: str, kind: str) -> dict[str, Any]:
+        """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
+        return self._json(f"/v2/models/{model}/{kind}".rstrip("/"))
+
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        if self._get(f"/v2/models/{model}/ready", serve_command).status_code != requests.codes.ok:
+        if not self._ready(model, serve_command):
             raise ServerError(
                 f"the server at {self.url} does not serve {model!r}", fix=f"start one with `{serve_command}`"
             )
-        metadata = self._json(f"/v2/models/{model}")
+        metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
                 _compare(self.url, model, kind, metadata.get(kind, []), expected)
@@ -59,7 +67,7 @@ class Control:
     def placement(self, model: str) -> Placement:
         """Engine, device and provider from Triton's model configuration; all None where there is none."""
         try:
-            config = self._json(f"/v2/models/{model}/config")
+            config = self._document(model, "config")
         except ServerError:
             return Placement(None, None, None)
         engine = config.get("backend") or None
@@ -72,7 +80,7 @@ class Control:
     def statistics(self, model: str) -> dict[str, Any] | None:
         """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
         try:
-            stats: dict[str, Any] = self._json(f"/v2/models/{model}/stats")["model_stats"][0]
+            stats: dict[str, Any] = self._document(model, "stats")["model_stats"][0]
             # Other servers than Triton may give less; half of the counters would be worse than none.
             complete = {"inference_stats", "inference_count", "execution_count"} <= stats.keys()
         except (ServerError, KeyError, IndexError, TypeError, AttributeError):

@@ -1,0 +1,92 @@
+"""The server's control plane over gRPC, where only that is reachable: the same questions as over HTTP."""
+
+import select
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from google.protobuf.message import DecodeError
+
+from loadgen.channel import WRITE, ConnectionFailed, Payload, State
+from loadgen.control import TIMEOUT_S, Control
+from loadgen.grpc_connection import PREFIX_BYTES, GrpcAnswer, GrpcConnection, Method, enclose
+from loadgen.grpc_messages import SERVICE, message, parse, to_dict
+from loadgen.tcp import resolve
+from servemark.errors import ServerError
+
+_METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
+_KINDS = {1: "KIND_GPU", 2: "KIND_CPU"}  # model_config.proto, ModelInstanceGroup.Kind
+
+
+@dataclass(frozen=True)
+class GrpcControl(Control):
+    """One server's control plane. `url` is like grpc://127.0.0.1:8001."""
+
+    def _ready(self, model: str, serve_command: str) -> bool:
+        try:
+            answer = self._call("ModelReady", model)
+        except ConnectionFailed as error:
+            raise ServerError(
+                f"no server answers at {self.url} ({error})", fix=f"start one with `{serve_command}`"
+            ) from error
+        # Some servers answer with an error where there is no such model.
+        return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
+
+    def _document(self, model: str, kind: str) -> dict[str, Any]:
+        method = _METHODS[kind]
+        try:
+            answer = self._call(method, model)
+            if answer.error is not None:
+                raise ServerError(f"{self.url} {method}: {answer.error} {answer.message()}".rstrip())
+            document = to_dict(_read(f"{method}Response", answer))
+        except (ConnectionFailed, DecodeError) as error:
+            raise ServerError(f"{self.url} {method}: {error}") from error
+        if kind == "config":
+            document = document["config"]
+            for group in document["instance_group"]:
+                group["kind"] = _KINDS.get(group["kind"], "")
+        return document
+
+    def _call(self, name: str, model: str) -> GrpcAnswer:
+        """Ask, and wait for the answer. Raises ConnectionFailed."""
+        method = Method(
+            path=f"/{SERVICE}/{name}",
+            authority=urlsplit(self.url).netloc,
+            judge=lambda _enclosed: None,
+            decode=lambda _enclosed, _outputs: {},
+            words=lambda _enclosed: "",
+        )
+        connection = GrpcConnection(resolve(self.url), method)
+        connection.payload = Payload(enclose(message(f"{name}Request", name=model).SerializeToString()))
+        try:
+            return _exchange(connection)
+        finally:
+            connection.close()
+
+
+def _exchange(connection: GrpcConnection) -> GrpcAnswer:
+    """Drive one connection through one call. Raises ConnectionFailed."""
+    connection.open()
+    # Under Locust, which has replaced it, this lets the driver's greenlet go on.
+    poller = select.poll()
+    poller.register(connection.fd, connection.wants)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        events = poller.poll(max(deadline - time.monotonic(), 0) * 1000)
+        if not events:
+            raise ConnectionFailed("timeout", "timed out")
+        if connection.state is State.CONNECTING:
+            connection.connected()
+            if connection.state is State.IDLE:
+                connection.start()
+        else:
+            if events[0][1] & WRITE:
+                connection.writable()
+            if events[0][1] & ~WRITE and (answer := connection.readable()) is not None:
+                return answer
+        poller.modify(connection.fd, connection.wants)
+
+
+def _read(kind: str, answer: GrpcAnswer) -> Any:
+    return parse(kind, answer.body[PREFIX_BYTES:])

@@ -1,0 +1,119 @@
+"""The protobuf messages of KServe v2's GRPCInferenceService, as far as the load generator reads or writes them.
+
+Described here rather than generated: generated code is tied to the protobuf release that made it, and tritonclient
+would bring grpcio with it. Fields that are not named are skipped by protobuf.
+Source: Open Inference Protocol's grpc_predict_v2.proto, Triton's extensions grpc_service.proto and model_config.proto.
+"""
+
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+SERVICE = "inference.GRPCInferenceService"
+
+# message: field type number, ...; "*" after a type: repeated. A map is a repeated message of a key and a value, as
+# protobuf itself lays it out, and a choice of fields ("oneof") is just its fields.
+_MESSAGES = {
+    "ServerReadyRequest": "",
+    "ServerReadyResponse": "ready bool 1",
+    "ModelReadyRequest": "name string 1, version string 2",
+    "ModelReadyResponse": "ready bool 1",
+    "ModelMetadataRequest": "name string 1, version string 2",
+    "TensorMetadata": "name string 1, datatype string 2, shape int64* 3",
+    "ModelMetadataResponse": (
+        "name string 1, versions string* 2, platform string 3, inputs TensorMetadata* 4, outputs TensorMetadata* 5"
+    ),
+    "InferParameter": "bool_param bool 1, int64_param int64 2, string_param string 3",
+    "Parameter": "key string 1, value InferParameter 2",
+    "InferInputTensor": "name string 1, datatype string 2, shape int64* 3, parameters Parameter* 4",
+    "InferRequestedOutputTensor": "name string 1, parameters Parameter* 2",
+    "ModelInferRequest": (
+        "model_name string 1, model_version string 2, id string 3, parameters Parameter* 4, "
+        "inputs InferInputTensor* 5, outputs InferRequestedOutputTensor* 6, raw_input_contents bytes* 7"
+    ),
+    "InferTensorContents": (
+        "bool_contents bool* 1, int_contents int32* 2, int64_contents int64* 3, uint_contents uint32* 4, "
+        "uint64_contents uint64* 5, fp32_contents float* 6, fp64_contents double* 7"
+    ),
+    "InferOutputTensor": (
+        "name string 1, datatype string 2, shape int64* 3, parameters Parameter* 4, contents InferTensorContents 5"
+    ),
+    "ModelInferResponse": (
+        "model_name string 1, model_version string 2, id string 3, parameters Parameter* 4, "
+        "outputs InferOutputTensor* 5, raw_output_contents bytes* 6"
+    ),
+    "ModelStreamInferResponse": "error_message string 1, infer_response ModelInferResponse 2",
+    "ModelConfigRequest": "name string 1, version string 2",
+    "ModelInstanceGroup": "name string 1, count int32 2, gpus int32* 3, kind int32 4",
+    "ModelTransactionPolicy": "decoupled bool 1",
+    "ModelConfig": (
+        "name string 1, platform string 2, max_batch_size int32 4, instance_group ModelInstanceGroup* 7, "
+        "backend string 17, model_transaction_policy ModelTransactionPolicy 19"
+    ),
+    "ModelConfigResponse": "config ModelConfig 1",
+    "ModelStatisticsRequest": "name string 1, version string 2",
+    "StatisticDuration": "count uint64 1, ns uint64 2",
+    "InferStatistics": (
+        "success StatisticDuration 1, fail StatisticDuration 2, queue StatisticDuration 3, "
+        "compute_input StatisticDuration 4, compute_infer StatisticDuration 5, compute_output StatisticDuration 6"
+    ),
+    "InferBatchStatistics": (
+        "batch_size uint64 1, compute_input StatisticDuration 2, compute_infer StatisticDuration 3, "
+        "compute_output StatisticDuration 4"
+    ),
+    "ModelStatistics": (
+        "name string 1, version string 2, inference_count uint64 4, execution_count uint64 5, "
+        "inference_stats InferStatistics 6, batch_stats InferBatchStatistics* 7"
+    ),
+    "ModelStatisticsResponse": "model_stats ModelStatistics* 1",
+}
+
+
+def _describe() -> FileDescriptorProto:
+    file = FileDescriptorProto(name="servemark/kserve_v2.proto", package="inference", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for text in filter(None, fields.split(", ")):
+            field_name, kind, number = text.split()
+            field = message.field.add(name=field_name, number=int(number))
+            repeated = kind.endswith("*")
+            field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
+            kind = kind.removesuffix("*")
+            if kind in _MESSAGES:
+                field.type = FieldDescriptorProto.TYPE_MESSAGE
+                field.type_name = f".inference.{kind}"
+            else:
+                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+    return file
+
+
+# A pool of its own: a process that also loads tritonclient has its descriptions of the same names in the default one.
+_pool = DescriptorPool()
+_pool.Add(_describe())
+_classes = {name: GetMessageClass(_pool.FindMessageTypeByName(f"inference.{name}")) for name in _MESSAGES}
+
+
+def message(kind: str, /, **fields: Any) -> Any:
+    """Make a message; its fields are attributes."""
+    return _classes[kind](**fields)
+
+
+def parse(kind: str, serialised: bytes) -> Any:
+    """Read a message. Raises google.protobuf.message.DecodeError."""
+    return _classes[kind].FromString(serialised)
+
+
+def to_dict(found: Message) -> dict[str, Any]:
+    """All fields, also those that are zero, as Triton's HTTP end points name and type them."""
+    values = {field: getattr(found, field.name) for field in found.DESCRIPTOR.fields}
+    return {
+        field.name: [_plain(each) for each in value] if field.is_repeated else _plain(value)
+        for field, value in values.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return to_dict(value) if isinstance(value, Message) else value

@@ -1,0 +1,314 @@
+"""An HTTP/2 connection below a channel: one stream at a time, flow control, and what the server says in between."""
+
+from collections import deque
+
+from loadgen.channel import READ, WRITE, ConnectionFailed, State
+from loadgen.http2 import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    DEFAULT_FRAME,
+    DEFAULT_WINDOW,
+    END_HEADERS,
+    GOAWAY,
+    HEAD_BYTES,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    LARGEST_WINDOW,
+    MAX_FRAME_SIZE,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH_PROMISE,
+    RECEIVED_FRAME,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ProtocolViolation,
+    frame,
+    read_settings,
+    unpack_head,
+    window_update,
+)
+from loadgen.tcp import Address, TcpChannel, failed
+
+_BUFFERS = 512
+"""Most pieces handed to the operating system at once (Linux takes 1024)."""
+_AHEAD = 1 << 20
+"""Most bytes of a message laid out in frames ahead of the socket."""
+_REFILL = 1 << 29
+"""The server gets its window back after so many bytes."""
+_RECEIVE_LARGE = 1 << 20
+
+
+class Http2Channel(TcpChannel):
+    """The transport: a subclass sends with `_begin` and `_send_data`, and learns through `_on_headers` and `_on_data`.
+
+    Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
+    may not send raises ProtocolViolation.
+    """
+
+    __slots__ = (
+        "_block",
+        "_block_flags",
+        "_consumed",
+        "_data_flags",
+        "_data_left",
+        "_frame",
+        "_goaway",
+        "_greeted",
+        "_initial",
+        "_last_flag",
+        "_left",
+        "_rest",
+        "_stream",
+        "_stream_window",
+        "_unsent",
+        "_window",
+    )  # fmt: skip
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Everything as on a new connection."""
+        self._stream = -1
+        self._goaway = ""
+        # sending
+        self._frame = DEFAULT_FRAME
+        self._window = self._initial = self._stream_window = DEFAULT_WINDOW
+        self._left = memoryview(b"")
+        self._last_flag = 0
+        self._unsent: deque[bytes | memoryview] = deque()
+        # receiving
+        self._greeted = False
+        self._rest = b""
+        self._data_left = self._data_flags = 0
+        self._block = bytearray()
+        self._block_flags = 0
+        self._consumed = 0
+
+    def connected(self) -> None:
+        """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
+        super().connected()
+        self._unsent.append(PREFACE)
+        self._advance()
+
+    def writable(self) -> None:
+        """Send more."""
+        self._advance()
+
+    def unasked(self) -> bool:
+        """Take settings, pings and windows; False once the server wants no more requests here."""
+        data = self._receive()
+        if data is not None:
+            self._take(data)
+            self._advance()
+        return not self._goaway
+
+    def close(self) -> None:
+        """Close the socket and forget what was on its way."""
+        super().close()
+        self._forget()
+
+    @property
+    def _all_sent(self) -> bool:
+        return not self._unsent and not self._left
+
+    def _send_data(self, head: bytes, message: bytes, last_flag: int) -> None:
+        """Send header frames and a message as DATA, as far as windows and socket allow; the rest follows by itself."""
+        size = len(message)
+        if size > self._frame or size > self._window or size > self._stream_window or self._unsent:
+            if head:
+                self._unsent.append(head)
+            self._left = memoryview(message)
+            self._last_flag = last_flag
+            self._advance()
+            return
+        self._window -= size
+        self._stream_window -= size
+        stream = self._stream.to_bytes(4, "big")
+        data = b"".join((head, size.to_bytes(3, "big"), b"\0\1" if last_flag else b"\0\0", stream, message))
+        try:
+            count = self._socket.send(data)
+        except BlockingIOError:
+            count = 0
+        except OSError as error:
+            raise failed(error.errno) from error
+        if count < len(data):
+            self._unsent.append(memoryview(data)[count:])
+            self.wants = READ | WRITE
+
+    def _advance(self) -> None:
+        """Send what is waiting, as far as the windows and the socket allow."""
+        while True:
+            if self._unsent and not self._flush():
+                self.wants = READ | WRITE
+                return
+            size = min(len(self._left), self._window, self._stream_window, _AHEAD)
+            if size <= 0:
+                # Done, or the server has to open a window first.
+                self.wants = READ
+                return
+            self._window -= size
+            self._stream_window -= size
+            while size:
+                piece = self._left[: min(size, self._frame)]
+                self._left = self._left[len(piece) :]
+                size -= len(piece)
+                head = frame(DATA, 0 if self._left else self._last_flag, self._stream)
+                self._unsent += (len(piece).to_bytes(3, "big") + head[3:], piece)
+
+    def _flush(self) -> bool:
+        """Hand laid out frames to the socket; False where it takes no more."""
+        while self._unsent:
+            try:
+                count = self._socket.sendmsg([piece for piece, _ in zip(self._unsent, range(_BUFFERS), strict=False)])
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise failed(error.errno) from error
+            while count and count >= len(self._unsent[0]):
+                count -= len(self._unsent.popleft())
+            if count:
+                self._unsent[0] = memoryview(self._unsent[0])[count:]
+        return True
+
+    def _take(self, data: bytes) -> None:
+        """Handle the frames in what has come; a part of one is kept."""
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        position, end = 0, len(data)
+        if self._data_left:
+            position = min(self._data_left, end)
+            self._data_left -= position
+            self._on_data(data[:position], 0 if self._data_left else self._data_flags)
+        while end - position >= HEAD_BYTES:
+            word, flags, stream = unpack_head(data, position)
+            body = position + HEAD_BYTES
+            stop = body + (word >> 8)
+            kind = word & 0xFF
+            if kind == DATA and stream == self._stream and not flags & PADDED:
+                self._consumed += stop - body
+                if stop > end:
+                    # A part of a long frame is taken at once, rather than copied until all of it is there.
+                    self._data_left, self._data_flags = stop - end, flags
+                    flags = 0
+                    stop = end
+                self._on_data(data[body:stop], flags)
+            elif kind == HEADERS and flags & END_HEADERS and stop <= end and stream == self._stream and flags < PADDED:
+                self._on_headers(data[body:stop], flags)
+            else:
+                self._check(kind, stop - body, data)
+                if stop > end:
+                    break
+                self._other(kind, flags, stream, data[body:stop])
+            position = stop
+        self._rest = data[position:]
+        if self._consumed >= _REFILL:
+            self._refill()
+
+    def _check(self, kind: int, size: int, data: bytes) -> None:
+        """Notice early what is no HTTP/2 server. Raises ProtocolViolation."""
+        if not self._greeted and kind != SETTINGS:
+            raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
+        if size > RECEIVED_FRAME:
+            raise ProtocolViolation(f"a frame of {size} bytes, longer than was announced")
+
+    def _other(self, kind: int, flags: int, stream: int, body: bytes) -> None:
+        """Handle what is not in every response. Raises ProtocolViolation, ConnectionFailed."""
+        if bool(self._block_flags) != (kind == CONTINUATION):
+            raise ProtocolViolation(f"a frame of kind {kind} inside or outside of a header block")
+        if kind == CONTINUATION:
+            self._continue(flags, body)
+        elif kind in {DATA, HEADERS}:
+            self._padded(kind, flags, stream, body)
+        elif kind == SETTINGS:
+            self._settings(flags, body)
+        elif kind == PING:
+            if not flags & ACK:
+                self._unsent.append(frame(PING, ACK, 0, body))
+        elif kind == WINDOW_UPDATE:
+            self._open_window(stream, int.from_bytes(body, "big") & LARGEST_WINDOW)
+        elif kind == RST_STREAM:
+            if stream == self._stream:
+                self._on_reset(int.from_bytes(body, "big"))
+        elif kind == GOAWAY:
+            self._go_away(body)
+        elif kind == PUSH_PROMISE:
+            raise ProtocolViolation("a pushed response, which was forbidden")
+
+    def _padded(self, kind: int, flags: int, stream: int, body: bytes) -> None:
+        """Unwrap DATA and HEADERS frames with padding or a priority, and the first part of a long header block."""
+        if stream != self._stream:
+            raise ProtocolViolation(f"a response on stream {stream}, the request was on {self._stream}")
+        first, last = 0, len(body)
+        if flags & PADDED:
+            first, last = 1, last - body[0] if body else 0
+        if kind == HEADERS and flags & PRIORITY:
+            first += 5
+        if first > last:
+            raise ProtocolViolation("a frame that is all padding")
+        if kind == DATA:
+            self._consumed += len(body)
+            self._on_data(body[first:last], flags)
+        elif flags & END_HEADERS:
+            self._on_headers(body[first:last], flags)
+        else:
+            self._block = bytearray(body[first:last])
+            self._block_flags = flags | END_HEADERS
+
+    def _continue(self, flags: int, body: bytes) -> None:
+        self._block += body
+        if len(self._block) > RECEIVED_FRAME:
+            raise ProtocolViolation("an endless header block")
+        if flags & END_HEADERS:
+            block, block_flags = bytes(self._block), self._block_flags
+            self._block_flags = 0
+            self._on_headers(block, block_flags)
+
+    def _settings(self, flags: int, body: bytes) -> None:
+        if flags & ACK:
+            return
+        self._greeted = True
+        found = read_settings(body)
+        self._frame = found.get(MAX_FRAME_SIZE, self._frame)
+        initial = found.get(INITIAL_WINDOW_SIZE, self._initial)
+        # It holds for open streams too, whose window may become negative (RFC 9113, section 6.9.2).
+        self._stream_window += initial - self._initial
+        self._initial = initial
+        self._unsent.append(frame(SETTINGS, ACK, 0))
+
+    def _open_window(self, stream: int, increment: int) -> None:
+        if stream == 0:
+            self._window += increment
+        elif stream == self._stream:
+            self._stream_window += increment
+        if max(self._window, self._stream_window) > LARGEST_WINDOW or not increment:
+            raise ProtocolViolation(f"a window is opened by {increment} bytes")
+
+    def _go_away(self, body: bytes) -> None:
+        last, code = int.from_bytes(body[:4], "big") & LARGEST_WINDOW, int.from_bytes(body[4:8], "big")
+        self._goaway = f"the server ends the connection (GOAWAY {code}) {body[8:208].decode(errors='replace')}".rstrip()
+        if self.state is State.BUSY and last < self._stream:
+            raise ConnectionFailed("connection_closed", self._goaway)
+
+    def _refill(self) -> None:
+        """Let the server send on, long before its window is used up."""
+        self._unsent.append(window_update(0, self._consumed))
+        self._consumed = 0
+
+    def _on_headers(self, block: bytes, flags: int) -> None:
+        """Take a complete header block of the current stream."""
+        raise NotImplementedError
+
+    def _on_data(self, piece: bytes, flags: int) -> None:
+        """Take a piece of the current stream's data."""
+        raise NotImplementedError
+
+    def _on_reset(self, code: int) -> None:
+        """Take the end of the current stream by RST_STREAM."""
+        raise NotImplementedError
