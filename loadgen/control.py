@@ -45,7 +45,7 @@ class Control:
 
     def _ready(self, model: str, serve_command: str) -> bool:
         """Whether the model can be asked. Raises ServerError where no server answers."""
-        return self._get(f"/v2/models/{model}/ready", serve_command).status_code == requests.codes.ok
+        return bool(self._get(f"/v2/models/{model}/ready", serve_command).status_code == requests.codes.ok)
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""

@@ -76,16 +76,25 @@ def _exchange(connection: GrpcConnection) -> GrpcAnswer:
         events = poller.poll(max(deadline - time.monotonic(), 0) * 1000)
         if not events:
             raise ConnectionFailed("timeout", "timed out")
-        if connection.state is State.CONNECTING:
-            connection.connected()
-            if connection.state is State.IDLE:
-                connection.start()
-        else:
-            if events[0][1] & WRITE:
-                connection.writable()
-            if events[0][1] & ~WRITE and (answer := connection.readable()) is not None:
-                return answer
+        if (answer := _step(connection, events[0][1])) is not None:
+            return answer
         poller.modify(connection.fd, connection.wants)
+
+
+def _step(connection: GrpcConnection, event: int) -> GrpcAnswer | None:
+    """What the driver does with an event."""
+    if connection.state is State.BUSY:
+        if event & WRITE:
+            connection.writable()
+        return connection.readable() if event & ~WRITE else None
+    connection.connected()
+    _start(connection)
+    return None
+
+
+def _start(connection: GrpcConnection) -> None:
+    if connection.state is State.IDLE:
+        connection.start()
 
 
 def _read(kind: str, answer: GrpcAnswer) -> Any:

@@ -1,14 +1,10 @@
-"""An HTTP/2 connection below a channel: one stream at a time, flow control, and what the server says in between."""
+"""An HTTP/2 connection below a channel: one stream at a time, and whatever else the server says."""
 
-from collections import deque
-
-from loadgen.channel import READ, WRITE, ConnectionFailed, State
+from loadgen.channel import ConnectionFailed, State
 from loadgen.http2 import (
     ACK,
     CONTINUATION,
     DATA,
-    DEFAULT_FRAME,
-    DEFAULT_WINDOW,
     END_HEADERS,
     GOAWAY,
     HEAD_BYTES,
@@ -31,58 +27,27 @@ from loadgen.http2 import (
     unpack_head,
     window_update,
 )
-from loadgen.tcp import Address, TcpChannel, failed
+from loadgen.http2_sender import Http2Sender
 
-_BUFFERS = 512
-"""Most pieces handed to the operating system at once (Linux takes 1024)."""
-_AHEAD = 1 << 20
-"""Most bytes of a message laid out in frames ahead of the socket."""
 _REFILL = 1 << 29
 """The server gets its window back after so many bytes."""
-_RECEIVE_LARGE = 1 << 20
 
 
-class Http2Channel(TcpChannel):
-    """The transport: a subclass sends with `_begin` and `_send_data`, and learns through `_on_headers` and `_on_data`.
+class Http2Channel(Http2Sender):
+    """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
 
     Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
     may not send raises ProtocolViolation.
     """
 
     __slots__ = (
-        "_block",
-        "_block_flags",
-        "_consumed",
-        "_data_flags",
-        "_data_left",
-        "_frame",
-        "_goaway",
-        "_greeted",
-        "_initial",
-        "_last_flag",
-        "_left",
-        "_rest",
-        "_stream",
-        "_stream_window",
-        "_unsent",
-        "_window",
+        "_block", "_block_flags", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted", "_rest",
     )  # fmt: skip
-
-    def __init__(self, address: Address) -> None:
-        super().__init__(address)
-        self._forget()
 
     def _forget(self) -> None:
         """Everything as on a new connection."""
-        self._stream = -1
+        super()._forget()
         self._goaway = ""
-        # sending
-        self._frame = DEFAULT_FRAME
-        self._window = self._initial = self._stream_window = DEFAULT_WINDOW
-        self._left = memoryview(b"")
-        self._last_flag = 0
-        self._unsent: deque[bytes | memoryview] = deque()
-        # receiving
         self._greeted = False
         self._rest = b""
         self._data_left = self._data_flags = 0
@@ -96,10 +61,6 @@ class Http2Channel(TcpChannel):
         self._unsent.append(PREFACE)
         self._advance()
 
-    def writable(self) -> None:
-        """Send more."""
-        self._advance()
-
     def unasked(self) -> bool:
         """Take settings, pings and windows; False once the server wants no more requests here."""
         data = self._receive()
@@ -107,74 +68,6 @@ class Http2Channel(TcpChannel):
             self._take(data)
             self._advance()
         return not self._goaway
-
-    def close(self) -> None:
-        """Close the socket and forget what was on its way."""
-        super().close()
-        self._forget()
-
-    @property
-    def _all_sent(self) -> bool:
-        return not self._unsent and not self._left
-
-    def _send_data(self, head: bytes, message: bytes, last_flag: int) -> None:
-        """Send header frames and a message as DATA, as far as windows and socket allow; the rest follows by itself."""
-        size = len(message)
-        if size > self._frame or size > self._window or size > self._stream_window or self._unsent:
-            if head:
-                self._unsent.append(head)
-            self._left = memoryview(message)
-            self._last_flag = last_flag
-            self._advance()
-            return
-        self._window -= size
-        self._stream_window -= size
-        stream = self._stream.to_bytes(4, "big")
-        data = b"".join((head, size.to_bytes(3, "big"), b"\0\1" if last_flag else b"\0\0", stream, message))
-        try:
-            count = self._socket.send(data)
-        except BlockingIOError:
-            count = 0
-        except OSError as error:
-            raise failed(error.errno) from error
-        if count < len(data):
-            self._unsent.append(memoryview(data)[count:])
-            self.wants = READ | WRITE
-
-    def _advance(self) -> None:
-        """Send what is waiting, as far as the windows and the socket allow."""
-        while True:
-            if self._unsent and not self._flush():
-                self.wants = READ | WRITE
-                return
-            size = min(len(self._left), self._window, self._stream_window, _AHEAD)
-            if size <= 0:
-                # Done, or the server has to open a window first.
-                self.wants = READ
-                return
-            self._window -= size
-            self._stream_window -= size
-            while size:
-                piece = self._left[: min(size, self._frame)]
-                self._left = self._left[len(piece) :]
-                size -= len(piece)
-                head = frame(DATA, 0 if self._left else self._last_flag, self._stream)
-                self._unsent += (len(piece).to_bytes(3, "big") + head[3:], piece)
-
-    def _flush(self) -> bool:
-        """Hand laid out frames to the socket; False where it takes no more."""
-        while self._unsent:
-            try:
-                count = self._socket.sendmsg([piece for piece, _ in zip(self._unsent, range(_BUFFERS), strict=False)])
-            except BlockingIOError:
-                return False
-            except OSError as error:
-                raise failed(error.errno) from error
-            while count and count >= len(self._unsent[0]):
-                count -= len(self._unsent.popleft())
-            if count:
-                self._unsent[0] = memoryview(self._unsent[0])[count:]
-        return True
 
     def _take(self, data: bytes) -> None:
         """Handle the frames in what has come; a part of one is kept."""
