@@ -4,6 +4,6 @@ One module for each engine, under Triton's name of its backend. Adding an engine
 """
 
 from exporters._pipeline import ExportReport, export
-from exporters._registry import engines
+from exporters._registry import engines, precisions
 
-__all__ = ["ExportReport", "engines", "export"]
+__all__ = ["ExportReport", "engines", "export", "precisions"]

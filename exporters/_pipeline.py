@@ -2,36 +2,31 @@
 
 import hashlib
 import json
-import platform
+import os
 import resource
 import shutil
-import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
-import numpy as np
+import psutil
 
 from exporters import config, parity
+from exporters._job import Job
+from exporters._provenance import digest, made_by
 from exporters._recurrence import whole_recurrences
 from exporters._registry import Exporter, exporter
-from servemark import __version__
-from servemark.artifacts import Arrays, Entry
-from servemark.errors import ArtifactError
-from servemark.models import Workload, stack
+from servemark.artifacts import FULL, Entry, Golden
+from servemark.errors import ArtifactError, OptionError
+from servemark.models import Workload
 
-GOLDEN_ROWS = 16
-HEAVY_GOLDEN_ROWS = 4
-HEAVY_FLOPS = 100e9
-"""A sample above this takes eager PyTorch seconds on a few cores, so that 16 of them would take minutes."""
-EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
+SOURCE = "onnxruntime"
+"""The engine whose fp32 artifact, ONNX, the converters read."""
+DRAFT = ".export-"
 
 
 @dataclass(frozen=True)
@@ -40,33 +35,41 @@ class ExportReport:
 
     workload: str
     engine: str
+    precision: str
     folder: Path
     up_to_date: bool
     config_kept: bool
     manifest: Mapping[str, Any]
 
 
-def export(workload: Workload, engine: str, repository: Path, *, force: bool = False) -> ExportReport:
+def export(
+    workload: Workload, engine: str, repository: Path, *, precision: str = FULL, force: bool = False
+) -> ExportReport:
     """Export a workload for an engine into the repository, unless an up-to-date artifact is there.
 
-    The entry is made in a temporary folder beside its place and renamed, so it is there whole or not at all. Raises
-    OptionError on an unknown engine; ArtifactError when packages are missing, the model is not what its workload says,
-    the artifact lies outside the workload's agreement with eager PyTorch, or the repository cannot be written.
+    The entry is made in a temporary folder beside its place and renamed, so it is there whole or not at all. An engine
+    that reads ONNX takes the repository's own fp32 ONNX entry, which is exported first where it is not current. Raises
+    OptionError on an unknown engine or precision; ArtifactError when packages are missing, the model is not what its
+    workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
+    the repository cannot be written.
     """
     module = exporter(engine)
-    entry = Entry(repository, workload.name, engine)
-    made_by = _made_by(workload, engine, module)
-    rendered = config.render(workload, model=entry.model, engine=engine, artifact=module.ARTIFACT)
+    if precision not in module.PRECISIONS:
+        raise OptionError(f"{engine} has no export in {precision}", fix=f"use one of: {', '.join(module.PRECISIONS)}")
+    entry = Entry(repository, workload.name, engine, precision)
+    by = made_by(workload, module)
+    rendered = config.render(workload, model=entry.model, engine=engine, artifact=module.ARTIFACT, device=module.DEVICE)
     previous = _read_previous(entry)
     try:
         kept = not force and _is_edited(entry, previous, rendered)
         configured = kept or (entry.config.exists() and entry.config.read_text() == rendered)
-        if not force and configured and previous and _is_current(entry, module, previous, made_by):
-            return ExportReport(workload.name, engine, entry.folder, True, kept, previous)
+        if not force and configured and previous and _is_current(entry, module, previous, by):
+            return ExportReport(workload.name, engine, precision, entry.folder, True, kept, previous)
         repository.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=repository) as temporary:
-            draft = Entry(Path(temporary), workload.name, engine)
-            manifest = _write(draft, module, workload, rendered, made_by)
+        _sweep(repository)
+        with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=repository) as temporary:
+            draft = Entry(Path(temporary), workload.name, engine, precision)
+            manifest = _write(draft, entry, module, workload, rendered, by)
             if kept:
                 shutil.copy2(entry.config, draft.config)
             _swap_in(draft, entry)
@@ -74,40 +77,40 @@ def export(workload: Workload, engine: str, repository: Path, *, force: bool = F
         raise ArtifactError(
             f"{entry.folder} cannot be written: {error}", fix=f"make room in, or check the permissions of, {repository}"
         ) from error
-    return ExportReport(workload.name, engine, entry.folder, False, kept, manifest)
+    return ExportReport(workload.name, engine, precision, entry.folder, False, kept, manifest)
 
 
 def _write(
-    draft: Entry, module: Exporter, workload: Workload, rendered: str, made_by: Mapping[str, Any]
+    draft: Entry, entry: Entry, module: Exporter, workload: Workload, rendered: str, by: Mapping[str, Any]
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    model = workload.build()
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    if parameters != workload.parameters:
-        raise ArtifactError(
-            f"{workload.name} has {parameters:,} parameters, its workload says {workload.parameters:,}",
-            fix=f"mend the workload {workload.name} in servemark/models",
-        )
-    golden = parity.eager(model, workload, _golden_inputs(workload))
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
+    job = Job(
+        workload=workload,
+        precision=draft.precision,
+        path=artifact,
+        source=lambda: _source(workload, entry.repository),
+        known=_known(workload, entry.repository),
+    )
     with whole_recurrences():
-        written = module.write(model, workload, _example(workload, golden.inputs), artifact)
-    found = parity.measure(module.load(artifact, workload), golden, workload)
+        written = module.write(job)
+    agreement = workload.agreement.at(draft.precision)
+    found = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
     draft.config.write_text(rendered)
-    draft.write_golden(golden)
+    draft.write_golden(job.golden)
     manifest = {
         "workload": workload.name,
         "engine": draft.engine,
-        "precision": "fp32",
+        "precision": draft.precision,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "parameters": parameters,
+        "parameters": workload.parameters,
         "artifact": module.ARTIFACT,
-        "artifact_sha256": _digest(artifact),
+        "artifact_sha256": digest(draft.version),
         "config_sha256": hashlib.sha256(rendered.encode()).hexdigest(),
-        **made_by,
+        **by,
         "format": written,
-        "agreement": asdict(workload.agreement),
+        "agreement": asdict(agreement),
         "parity": {
             f"batch_{size}": {name: asdict(each) for name, each in outputs.items()} for size, outputs in found.items()
         },
@@ -118,42 +121,22 @@ def _write(
     return manifest
 
 
-def _golden_inputs(workload: Workload) -> Arrays:
-    """Draw samples that share one shape, the first that comes so often where shapes vary."""
-    alike = defaultdict(list)
-    for sample in workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode()))):
-        shape = tuple(sample[tensor.name].shape for tensor in workload.inputs)
-        alike[shape].append(sample)
-        if len(alike[shape]) == (HEAVY_GOLDEN_ROWS if workload.flops > HEAVY_FLOPS else GOLDEN_ROWS):
-            return stack(alike[shape], workload.inputs)
-    raise AssertionError(f"the samples of {workload.name} end")
+def _source(workload: Workload, repository: Path) -> tuple[Path, Golden]:
+    """Export ONNX where it is not current, and return it with its golden samples."""
+    export(workload, SOURCE, repository)
+    entry = Entry(repository, workload.name, SOURCE)
+    golden = entry.read_golden()
+    if golden is None:
+        raise AssertionError(f"{entry.golden} has just been written")
+    return entry.version / exporter(SOURCE).ARTIFACT, golden
 
 
-def _example(workload: Workload, inputs: Arrays) -> Arrays:
-    """Take rows to trace with; sizes that vary are one larger than in `inputs`, so a baked-in one shows in parity."""
-    return {
-        tensor.name: np.pad(
-            inputs[tensor.name][:EXAMPLE_ROWS],
-            [(0, int(axis in tensor.variable_axes)) for axis in range(len(tensor.shape) + 1)],
-        )
-        for tensor in workload.inputs
-    }
-
-
-def _made_by(workload: Workload, engine: str, module: Exporter) -> dict[str, Any]:
-    """Say what decides the artifact: versions, and the workload's own file for those who edit it.
-
-    Raises ArtifactError where a package is missing.
-    """
-    try:
-        packages = {name: version(name) for name in ("torch", "numpy", *module.PACKAGES)}
-    except PackageNotFoundError as error:
-        raise ArtifactError(f"exporting for {engine} needs {error.name}", fix="pip install -e '.[export]'") from error
-    source = sys.modules[workload.build.__module__].__file__
-    return {
-        "versions": {"servemark": __version__, "python": platform.python_version(), **packages},
-        "source_sha256": _digest(Path(source)) if source else None,
-    }
+def _known(workload: Workload, repository: Path) -> Golden | None:
+    """Take the golden samples of a current ONNX entry: eager PyTorch would answer them once more."""
+    entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
+    previous = _read_previous(entry)
+    current = previous and _is_current(entry, module, previous, made_by(workload, module))
+    return entry.read_golden() if current else None
 
 
 def _read_previous(entry: Entry) -> dict[str, Any] | None:
@@ -169,17 +152,25 @@ def _is_edited(entry: Entry, previous: Mapping[str, Any] | None, rendered: str) 
     if not entry.config.exists():
         return False
     generated = {hashlib.sha256(rendered.encode()).hexdigest(), (previous or {}).get("config_sha256")}
-    return _digest(entry.config) not in generated
+    return digest(entry.config) not in generated
 
 
-def _is_current(entry: Entry, module: Exporter, previous: Mapping[str, Any], made_by: Mapping[str, Any]) -> bool:
+def _is_current(entry: Entry, module: Exporter, previous: Mapping[str, Any], by: Mapping[str, Any]) -> bool:
     artifact = entry.version / module.ARTIFACT
     try:
-        whole = entry.config.exists() and artifact.is_file() and entry.read_golden() is not None
+        whole = entry.config.exists() and artifact.exists() and entry.read_golden() is not None
     except ArtifactError:
         return False
-    same = all(previous.get(key) == value for key, value in made_by.items())
-    return whole and same and previous.get("artifact_sha256") == _digest(artifact)
+    same = all(previous.get(key) == value for key, value in by.items())
+    return whole and same and previous.get("artifact_sha256") == digest(entry.version)
+
+
+def _sweep(repository: Path) -> None:
+    """Remove what exports that were killed have left."""
+    for draft in repository.glob(f"{DRAFT}*"):
+        owner = draft.name.removeprefix(DRAFT).partition("-")[0]
+        if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _swap_in(draft: Entry, entry: Entry) -> None:
@@ -197,8 +188,3 @@ def _swap_in(draft: Entry, entry: Entry) -> None:
     for item in replaced.iterdir():
         if not (entry.folder / item.name).exists():
             item.rename(entry.folder / item.name)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

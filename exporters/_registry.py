@@ -12,7 +12,7 @@ from servemark.errors import OptionError
 from servemark.models import Workload
 
 if TYPE_CHECKING:
-    from torch import nn
+    from exporters._job import Job
 
 Run = Callable[[Arrays], Arrays]
 """Answers one batch: tensor name -> array with the batch as dimension 0, both ways."""
@@ -22,18 +22,25 @@ class Exporter(Protocol):
     """What a module of an engine offers."""
 
     ARTIFACT: str
-    """The file's name in the version directory."""
+    """The file's (or directory's) name in the version directory."""
     PACKAGES: tuple[str, ...]
     """The distributions whose versions decide what is written."""
+    EXTRA: str
+    """The extra of pyproject.toml that installs them."""
+    PRECISIONS: tuple[str, ...]
+    """What it can write; the first is fp32."""
+    DEVICE: str
+    """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
 
-    def write(self, model: "nn.Module", workload: Workload, example: Arrays, path: Path) -> Mapping[str, object]:
-        """Write the artifact with a dynamic batch dimension; returns what the manifest should say of its format.
+    def write(self, job: "Job") -> Mapping[str, object]:
+        """Write `job.path` with a dynamic batch dimension; returns what the manifest should say of its format.
 
-        `example` is a batch of two of the workload's inputs.
+        Inputs and outputs keep the workload's datatypes whatever the precision. Raises ArtifactError with the engine's
+        own words where it has no such operator.
         """
 
     def load(self, path: Path, workload: Workload) -> Run:
-        """Load the artifact as it was written, on the CPU, for the parity check."""
+        """Load the artifact as it was written, on `DEVICE`, for the parity check."""
 
 
 @cache
@@ -51,6 +58,11 @@ def _exporters() -> dict[str, Exporter]:
 def engines() -> list[str]:
     """List the engines that can be exported to."""
     return list(_exporters())
+
+
+def precisions(engine: str) -> tuple[str, ...]:
+    """List what an engine's exporter can write. Raises OptionError."""
+    return exporter(engine).PRECISIONS
 
 
 def exporter(engine: str) -> Exporter:

@@ -29,7 +29,7 @@ dynamic_batching {{
 
 # More instances run batches side by side and share the cores. On a GPU: {{ count: 1 kind: KIND_GPU gpus: [ 0 ] }}
 instance_group [
-  {{ count: 1 kind: KIND_CPU }}
+  {{ {place} }}
 ]
 
 {threads}
@@ -42,11 +42,12 @@ ONE_THREAD = """\
 # Threads of one run. So small a model gains nothing from more: they wait for each other, and spin on cores that Triton
 # and a load generator on the same machine need.
 parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+CPU = "count: 1 kind: KIND_CPU"
 SMALL_FLOPS = 100_000_000
 """Below this a forward pass of one sample takes well under 10 ms on one core."""
 
 
-def render(workload: Workload, *, model: str, engine: str, artifact: str) -> str:
+def render(workload: Workload, *, model: str, engine: str, artifact: str, device: str = "cpu") -> str:
     """Write the configuration of one model; Triton's datatypes are KServe's with a prefix."""
     return TEMPLATE.format(
         model=model,
@@ -55,6 +56,7 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str) -> str
         max_batch=workload.max_batch,
         inputs=_tensors(workload.inputs),
         outputs=_tensors(workload.outputs),
+        place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
         threads=ONE_THREAD if workload.flops < SMALL_FLOPS else ALL_CORES,
         preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",
     )

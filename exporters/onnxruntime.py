@@ -3,33 +3,35 @@
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from exporters._job import Job
 from exporters._registry import Run
 from servemark.artifacts import Arrays
 from servemark.models import Workload
 
-if TYPE_CHECKING:
-    from torch import nn
-
 ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+EXTRA = "onnxruntime"
+PRECISIONS = ("fp32",)
+DEVICE = "cpu"
 
 OPSET, IR_VERSION = 18, 10
 """Of the year 2024: ONNX Runtime 1.19 and later, and with it NVIDIA's containers since 24.09, read both."""
 
 
-def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -> Mapping[str, object]:
+def write(job: Job) -> Mapping[str, object]:
     """Write model.onnx through torch.export."""
     import torch
 
+    workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
     with warnings.catch_warnings():
         # torch's own code for a loop in the model calls what torch is going to remove
         warnings.filterwarnings("ignore", message="_check_is_size", category=FutureWarning)
         program = torch.onnx.export(
-            model,
+            job.model,
             tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
             dynamo=True,
             dynamic_shapes=tuple(
@@ -44,7 +46,7 @@ def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -
     if program is None:
         raise AssertionError("torch.onnx.export returns None only with dynamo=False")
     program.model.ir_version = IR_VERSION
-    program.save(path, external_data=False)
+    program.save(job.path, external_data=False)
     return {"opset": OPSET, "ir_version": IR_VERSION}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporters._registry import Run
-from servemark.agreement import Discrepancy, compare
+from servemark.agreement import Agreement, Discrepancy, compare
 from servemark.artifacts import Arrays, Golden
 from servemark.errors import ArtifactError
 from servemark.models import Workload
@@ -46,11 +46,11 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
     return Golden(inputs, outputs)
 
 
-def measure(run: Run, golden: Golden, workload: Workload) -> dict[int, dict[str, Discrepancy]]:
+def measure(run: Run, golden: Golden, workload: Workload, agreement: Agreement) -> dict[int, dict[str, Discrepancy]]:
     """Run the artifact on golden rows: batch size -> output -> discrepancy.
 
-    Raises ArtifactError when a batch cannot be run, or an output has another shape or dtype or lies outside the
-    workload's `agreement`.
+    Raises ArtifactError when a batch cannot be run, or an output has another shape or dtype or lies outside
+    `agreement`.
     """
     found = {}
     # Whole batches of the largest size.
@@ -64,7 +64,8 @@ def measure(run: Run, golden: Golden, workload: Workload) -> dict[int, dict[str,
             tensor.name: _compare_output(
                 np.concatenate([batch[tensor.name] for batch in batches]),
                 golden.outputs[tensor.name][:rows],
-                workload,
+                agreement,
+                workload.name,
                 f"{tensor.name} at batch {size}",
             )
             for tensor in workload.outputs
@@ -84,19 +85,23 @@ def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
 
 
 def _compare_output(
-    output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], workload: Workload, place: str
+    output: npt.NDArray[np.generic],
+    reference: npt.NDArray[np.generic],
+    agreement: Agreement,
+    workload: str,
+    place: str,
 ) -> Discrepancy:
-    fix = f"the exporter is wrong, or the agreement of {workload.name} in servemark/models is too narrow"
+    fix = f"the engine computes something else, or the agreement of {workload} in servemark/models is too narrow"
     if (output.shape, output.dtype) != (reference.shape, reference.dtype):
         raise ArtifactError(
-            f"{workload.name}: {place} is {output.dtype} {list(output.shape)}, "
+            f"{workload}: {place} is {output.dtype} {list(output.shape)}, "
             f"eager PyTorch's {reference.dtype} {list(reference.shape)}",
             fix=fix,
         )
-    discrepancy = compare(output, reference, workload.agreement)
+    discrepancy = compare(output, reference, agreement)
     if not discrepancy.agrees:
         raise ArtifactError(
-            f"{workload.name}: {place} differs from eager PyTorch: {discrepancy} (allowed: {workload.agreement})",
+            f"{workload}: {place} differs from eager PyTorch: {discrepancy} (allowed: {agreement})",
             fix=fix,
         )
     return discrepancy

@@ -4,26 +4,28 @@ import io
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from exporters._job import Job
 from exporters._registry import Run
 from servemark.artifacts import Arrays
 from servemark.models import Workload
 
-if TYPE_CHECKING:
-    from torch import nn
-
 ARTIFACT = "model.pt2"
 PACKAGES = ()
+EXTRA = "torch"
+PRECISIONS = ("fp32",)
+DEVICE = "cpu"
 
 
-def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -> Mapping[str, object]:
+def write(job: Job) -> Mapping[str, object]:
     """Write model.pt2."""
     import torch
 
+    workload, example = job.workload, job.example
     batch: Any = torch.export.Dim("batch")
     program = torch.export.export(
-        model,
+        job.model,
         tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
         dynamic_shapes=tuple(
             {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
@@ -31,7 +33,7 @@ def write(model: "nn.Module", workload: Workload, example: Arrays, path: Path) -
     )
     buffer = io.BytesIO()
     torch.export.save(program, buffer)  # straight to a file, torch's writer aborts the process on a full disk
-    path.write_bytes(buffer.getbuffer())
+    job.path.write_bytes(buffer.getbuffer())
     return {}
 
 

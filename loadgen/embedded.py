@@ -21,7 +21,8 @@ class ServeProcess:
     def __init__(self, config: LoadConfig) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="servemark-serve-")
         self._ready, self._errors = Path(self._folder.name, "ready.json"), Path(self._folder.name, "errors")
-        command = [sys.executable, "-m", "servemark", "serve", config.workload.name, "--engine", config.engine]
+        command = [sys.executable, "-m", "servemark", "serve", config.workload.name]
+        command += ["--engine", config.engine, "--precision", config.precision]
         command += ["--model-repository", str(config.model_repository), "--json", "--with-parent"]
         command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
         with self._ready.open("w") as ready, self._errors.open("w") as errors:

@@ -1,22 +1,22 @@
 """The load flags: the same for `locust -f loadgen/<task>.py`, its web UI and `servemark run`."""
 
 import argparse
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loadgen.arrivals import Distribution
-from servemark.artifacts import Entry
+from loadgen.numbers import above, number, whole
+from loadgen.scenario import Scenario
+from servemark.agreement import PRECISIONS
+from servemark.artifacts import FULL, Entry
 from servemark.errors import OptionError
 from servemark.models import Slo, Workload, get
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_ENGINE = "onnxruntime"
-MOST_SCHEDULED = 20_000_000
-"""A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,11 @@ class LoadConfig:
 
     workload: Workload
     engine: str
+    precision: str
     url: str
     model_name: str | None
     batch_size: int
-    concurrency: int | None
-    request_rate: float | None
-    distribution: Distribution
-    duration_s: float
-    warmup_s: float
+    scenario: Scenario
     seed: int
     slo: Slo | None
     input_data: str
@@ -47,7 +44,7 @@ class LoadConfig:
     @property
     def entry(self) -> Entry:
         """The model's entry in the local repository, which holds the golden outputs."""
-        return Entry(self.model_repository, self.workload.name, self.engine)
+        return Entry(self.model_repository, self.workload.name, self.engine, self.precision)
 
     @property
     def model(self) -> str:
@@ -57,21 +54,31 @@ class LoadConfig:
     @property
     def open_loop(self) -> bool:
         """Whether a schedule decides when requests go out."""
-        return self.request_rate is not None
+        return self.concurrency is None
+
+    @property
+    def concurrency(self) -> int | None:
+        """Requests that a closed loop keeps on their way, None for an open one."""
+        return self.scenario.concurrency
+
+    @property
+    def duration_s(self) -> float:
+        """Measured seconds."""
+        return self.scenario.duration_s
+
+    @property
+    def warmup_s(self) -> float:
+        """Seconds before, which do not count."""
+        return self.scenario.warmup_s
 
     @property
     def windows(self) -> int:
-        """How many windows the measured interval has: up to 10, of at least 1 s each."""
-        return max(1, min(10, math.floor(self.duration_s)))
+        """How many windows the measured interval has."""
+        return sum(self.scenario.windows_per_stage)
 
     @classmethod
     def from_options(cls, options: argparse.Namespace, lookup: Callable[[str], Workload] = get) -> "LoadConfig":
         """Resolve Locust's parsed options; the web UI gives text for what was None. Raises OptionError."""
-        rate = optional_number("--request-rate", options.request_rate)
-        if rate is not None and rate <= 0:
-            raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
-        # Locust's own --users is None where it was not given.
-        users = 1 if options.num_users in (None, "") else options.num_users
         workload = lookup(options.model)
         batch_size = whole("--batch-size", options.batch_size, 1)
         if batch_size > workload.max_batch:
@@ -79,27 +86,17 @@ class LoadConfig:
                 f"--batch-size {batch_size} is above {workload.name}'s maximum of {workload.max_batch}",
                 fix=f"give at most --batch-size {workload.max_batch}",
             )
-        duration_s = above("--duration", options.duration, 0)
-        warmup_s = at_least("--warmup", options.warmup, 0)
-        if rate is not None and rate * (warmup_s + duration_s) > MOST_SCHEDULED:
-            raise OptionError(
-                f"--request-rate {rate:g} for {warmup_s + duration_s:g} s is more than {MOST_SCHEDULED:,} requests",
-                fix="lower --request-rate or --duration",
-            )
         share = number("--max-error-share", options.max_error_share)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
         return cls(
             workload=workload,
             engine=options.engine,
+            precision=_precision(options.precision),
             url=normal_url(options.host or DEFAULT_URL),
             model_name=options.model_name or None,
             batch_size=batch_size,
-            concurrency=whole("--concurrency", users, 1) if rate is None else None,
-            request_rate=rate,
-            distribution=distribution("--request-distribution", options.request_distribution),
-            duration_s=duration_s,
-            warmup_s=warmup_s,
+            scenario=Scenario.from_options(options),
             seed=whole("--seed", options.seed, 0),
             slo=Slo.parse(options.slo) if options.slo else None,
             input_data=options.input_data,
@@ -117,14 +114,11 @@ class LoadConfig:
         return {
             "workload": self.workload.name,
             "engine": self.engine,
+            "precision": self.precision,
             "url": self.url,
             "model": self.model,
             "batch_size": self.batch_size,
-            "concurrency": self.concurrency,
-            "request_rate": self.request_rate,
-            "request_distribution": self.distribution.value if self.open_loop else None,
-            "duration_s": self.duration_s,
-            "warmup_s": self.warmup_s,
+            **self.scenario.to_config(),
             "seed": self.seed,
             "slo": str(self.slo) if self.slo else None,
             "input_data": self.input_data,
@@ -141,6 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     add = parser.add_argument
     add("--model", default=models[0], help=f"workload: {', '.join(models)} (or <name>_tiny)")
     add("--engine", default=DEFAULT_ENGINE, help="engine whose model <model>_<engine> is asked for")
+    add("--precision", default=FULL, choices=PRECISIONS, help="what the model computes in; fp32 has no suffix")
     add("--request-rate", default=None, metavar="R", help="open loop: requests/s on a schedule; empty: closed loop")
     add(
         "--request-distribution",
@@ -148,6 +143,9 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         choices=[d.value for d in Distribution],
         help="gaps between scheduled requests",
     )
+    add("--gamma-cv", default="", metavar="CV", help="gamma: stdev/mean of the gaps; 1 is Poisson, empty: 2")
+    add("--stages", default="", metavar="S:R,...", help="open loop in steps, seconds:rate, like 10:100,10:400")
+    add("--trace", default="", metavar="FILE", help="open loop from a CSV or JSONL file of arrival times in seconds")
     longer = "a closed loop goes on until it has an answer for each connection"
     add("--duration", default="15", metavar="S", help=f"measured seconds; {longer}")
     add("--warmup", default="3", metavar="S", help="seconds before, which do not count")
@@ -194,54 +192,6 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     )
 
 
-def number(flag: str, value: object) -> float:
-    """Read a finite number. Raises OptionError."""
-    try:
-        result = float(str(value))
-    except ValueError:
-        result = math.nan
-    if not math.isfinite(result):
-        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {flag} 10")
-    return result
-
-
-def optional_number(flag: str, value: object) -> float | None:
-    """Read a number, None where nothing was given."""
-    return None if value in (None, "") else number(flag, value)
-
-
-def at_least(flag: str, value: object, least: float) -> float:
-    """Read a number that must not lie below `least`. Raises OptionError."""
-    result = number(flag, value)
-    if result < least:
-        raise OptionError(f"{flag} {result:g} must be at least {least:g}", fix=f"raise {flag}")
-    return result
-
-
-def whole(flag: str, value: object, least: int) -> int:
-    """Read a whole number that must not lie below `least`. Raises OptionError."""
-    result = at_least(flag, value, least)
-    if result != int(result):
-        raise OptionError(f"{flag} {result:g} is not a whole number", fix=f"write it like {flag} {max(least, 1)}")
-    return int(result)
-
-
-def distribution(flag: str, value: str) -> Distribution:
-    """Read the name of a distribution. Raises OptionError."""
-    try:
-        return Distribution(value)
-    except ValueError:
-        raise OptionError(f"{flag} {value!r} is unknown", fix=f"one of: {', '.join(Distribution)}") from None
-
-
-def above(flag: str, value: object, bound: float) -> float:
-    """Read a number that must lie above `bound`. Raises OptionError."""
-    result = number(flag, value)
-    if result <= bound:
-        raise OptionError(f"{flag} {result:g} must be above {bound:g}", fix=f"raise {flag}")
-    return result
-
-
 def normal_url(text: str) -> str:
     """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000. Raises OptionError."""
     url = text.strip().rstrip("/")
@@ -251,3 +201,9 @@ def normal_url(text: str) -> str:
     if scheme != "http" or not rest or "/" in rest:
         raise OptionError(f"--url {text!r} is not http://HOST:PORT", fix="write it like --url http://127.0.0.1:8000")
     return f"{scheme}://{rest}"
+
+
+def _precision(text: str) -> str:
+    if text not in PRECISIONS:
+        raise OptionError(f"--precision {text!r} is unknown", fix=f"one of: {', '.join(PRECISIONS)}")
+    return text

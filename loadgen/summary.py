@@ -1,20 +1,24 @@
 """Computes a result (the schema of docs/cli.md) and its verdict from what a measurement saw."""
 
+import itertools
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from loadgen.agreement import agreement_figures, unchecked
+from loadgen.arrivals import Stage
 from loadgen.control import restarted, server_metrics
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
+from loadgen.scenario import Mode
 from servemark.environment import collect
 from servemark.results import SCHEMA_VERSION
 from servemark.stats import Histogram, samples_needed
-from servemark.verdict import STEADY_WINDOWS, Observations, judge
+from servemark.verdict import STEADY_WINDOWS, TREND_WINDOWS, Observations, judge
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 _NONE_SENT = "no request was sent in the measured interval"
@@ -24,7 +28,6 @@ _ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source
 def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
     """The part of a result that is known before the run; written first, marked partial."""
     workload, placement = config.workload, measurement.placement
-    open_loop = config.open_loop
     unknown = "the server does not say"
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -43,24 +46,14 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
         "batch_size": config.batch_size,
         "protocol": measurement.target.protocol,
         "shared_memory": measurement.target.shared_memory,
-        "scenario": {
-            "mode": "open" if open_loop else "closed",
-            "distribution": config.distribution.value if open_loop else None,
-            "requested_rate": config.request_rate,
-            "concurrency": config.concurrency,
-            "duration_s": config.duration_s,
-            "measured_s": None,
-            "warmup_s": config.warmup_s,
-            "stages": None,
-            "trace": None,
-        },
+        "scenario": config.scenario.to_dict(),
     }
     for key in ("engine", "device", "provider"):
         if result[key] is None:
             result[f"{key}_reason"] = unknown
     if result["precision"] is None:
         result["precision_reason"] = f"no {config.entry.manifest.name} beside the local model"
-    not_run: dict[str, Any] = {"verdict": None, "metrics": None, "windows": []}
+    not_run: dict[str, Any] = {"verdict": None, "metrics": None, "windows": [], "stages": []}
     return {**result, **not_run, "environment": collect(), "partial": True}
 
 
@@ -96,6 +89,7 @@ def complete(
             },
         },
         "windows": _windows(measured),
+        "stages": _stages(config, measured),
         "partial": measured.interrupted is not None,
     }
 
@@ -118,13 +112,16 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    windows = [
-        (
-            w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
-            w.latency.percentile(50) if w.latency.count else None,
-        )
-        for w in _judged_windows(recorder)
+    stages = [
+        _judged(windows, open_loop=True)
+        for stage, windows in _windows_of_stages(config, recorder)
+        if stage.rate and len(windows) >= TREND_WINDOWS
     ]
+    not_judged: dict[str, str] = {}
+    if config.scenario.mode is Mode.TRACE:
+        not_judged["steady_state"] = "the rate of a trace changes by itself"
+    elif config.scenario.mode is Mode.STAGES and not stages:
+        not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
     before, after = measured.start.statistics, measured.end.statistics
     return Observations(
         requests=recorder.scheduled,
@@ -132,7 +129,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         errors=recorder.errors.total(),
         max_error_share=config.max_error_share,
         cpu_share=_cpu_share(measured) or 0.0,
-        windows=windows,
+        windows=_judged(recorder.windows, open_loop=open_loop),
+        stages=stages,
+        not_judged=not_judged,
         open_loop=open_loop,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.carried_in + growth,
@@ -149,13 +148,28 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
     )
 
 
-def _judged_windows(recorder: Recorder) -> list[Window]:
-    """The windows, joined where one holds too few requests for its p50, as long as three of equal length remain."""
-    windows = recorder.windows
-    mean = recorder.latency.count / len(windows)
+def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:
+    """Throughput and p50 of windows, joined where one has too few requests for that, as long as three remain."""
+    mean = sum(window.latency.count for window in windows) / len(windows)
     size = min(math.ceil(samples_needed(50) / mean) if mean else 1, max(len(windows) // STEADY_WINDOWS, 1))
     # From the end backwards: what is left over is the oldest.
-    return [Window.joined(windows[end - size : end]) for end in range(len(windows), size - 1, -size)][::-1]
+    joined = [Window.joined(windows[end - size : end]) for end in range(len(windows), size - 1, -size)][::-1]
+    return [
+        (
+            w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
+            w.latency.percentile(50) if w.latency.count else None,
+        )
+        for w in joined
+    ]
+
+
+def _windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stage, list[Window]]]:
+    """The stages of a scenario that has some, each with its windows."""
+    if config.scenario.mode is not Mode.STAGES:
+        return []
+    windows = iter(recorder.windows)
+    counts = config.scenario.windows_per_stage
+    return [(s, list(itertools.islice(windows, n))) for s, n in zip(config.scenario.stages, counts, strict=True)]
 
 
 def _p99(histogram: Histogram) -> float:
@@ -188,9 +202,31 @@ def _errors(recorder: Recorder) -> dict[str, Any]:
 
 def _windows(measured: Measured) -> list[dict[str, Any]]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
-    length_s = measured.recorder.interval.window_ns / 1e9
-    starts = [(index * length_s, window) for index, window in enumerate(measured.recorder.windows)]
-    return [w.to_dict(s, min(length_s, measured.measured_s - s)) for s, w in starts if s < measured.measured_s]
+    interval, measured_s = measured.recorder.interval, measured.measured_s
+    placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
+    return [w.to_dict(s, min(length_s, measured_s - s)) for s, length_s, w in placed if s < measured_s]
+
+
+def _stages(config: LoadConfig, measured: Measured) -> list[dict[str, Any]]:
+    """Each stage's own figures: of the requests scheduled in it, but for the responses that came in it."""
+    out, start_s = [], 0.0
+    for stage, windows in _windows_of_stages(config, measured.recorder):
+        seconds = min(stage.duration_s, measured.measured_s - start_s)
+        if seconds > 0:
+            whole = Window.joined(windows)
+            out.append(
+                {
+                    "start_s": round(start_s, 6),
+                    "duration_s": stage.duration_s,
+                    "requested_rate": stage.rate,
+                    "scheduled": whole.scheduled,
+                    "errors": whole.errors,
+                    "requests_per_s": whole.completed / seconds,
+                    "latency_ms": whole.latency.summary(),
+                }
+            )
+        start_s += stage.duration_s
+    return out
 
 
 def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
@@ -199,7 +235,7 @@ def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
     out: dict[str, Any] = {
         "requests_per_s": requests_per_s,
         "inferences_per_s": requests_per_s * config.batch_size,
-        "requested_rate": config.request_rate,
+        "requested_rate": config.scenario.rate if config.open_loop else None,
         "scheduled_rate": recorder.scheduled / duration_s if duration_s else 0.0,
         "achieved_rate": requests_per_s,
     }
@@ -229,7 +265,7 @@ def _accuracy(config: LoadConfig, measurement: Measurement, recorder: Recorder) 
         reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         return {"output_agreement": unchecked(reason), "quality": not_measured}, None
     figures, mismatch = agreement_figures(
-        recorder.sampled, measurement.golden, config.workload.outputs, config.workload.agreement
+        recorder.sampled, measurement.golden, config.workload.outputs, config.workload.agreement.at(config.precision)
     )
     return {"output_agreement": figures, "quality": not_measured}, mismatch
 

@@ -1,6 +1,7 @@
 """How far an engine's outputs lie from eager PyTorch's: the export's parity check and the check under load."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,31 @@ class Agreement:
     """How far an engine's outputs may lie from eager PyTorch's.
 
     Floating-point elements must satisfy |x - ref| <= atol + rtol * |ref|; of the integer elements (ids, counts) at
-    least `min_match` must be equal, since a tie broken the other way is no error.
+    least `min_match` must be equal, since a tie broken the other way is no error. Where `min_cosine` is given, each row
+    of floating-point elements must be that similar to its reference, and single elements may lie anywhere.
     """
 
     atol: float = 1e-4
     rtol: float = 1e-3
     min_match: float = 1.0
+    min_cosine: float | None = None
+
+    def at(self, precision: str) -> "Agreement":
+        """Return what is asked of an artifact of this precision: the workload's own limits hold for fp32 alone."""
+        floor = REDUCED.get(precision)
+        return replace(self, min_cosine=floor[0], min_match=min(floor[1], self.min_match)) if floor else self
+
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
+"""What an artifact computes in; fp32 is the reference and the default."""
+REDUCED: Mapping[str, tuple[float, float]] = {
+    "fp16": (0.99, 0.9),
+    "bf16": (0.99, 0.9),
+    "int8": (0.9, 0.5),
+    "fp8": (0.9, 0.5),
+}
+"""Precision -> smallest cosine similarity, smallest share of equal integers. Rounding moves every element, so this only
+asks whether the model still does its work; how far it lies from fp32 is measured and shown beside every speed."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +75,9 @@ def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic],
     largest = size.max(axis=1, keepdims=True)
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     cosines = np.where(lengths > 0, (ours * theirs).sum(axis=1) / np.where(lengths > 0, lengths, 1), 1)
+    agrees = within.all() if agreement.min_cosine is None else cosines.min() >= agreement.min_cosine
     return Discrepancy(
-        agrees=bool(within.all()),
+        agrees=bool(agrees),
         match_share=float(within.mean()),
         top1_share=float((ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()),
         max_abs=_finite(error.max()),

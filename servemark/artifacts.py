@@ -1,6 +1,6 @@
 """The contract between the stages: what one entry of the model repository holds, and where.
 
-    model_repo/<workload>_<engine>/
+    model_repo/<workload>_<engine>[_<precision>]/      no precision: fp32
         config.pbtxt           Triton's model configuration
         1/<artifact>           the model (model.onnx, model.pt2, ...)
         golden.npz             sampled inputs and what eager PyTorch answers: "input:<name>", "output:<name>", N rows
@@ -11,14 +11,17 @@ Triton reads the first two and ignores the rest.
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.agreement import PRECISIONS, REDUCED
 from servemark.errors import ArtifactError
+
+FULL = PRECISIONS[0]
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 
@@ -43,11 +46,21 @@ class Entry:
     repository: Path
     workload: str
     engine: str
+    precision: str = FULL
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self:
+        """Read an entry off its folder's name. Workloads have underscores in their names, engines have none."""
+        rest, _, last = folder.name.rpartition("_")
+        if last not in REDUCED:
+            return cls(folder.parent, rest, last)
+        workload, _, engine = rest.rpartition("_")
+        return cls(folder.parent, workload, engine, last)
 
     @property
     def model(self) -> str:
         """The model's name in Triton."""
-        return f"{self.workload}_{self.engine}"
+        return f"{self.workload}_{self.engine}" + ("" if self.precision == FULL else f"_{self.precision}")
 
     @property
     def folder(self) -> Path:
@@ -119,4 +132,15 @@ class Entry:
 
     def export_command(self, *, force: bool = False) -> str:
         """The command that makes this entry."""
-        return f"servemark export {self.workload} --engine {self.engine}{' --force' if force else ''}"
+        precision = "" if self.precision == FULL else f" --precision {self.precision}"
+        return f"servemark export {self.workload} --engine {self.engine}{precision}{' --force' if force else ''}"
+
+    def overlay(self, config: str, repository: Path) -> "Entry":
+        """Make a repository whose entry is this one with another configuration; what it holds besides is linked."""
+        entry = replace(self, repository=repository)
+        entry.folder.mkdir(parents=True)
+        for item in self.folder.iterdir():
+            if item != self.config:
+                (entry.folder / item.name).symlink_to(item.resolve())
+        entry.config.write_text(config)
+        return entry

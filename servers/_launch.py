@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, ServerError
 from servers import _ports, _readiness
 from servers._process import Command, Process
-from servers.engines import engine_names, export_command
+from servers.engines import engine_names
 
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
 EXIT_TIMEOUT_S = 3
@@ -94,11 +95,10 @@ class Launched:
         """Start the process. Raises ServerError for a port in use, ArtifactError for a model that is not there."""
         for model in self.models:
             if not (self._repository / model).is_dir():
-                engine = model.rpartition("_")[2]
-                artifact = self._repository / model / "1" / "model"
+                entry = Entry.of_folder(self._repository / model)
                 raise ArtifactError(
                     f"{model} is not in {self._repository}",
-                    fix=export_command(artifact, force=False) if engine in engine_names() else None,
+                    fix=entry.export_command() if entry.engine in engine_names() else None,
                 )
         self._ports = _ports.claim(self._host, self._ports)
         scratch = Path(tempfile.mkdtemp(prefix="servemark-triton-"))

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from servemark.artifacts import Entry
 from servemark.errors import OptionError, ServerError
 from servers import _readiness
 
@@ -82,9 +83,9 @@ class Remote:
         return probe(self._endpoint, self.models)
 
     def _start_command(self) -> str:
-        names = [model.rpartition("_") for model in self.models]
-        engines = "".join(f" --engine {engine}" for engine in sorted({engine for *_, engine in names}))
-        return f"servemark serve {' '.join(dict.fromkeys(workload for workload, *_ in names))}{engines}"
+        entries = [Entry.of_folder(Path(model)) for model in self.models]
+        engines = "".join(f" --engine {engine}" for engine in sorted({entry.engine for entry in entries}))
+        return f"servemark serve {' '.join(dict.fromkeys(entry.workload for entry in entries))}{engines}"
 
     def _require(self, protocol: str) -> str:
         if protocol != self.protocol:

@@ -21,6 +21,7 @@ from servemark import models
 from servemark.artifacts import Entry
 from servemark.models import image_caption, nmt, summarization, transformer
 from servemark.models._decoding import Search, search
+from tests.exporting import FROM_TORCH
 from tests.test_models import answer, batch_of
 
 Tensor = torch.Tensor
@@ -253,7 +254,7 @@ def test_decoding_stops_with_the_longest_sentence_of_the_batch(
     assert count(*(tensor[short] for tensor in inputs)) == max(n for n in alone if n < max(alone))
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_exported_loop_has_no_end_but_its_condition(engine: str, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as said:
         exporters.export(models.get("summarization_tiny"), engine, tmp_path)

@@ -8,7 +8,6 @@ import sys
 import warnings
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,14 @@ from torch import nn
 
 import exporters
 from exporters import ExportReport, _pipeline, parity
+from exporters._job import Job
 from exporters._registry import exporter
 from servemark import models
 from servemark.agreement import compare
 from servemark.artifacts import Arrays, Entry
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import Workload
+from tests.exporting import FROM_TORCH, variant
 
 SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only, and may take longer than a test."""
@@ -32,7 +33,7 @@ EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=SLOW if slow else [])
     for full in models.workloads().values()
     for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
-    for engine in exporters.engines()
+    for engine in FROM_TORCH
 ]
 
 
@@ -163,7 +164,7 @@ def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any,
 def test_export_says_nothing_on_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        for engine in exporters.engines():
+        for engine in FROM_TORCH:
             exporters.export(models.get("ranking_tiny"), engine, tmp_path)
     assert capfd.readouterr() == ("", "")
 
@@ -251,10 +252,10 @@ def drifting(workload: Workload, engine: str) -> Any:
         run = real.load(path, workload)
         return lambda inputs: {name: np.add(array, np.float32(0.01)) for name, array in run(inputs).items()}
 
-    return SimpleNamespace(ARTIFACT=real.ARTIFACT, PACKAGES=real.PACKAGES, write=real.write, load=load)
+    return variant(real, load=load)
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_out_of_tolerance_export_fails_and_leaves_nothing(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,32 +298,35 @@ def test_model_that_breaks_its_interface_stops_the_export(tmp_path: Path) -> Non
         linear(tmp_path, build=Doubled)
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_a_model_that_fixes_the_batch_size_is_refused(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parity check itself notices: an artifact traced for a batch of two answers no other."""
     real = exporter(engine)
-    module = SimpleNamespace(ARTIFACT=real.ARTIFACT, PACKAGES=real.PACKAGES, load=real.load, write=write_fixed)
+    module = variant(real, write=write_fixed)
     monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match=r"cannot run a batch of 1: .*2"):
         linear(tmp_path, engine=engine)
     assert list(tmp_path.iterdir()) == []
 
 
-def write_fixed(model: nn.Module, workload: Workload, example: Arrays, path: Path) -> dict[str, object]:
-    tensors = tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs)
-    if path.suffix == ".pt2":
-        torch.export.save(torch.export.export(model, tensors), path)
+def write_fixed(job: Job) -> dict[str, object]:
+    names = [tensor.name for tensor in job.workload.inputs]
+    tensors = tuple(torch.from_numpy(job.example[name]) for name in names)
+    if job.path.suffix == ".pt2":
+        torch.export.save(torch.export.export(job.model, tensors), job.path)
     else:
-        names = [tensor.name for tensor in workload.inputs]
-        torch.onnx.export(model, tensors, path, input_names=names, output_names=["scores"], dynamo=True, verbose=False)
+        outputs = ["scores"]
+        torch.onnx.export(
+            job.model, tensors, job.path, input_names=names, output_names=outputs, dynamo=True, verbose=False
+        )
     return {}
 
 
 def test_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter("pytorch"), "PACKAGES", ("no-such-package",))
-    with pytest.raises(ArtifactError, match=r"(?s)pytorch needs no-such-package.*\[export\]"):
+    with pytest.raises(ArtifactError, match=r"(?s)needs the package no-such-package.*\[export,torch\]"):
         linear(tmp_path)
 
 
@@ -337,7 +341,7 @@ def test_unwritable_repository_is_a_clear_error(tmp_path: Path) -> None:
         linear(tmp_path / "file" / "repository")
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path, engine: str) -> None:
     """A limit on the size of a file fails writes as a full disk does; in a process of its own, since it is for good."""
     code = f"""

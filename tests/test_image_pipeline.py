@@ -19,7 +19,7 @@ from torch import nn
 import exporters
 from servemark import models
 from servemark.artifacts import Entry
-from servemark.cli.serve import model_names
+from servemark.cli.serve import find
 from servemark.datasets import image_folder
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.models import Workload, _classification, _resnet
@@ -58,7 +58,7 @@ def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    names = model_names([PIPELINE], "onnxruntime", repository)
+    names, _ = find([PIPELINE], "onnxruntime", repository, "fp32")
     with open_server("embedded", repository, names, start_timeout_s=START_S) as server:
         yield server
 
@@ -151,12 +151,12 @@ def test_steps_need_nothing_of_servemark(repository: Path, tmp_path: Path) -> No
 
 
 def test_serve_takes_workloads_and_directories(repository: Path) -> None:
-    names = model_names(["resnet50", PIPELINE], "onnxruntime", repository)
-    assert names == ["resnet50_onnxruntime", PIPELINE]
+    by_hand, entries = find(["resnet50", PIPELINE], "onnxruntime", repository, "fp32")
+    assert (by_hand, [entry.model for entry in entries]) == ([PIPELINE], ["resnet50_onnxruntime"])
     with pytest.raises(OptionError, match="unknown workload 'image_classificatio'"):
-        model_names(["image_classificatio"], "onnxruntime", repository)
+        find(["image_classificatio"], "onnxruntime", repository, "fp32")
     with pytest.raises(ArtifactError, match="ncf_onnxruntime is not in"):
-        model_names(["ncf"], "onnxruntime", repository)
+        find(["ncf"], "onnxruntime", repository, "fp32")
 
 
 def test_a_pipeline_without_its_network_names_the_export(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from exporters import _pipeline
+from exporters._job import golden_inputs
 from servemark import models
 from servemark.datasets import _audio, librispeech
 from servemark.errors import InputDataError
@@ -212,7 +212,7 @@ def test_flops_are_twice_the_multiplications(name: str, frames: int) -> None:
 def test_golden_samples_have_no_near_ties(name: str) -> None:
     """Engines differ by some 1e-5 in the logits: a label that hangs on less would make the ids a matter of luck."""
     workload = models.get(name)
-    model, inputs = workload.build(), _pipeline._golden_inputs(workload)
+    model, inputs = workload.build(), golden_inputs(workload)
     seen: list[torch.Tensor] = []
     model.get_submodule("classifier").register_forward_hook(lambda *call: seen.append(call[-1]))
     model(*(torch.from_numpy(inputs[tensor.name]) for tensor in workload.inputs))

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,14 @@ from torch import nn
 
 import exporters
 from exporters import _pipeline
+from exporters._job import Job
 from exporters._registry import exporter
 from loadgen.kserve import ResponseChecker, _parse_head
 from servemark import models
-from servemark.artifacts import Arrays, Entry
+from servemark.artifacts import Entry
 from servemark.errors import ArtifactError
 from servemark.models import Sample, Tensor, Workload
+from tests.exporting import FROM_TORCH, variant
 
 X, N, Y = Tensor("x", "FP32", (2, -1)), Tensor("n", "INT32", (1,)), Tensor("y", "FP32", (-1,))
 
@@ -68,7 +69,7 @@ def test_shorter_samples_of_a_batch_are_padded_with_zeros() -> None:
     assert batch["n"].tolist() == [[1], [3]]
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_an_artifact_takes_any_size_and_golden_samples_share_one(tmp_path: Path, engine: str) -> None:
     exporters.export(workload(), engine, tmp_path)
     entry = Entry(tmp_path, "weighted", engine)
@@ -86,18 +87,19 @@ def test_an_artifact_takes_any_size_and_golden_samples_share_one(tmp_path: Path,
         np.testing.assert_allclose(found, 2 * x[:, 0] + 3 * x[:, 1] + 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("engine", exporters.engines())
+@pytest.mark.parametrize("engine", FROM_TORCH)
 def test_an_artifact_that_fixes_the_size_is_refused(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = exporter(engine)
 
-    def write(model: nn.Module, _: Workload, example: Arrays, path: Path) -> Any:
+    def write(job: Job) -> Any:
         """Trace as if the interface named the example's size."""
-        size = example["x"].shape[2]
-        return real.write(model, workload(inputs=(replace(X, shape=(2, size)), N)), example, path)
+        size = job.example["x"].shape[2]
+        job.workload = workload(inputs=(replace(X, shape=(2, size)), N))
+        return real.write(job)
 
-    module = SimpleNamespace(ARTIFACT=real.ARTIFACT, PACKAGES=real.PACKAGES, load=real.load, write=write)
+    module = variant(real, write=write)
     monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match="cannot run a batch"):
         exporters.export(workload(), engine, tmp_path)

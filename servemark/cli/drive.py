@@ -16,33 +16,44 @@ from loadgen.control import Control
 from loadgen.options import DEFAULT_URL, LoadConfig, normal_url
 from servemark import results
 from servemark.cli.serve import entries
-from servemark.errors import ExitCode, ServerError
+from servemark.cli.settings import repository_with
+from servemark.errors import ExitCode, OptionError, ServerError
+from servemark.model_config import Settings
 from servemark.output import note
 from servemark.paths import LOCUSTFILES
 
 _GRACE_S = 30.0
+UNCHANGED = Settings()
 
 
 def check(flags: Mapping[str, Any], seed: int, url: str) -> LoadConfig:
     """Resolve one run's options as the locustfile will. Raises OptionError."""
-    absent = {"request_rate": None, "num_users": None, "result_dir": ""}
+    absent = {"request_rate": None, "num_users": None, "stages": "", "trace": "", "gamma_cv": "", "result_dir": ""}
     return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url or DEFAULT_URL}))
 
 
 @contextlib.contextmanager
-def server_for(config: LoadConfig, url: str) -> Iterator[str]:
-    """The given server, else one that already serves the model at the default port, else an embedded one."""
+def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> Iterator[str]:
+    """The given server, else one that already serves the model at the default port, else an embedded one.
+
+    Settings are those of a server of our own, so a model that must have some is never taken from another one.
+    """
     if url:
+        if settings:
+            raise OptionError(f"{url} has its own settings", fix="leave out --url, or --device, --option, --instances")
         yield normal_url(url)
         return
-    if _serves(DEFAULT_URL, config):
+    if not settings and _serves(DEFAULT_URL, config):
         note(f"using the server at {DEFAULT_URL}")
         yield DEFAULT_URL
         return
     import servers
 
-    models = [entry.model for entry in entries([config.workload.name], config.engine, config.model_repository)]
-    with servers.open_server("auto", config.model_repository, models) as server:
+    found = entries([config.workload.name], config.engine, config.model_repository, config.precision)
+    with (
+        repository_with(config.model_repository, found, settings) as repository,
+        servers.open_server("auto", repository, [entry.model for entry in found]) as server,
+    ):
         yield f"http://{server.http}"
         try:
             server.check()

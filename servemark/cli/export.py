@@ -1,11 +1,17 @@
 """`servemark export`: workloads into the model repository."""
 
-from typing import TYPE_CHECKING, Annotated
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from servemark.agreement import PRECISIONS
+from servemark.artifacts import FULL
 from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
-from servemark.errors import OptionError, ServemarkError
+from servemark.errors import ArtifactError, OptionError, ServemarkError
 from servemark.models import get, names
 from servemark.output import note, stderr
 from servemark.results import to_json
@@ -14,9 +20,22 @@ if TYPE_CHECKING:
     from exporters import ExportReport
 
 
+class Task(NamedTuple):
+    """One entry to make."""
+
+    workload: str
+    engine: str
+    precision: str
+    repository: Path
+    force: bool
+
+
 def export(
     workloads: Annotated[list[str] | None, typer.Argument(metavar="WORKLOAD...", help="Workloads.")] = None,
     engine: Annotated[list[str] | None, typer.Option(help="Inference engine; may be given again.")] = None,
+    precision: Annotated[
+        list[str] | None, typer.Option(metavar="P", help=f"{', '.join(PRECISIONS)}; may be given again.")
+    ] = None,
     all_workloads: Annotated[bool, typer.Option("--all", help="Export every workload.")] = False,
     force: Annotated[bool, typer.Option(help="Export again, and overwrite an edited config.pbtxt.")] = False,
     model_repository: Repository = DEFAULT_REPOSITORY,
@@ -26,34 +45,55 @@ def export(
 
     Example: servemark export ranking resnet50 --engine onnxruntime
     """
-    chosen = names() if all_workloads else list(workloads or [])
+    chosen = [get(name).name for name in (names() if all_workloads else workloads or [])]
     if not chosen:
         raise OptionError("no workload was named", fix="servemark export WORKLOAD..., or --all")
-    found = [get(name) for name in chosen]
     # torch takes seconds to import; a typing mistake should not.
     import exporters
 
-    engines = engine or [DEFAULT_ENGINE]
-    unknown = [name for name in engines if name not in exporters.engines()]
-    if unknown:
-        known = ", ".join(exporters.engines())
-        raise OptionError(f"unknown engine {unknown[0]!r}", fix=f"one of: {known}")
+    engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
+    for name in engines:
+        unknown = [p for p in precisions if p not in exporters.precisions(name)]
+        if unknown:
+            known = ", ".join(exporters.precisions(name))
+            raise OptionError(f"{name} has no export in {unknown[0]}", fix=f"use one of: {known}")
+    tasks = [Task(w, e, p, model_repository, force) for w in chosen for e in engines for p in precisions]
     reports, failures = [], []
-    for workload in found:
-        for name in engines:
-            try:
-                report = exporters.export(workload, name, model_repository, force=force)
-            except ServemarkError as error:
-                # One workload that fails must not cost the others.
-                stderr.print(f"servemark: {workload.name} on {name}: {error}", markup=False, style="red")
-                failures.append(error)
-            else:
-                note(_line(report))
-                reports.append({**report.manifest, "folder": str(report.folder), "up_to_date": report.up_to_date})
+    for task in tasks:
+        try:
+            report = _alone(task) if len(tasks) > 1 else _make(task)
+        except ServemarkError as error:
+            # One workload that fails must not cost the others.
+            place = f"{task.workload} on {task.engine}" + ("" if task.precision == FULL else f" {task.precision}")
+            stderr.print(f"servemark: {place}: {error}", markup=False, style="red")
+            failures.append(error)
+        else:
+            note(_line(report))
+            reports.append({**report.manifest, "folder": str(report.folder), "up_to_date": report.up_to_date})
     if json:
         print(to_json({"exports": reports}), end="")  # noqa: T201
     if failures:
         raise typer.Exit(int(failures[0].exit_code))
+
+
+def _make(task: Task) -> "ExportReport":
+    import exporters
+
+    return exporters.export(
+        get(task.workload), task.engine, task.repository, precision=task.precision, force=task.force
+    )
+
+
+def _alone(task: Task) -> "ExportReport":
+    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        try:
+            return process.submit(_make, task).result()
+        except BrokenProcessPool as error:
+            raise ArtifactError(
+                "the export was killed, as the system does when memory runs out",
+                fix=f"servemark export {task.workload} --engine {task.engine}, with more memory free",
+            ) from error
 
 
 def _line(report: "ExportReport") -> str:
@@ -61,9 +101,12 @@ def _line(report: "ExportReport") -> str:
     name, manifest = report.folder.name, report.manifest
     if report.up_to_date:
         return f"{name}: up to date"
-    errors = [
-        o["max_abs"] for outputs in manifest["parity"].values() for o in outputs.values() if o["max_abs"] is not None
-    ]
+    outputs = [output for batch in manifest["parity"].values() for output in batch.values()]
+    errors = [output["max_abs"] for output in outputs if output["max_abs"] is not None]
     parity = f"max error {max(errors):.2g} against eager PyTorch" if errors else "equal to eager PyTorch"
+    if report.precision != FULL:
+        cosines = [output["cosine_min"] for output in outputs if output["cosine_min"] is not None]
+        similar = f", cosine >= {min(cosines):.4f}" if cosines else ""
+        parity += f"{similar}, top-1 agreement {min(output['top1_share'] for output in outputs):.0%}"
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}"

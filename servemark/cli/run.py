@@ -14,6 +14,7 @@ from servemark.cli.max_rate import find, write
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
     DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
     DEFAULT_REPOSITORY,
     BatchSize,
     Concurrency,
@@ -26,6 +27,7 @@ from servemark.cli.options import (
     MaxInFlight,
     Objective,
     Out,
+    Precision,
     Repository,
     RequestDistribution,
     RequestRate,
@@ -34,7 +36,9 @@ from servemark.cli.options import (
     Warmup,
 )
 from servemark.cli.ranges import concurrencies, rates
+from servemark.cli.settings import Device, EngineOption, Instances
 from servemark.errors import ExitCode, OptionError
+from servemark.model_config import Settings
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
 from servemark.report.max_rate import render_max_rate
@@ -46,6 +50,10 @@ _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 def run(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
     engine: Engine = DEFAULT_ENGINE,
+    precision: Precision = DEFAULT_PRECISION,
+    device: Device = "",
+    option: EngineOption = None,
+    instances: Instances = None,
     url: Annotated[
         str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
     ] = "",
@@ -88,6 +96,7 @@ def run(
     flags: dict[str, Any] = {
         "model": workload,
         "engine": engine,
+        "precision": precision,
         "request_distribution": request_distribution,
         "duration": duration,
         "warmup": warmup,
@@ -104,9 +113,10 @@ def run(
     }
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, seed, url) for point in points]
+    settings = Settings.from_options(device, option or (), instances)
     take_sigterm()
     found = []
-    with server_for(config, url) as address:
+    with server_for(config, url, settings) as address:
         if max_rate:
             raise typer.Exit(_search(config, flags | {"host": address}, seed, json=json))
         for point in points:

@@ -9,9 +9,19 @@ from typing import Annotated
 
 import typer
 
-from servemark.artifacts import Entry
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
+from servemark.artifacts import FULL, Entry
+from servemark.cli.options import (
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    DEFAULT_REPOSITORY,
+    Engine,
+    Json,
+    Precision,
+    Repository,
+)
+from servemark.cli.settings import Device, EngineOption, Instances, repository_with
 from servemark.errors import OptionError
+from servemark.model_config import Settings
 from servemark.models import get
 from servemark.output import note
 from servemark.results import to_json
@@ -19,11 +29,11 @@ from servemark.results import to_json
 _CHECK_S = 0.5
 
 
-def entries(workloads: list[str], engine: str, repository: Path) -> list[Entry]:
+def entries(workloads: list[str], engine: str, repository: Path, precision: str = FULL) -> list[Entry]:
     """The repository entries of workloads. Raises OptionError, ArtifactError naming the export command."""
     from servers.engines import engine_names
 
-    found = [Entry(repository, get(name).name, engine) for name in workloads]
+    found = [Entry(repository, get(name).name, engine, precision) for name in workloads]
     if engine not in engine_names():
         raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
     for entry in found:
@@ -31,16 +41,13 @@ def entries(workloads: list[str], engine: str, repository: Path) -> list[Entry]:
     return found
 
 
-def model_names(names: list[str], engine: str, repository: Path) -> list[str]:
-    """Names in Triton: of a workload its entry's, of anything else with a configuration its own, like a pipeline's.
+def find(names: list[str], engine: str, repository: Path, precision: str) -> tuple[list[str], list[Entry]]:
+    """Models by their names in Triton: of workloads their entries, and by hand anything else with a configuration.
 
     Raises OptionError, ArtifactError naming the export command.
     """
-    models = []
-    for name in names:
-        by_hand = (repository / name / "config.pbtxt").is_file()
-        models += [name] if by_hand else [entry.model for entry in entries([name], engine, repository)]
-    return models
+    by_hand = [name for name in names if (repository / name / "config.pbtxt").is_file()]
+    return by_hand, entries([name for name in names if name not in by_hand], engine, repository, precision)
 
 
 def serve(
@@ -49,6 +56,10 @@ def serve(
         typer.Argument(metavar="WORKLOAD...", help="Workloads, or other directories of the model repository."),
     ],
     engine: Engine = DEFAULT_ENGINE,
+    precision: Precision = DEFAULT_PRECISION,
+    device: Device = "",
+    option: EngineOption = None,
+    instances: Instances = None,
     http_port: Annotated[int, typer.Option(help="KServe v2 over HTTP; 0 picks a free port.")] = 8000,
     grpc_port: Annotated[int, typer.Option(help="KServe v2 over gRPC; 0 picks a free port.")] = 8001,
     metrics_port: Annotated[int, typer.Option(help="Prometheus metrics; 0 picks a free port.")] = 8002,
@@ -65,21 +76,29 @@ def serve(
     """
     import servers
 
-    models = model_names(names, engine, model_repository)
+    by_hand, found = find(names, engine, model_repository, precision)
+    settings = Settings.from_options(device, option or (), instances)
+    if settings and by_hand:
+        raise OptionError(
+            f"{by_hand[0]} is configured by hand", fix=f"edit {model_repository / by_hand[0]}/config.pbtxt"
+        )
+    models = [*by_hand, *(entry.model for entry in found)]
     parent = os.getppid()
     signal.signal(signal.SIGTERM, _interrupt)
-    server = servers.open_server(
-        mode,
-        model_repository,
-        models,
-        host=host,
-        http_port=http_port,
-        grpc_port=grpc_port,
-        metrics_port=metrics_port,
-        start_timeout_s=start_timeout,
-    )
     try:
-        with server:
+        with (
+            repository_with(model_repository, found, settings) as repository,
+            servers.open_server(
+                mode,
+                repository,
+                models,
+                host=host,
+                http_port=http_port,
+                grpc_port=grpc_port,
+                metrics_port=metrics_port,
+                start_timeout_s=start_timeout,
+            ) as server,
+        ):
             url = f"http://{server.http}"
             note(f"serving {', '.join(models)} at {url} (gRPC {server.grpc}, metrics {server.metrics}); Ctrl-C stops")
             note(f"log: {server.log}")

@@ -81,16 +81,14 @@ def load_engine(
     module = engine_module(name)
     if device != "cpu" and not (device.startswith("cuda:") and device[5:].isdecimal()):
         raise OptionError(f"device {device!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
-    if not artifact.is_file():
+    if not artifact.exists():  # a SavedModel is a directory
         raise ArtifactError(f"{artifact} is not there", fix=export_command(artifact, force=False))
     return module.load(artifact, device, inputs, outputs, options or {})
 
 
 def export_command(artifact: Path, *, force: bool = True) -> str:
     """Write the command that makes the artifact <repository>/<workload>_<engine>/<version>/<file> again."""
-    folder = artifact.resolve().parent.parent
-    workload, _, engine = folder.name.rpartition("_")
-    return Entry(folder.parent, workload, engine).export_command(force=force)
+    return Entry.of_folder(artifact.resolve().parent.parent).export_command(force=force)
 
 
 def thread_count(options: Mapping[str, str]) -> int:

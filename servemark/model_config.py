@@ -1,0 +1,86 @@
+"""A model's Triton configuration with some settings changed: for one run, or for good after tuning."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from servemark.errors import ArtifactError, OptionError, ServerError
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+THREADS = "intra_op_thread_count"
+"""The parameter of Triton's own onnxruntime backend; every engine here understands it."""
+_DEVICES = re.compile(r"cpu|cuda:\d+(,\d+)*")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What of a model's configuration can be set; None leaves what its config.pbtxt says."""
+
+    device: str | None = None
+    """`cpu`, `cuda:N`, or `cuda:N,M` for instances on several GPUs."""
+    max_batch: int | None = None
+    queue_delay_us: int | None = None
+    """How long a request may wait for others to join its batch."""
+    instances: int | None = None
+    """Instances on each device."""
+    threads: int | None = None
+    """Threads of one run; 0 leaves the number to the engine."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The engine's own parameters, such as compile=true."""
+
+    @classmethod
+    def from_options(cls, device: str = "", options: Iterable[str] = (), instances: int | None = None) -> Self:
+        """Read the command line's --device, --option KEY[=VALUE] and --instances. Raises OptionError."""
+        if device and not _DEVICES.fullmatch(device):
+            raise OptionError(f"--device {device!r} is unknown", fix="use cpu or cuda:N, such as --device cuda:0")
+        pairs = {key: value or "true" for key, _, value in (option.partition("=") for option in options)}
+        if not all(pairs):
+            raise OptionError("--option has no name", fix="write it like --option compile=true")
+        return cls(device=device or None, options=pairs, instances=instances)
+
+    def __bool__(self) -> bool:
+        return self != Settings()
+
+    def apply(self, config: str) -> str:
+        """Return the configuration with these settings. Raises ArtifactError where it is no configuration."""
+        from google.protobuf import text_format
+
+        model = parse(config)
+        if self.max_batch is not None:
+            model.max_batch_size = self.max_batch
+        if self.queue_delay_us is not None:
+            model.dynamic_batching.max_queue_delay_microseconds = self.queue_delay_us
+        if self.threads is not None:
+            model.parameters[THREADS].string_value = str(self.threads)
+        for key, value in self.options.items():
+            model.parameters[key].string_value = value
+        self._place(model)
+        text: str = text_format.MessageToString(model)
+        return text
+
+    def _place(self, model: "ModelConfig") -> None:
+        for group in model.instance_group or [model.instance_group.add()]:
+            if self.instances is not None:
+                group.count = self.instances
+            if self.device is not None:
+                kind, _, numbers = self.device.partition(":")
+                group.kind = group.KIND_CPU if kind == "cpu" else group.KIND_GPU
+                group.gpus[:] = [int(number) for number in numbers.split(",") if number]
+
+
+def parse(config: str) -> "ModelConfig":
+    """Read the text of a config.pbtxt. Raises ArtifactError, ServerError where tritonclient is missing."""
+    try:
+        from google.protobuf import text_format
+        from tritonclient.grpc.model_config_pb2 import ModelConfig
+    except ImportError as error:
+        reason = f"model configurations need tritonclient: {error}"
+        raise ServerError(reason, fix="pip install -e '.[triton]'") from error
+    try:
+        return text_format.Parse(config, ModelConfig())
+    except text_format.ParseError as error:
+        reason = f"the config.pbtxt is malformed: {error}"
+        raise ArtifactError(reason, fix="servemark export --force writes it anew") from error
