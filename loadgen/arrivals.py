@@ -1,6 +1,7 @@
 """When requests go out: the open loop's schedule, generated whole from a seed, and the closed loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -13,29 +14,55 @@ class Distribution(StrEnum):
 
     POISSON = "poisson"
     CONSTANT = "constant"
+    GAMMA = "gamma"
 
 
-def schedule(distribution: Distribution, rate: float, duration_s: float, seed: int) -> npt.NDArray[np.int64]:
-    """Arrival times in ns from the start, ascending, within [0, duration_s); `rate` is in requests per second.
+@dataclass(frozen=True)
+class Stage:
+    """Part of a schedule: `rate` requests/s for `duration_s`; a rate of 0 is a pause."""
+
+    duration_s: float
+    rate: float
+
+
+def schedule(
+    distribution: Distribution, rate: float, duration_s: float, seed: int, *, cv: float = 1.0
+) -> npt.NDArray[np.int64]:
+    """Arrival times in ns of one constant rate in requests/s; see `staged`."""
+    return staged(distribution, [Stage(duration_s, rate)], seed, cv=cv)
+
+
+def staged(distribution: Distribution, stages: Sequence[Stage], seed: int, *, cv: float = 1.0) -> npt.NDArray[np.int64]:
+    """Arrival times in ns from the start, ascending, within the stages. Equal arguments give equal schedules.
 
     Poisson arrivals have independent exponential gaps: what many independent clients look like (MLPerf Inference rules,
-    Server scenario). Constant arrivals are 1/rate apart. Equal arguments give equal schedules.
+    Server scenario). Gamma gaps have the coefficient of variation `cv`: above 1 arrivals come in bursts, 1 is Poisson.
+    Constant arrivals are 1/rate apart. A process of rate 1 is drawn once and its time stretched by each stage's rate
+    (time change: Cinlar, Introduction to Stochastic Processes, section 4.7), which is exact at the stages' boundaries.
     """
+    durations, rates = (np.array([getattr(stage, name) for stage in stages]) for name in ("duration_s", "rate"))
+    starts, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (durations, durations * rates))
+    unit = _unit(distribution, float(counts[-1]), cv, np.random.default_rng(seed))
+    unit = unit[unit < counts[-1]]
+    # The last stage that begins at or before an arrival: a pause has no arrival.
+    index = np.searchsorted(counts, unit, side="right") - 1
+    arrivals_s = starts[index] + (unit - counts[index]) / rates[index]
+    arrivals_ns: npt.NDArray[np.int64] = (arrivals_s[arrivals_s < starts[-1]] * 1e9).astype(np.int64)
+    return arrivals_ns
+
+
+def _unit(distribution: Distribution, until: float, cv: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Arrivals of a process of rate 1, at least up to `until`."""
     if distribution is Distribution.CONSTANT:
-        # Multiplying, not summing: a summed gap would drift by its rounding error.
-        arrivals_s = np.arange(int(np.ceil(rate * duration_s))) / rate
-    else:
-        arrivals_s = _poisson(rate, duration_s, np.random.default_rng(seed))
-    return (arrivals_s[arrivals_s < duration_s] * 1e9).astype(np.int64)
-
-
-def _poisson(rate: float, duration_s: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Cumulated exponential gaps until the duration is covered."""
+        # Counting, not summing: a summed gap would drift by its rounding error.
+        return np.arange(np.ceil(until))
+    gamma, shape = distribution is Distribution.GAMMA, cv**-2
     arrivals = np.empty(0)
-    while not arrivals.size or arrivals[-1] < duration_s:
+    while not arrivals.size or arrivals[-1] < until:
         last = arrivals[-1] if arrivals.size else 0.0
-        expected = rate * (duration_s - last)
-        gaps = rng.exponential(1 / rate, size=int(expected + 4 * np.sqrt(expected)) + 16)
+        expected = until - last
+        size = int(expected + 4 * np.sqrt(expected)) + 16
+        gaps = rng.gamma(shape, 1 / shape, size) if gamma else rng.standard_exponential(size)
         arrivals = np.concatenate([arrivals, last + np.cumsum(gaps)])
     return arrivals
 
@@ -57,11 +84,12 @@ class Arrivals(Protocol):
 
 
 class OpenLoop:
-    """A schedule made ahead; it is never re-anchored, however late the server is."""
+    """A schedule made ahead; it is never re-anchored, however late the server is. It lasts until `end_ns` at least."""
 
-    def __init__(self, arrivals_ns: list[int], start_ns: int) -> None:
+    def __init__(self, arrivals_ns: list[int], start_ns: int, end_ns: int = 0) -> None:
         self._arrivals = iter(arrivals_ns)
         self._start = start_ns
+        self._end = end_ns
         self._next = self._advance()
 
     def _advance(self) -> int | None:
@@ -82,13 +110,13 @@ class OpenLoop:
         """None: only the schedule sends."""
         return 0
 
-    def finished(self, now: int) -> bool:  # noqa: ARG002
-        """Whether the schedule is used up."""
-        return self._next is None
+    def finished(self, now: int) -> bool:
+        """Whether the schedule is used up and its time is over."""
+        return self._next is None and now >= self._end
 
     def stop(self) -> None:
         """Send no more."""
-        self._next = None
+        self._next, self._end = None, 0
 
 
 class ClosedLoop:

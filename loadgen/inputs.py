@@ -3,7 +3,7 @@
 import itertools
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,53 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     `encode` makes a request of a batch's arrays, whatever the target's channels send.
     """
     batch, inputs = config.batch_size, config.workload.inputs
-    samples = _pool(_samples(config), batch)
+    named = config.scenario.samples(config.seed)
+    samples = _pool(_samples(config), max(POOL_REQUESTS * batch, max(named or [0]) + 1), batch)
+    if named:
+        _require(config, named, len(samples))
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
     ordinary = [
         encode(stack([samples[(index * batch + row) % len(samples)] for row in range(batch)], inputs))
         for index in range(count)
     ]
-    ordinary_payloads = [Payload(request) for request in ordinary]
-    if golden is None:
-        return itertools.cycle(ordinary_payloads)
+    requests = [Payload(request) for request in ordinary]
+    known = _known(config, encode, golden) if golden else []
+    if named:
+        return _ordered(named, requests, known)
+    return itertools.cycle(_interleave(requests, known) if known else requests)
+
+
+def _known(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden) -> list[Payload]:
+    """The requests of golden samples."""
+    batch, inputs = config.batch_size, config.workload.inputs
     rows = [tuple((first + row) % golden.rows for row in range(batch)) for first in range(0, golden.rows, batch)]
-    known = [
+    return [
         Payload(encode({tensor.name: golden.inputs[tensor.name][list(each)] for tensor in inputs}), each)
         for each in rows
     ]
-    return itertools.cycle(_interleave(ordinary_payloads, known))
+
+
+def _ordered(named: Sequence[int], ordinary: list[Payload], known: list[Payload]) -> Iterator[Payload]:
+    """The requests in a trace's order, -1 for any; one in GOLDEN_EVERY is golden here too."""
+    anything, goldens = itertools.cycle(ordinary), itertools.cycle(known)
+    for position, index in enumerate(named):
+        if known and position % GOLDEN_EVERY == 0:
+            yield next(goldens)
+        else:
+            yield ordinary[index] if index >= 0 else next(anything)
+
+
+def _require(config: LoadConfig, named: Sequence[int], held: int) -> None:
+    """Check that the samples which a trace names are there. Raises InputDataError."""
+    if config.batch_size > 1:
+        raise InputDataError("a trace that names samples has one in each request", fix="--batch-size 1")
+    if max(named) >= held:
+        raise InputDataError(
+            f"--trace names sample {max(named)}, and --input-data {config.input_data} gives {held} (at most "
+            f"{POOL_BYTES >> 20} MiB of them)",
+            fix=f"name samples from 0 to {held - 1}",
+        )
 
 
 def _interleave(ordinary: list[Payload], known: list[Payload]) -> list[Payload]:
@@ -55,11 +86,11 @@ def _interleave(ordinary: list[Payload], known: list[Payload]) -> list[Payload]:
     ]
 
 
-def _pool(samples: Iterator[Sample], batch: int) -> list[Sample]:
+def _pool(samples: Iterator[Sample], most: int, batch: int) -> list[Sample]:
     """Draw as many samples as fit the bounds, at least one request's."""
     taken: list[Sample] = []
     size = 0
-    for sample in itertools.islice(samples, POOL_REQUESTS * batch):
+    for sample in itertools.islice(samples, most):
         size += sum(array.nbytes for array in sample.values())
         if size > POOL_BYTES and len(taken) >= batch:
             break

@@ -10,7 +10,7 @@ from typing import Any
 from gevent import GreenletExit
 
 from loadgen.agreement import require_fit
-from loadgen.arrivals import ClosedLoop, OpenLoop, schedule
+from loadgen.arrivals import ClosedLoop, OpenLoop
 from loadgen.channel import Outcome, Payload
 from loadgen.driver import Driver
 from loadgen.options import LoadConfig
@@ -102,17 +102,19 @@ class Measurement:
             on_tick=self._tick,
         )
         # The schedule is made before the clock starts.
-        offsets = self._offsets()
+        schedule = config.scenario.schedule(config.seed)
         driver.connect(CONNECT_AHEAD if config.open_loop else config.concurrency or 1)
         start = time.monotonic_ns() + int(START_IN_S * 1e9)
         measured_from = start + int(config.warmup_s * 1e9)
         measured_to = measured_from + int(config.duration_s * 1e9)
         # A closed loop's interval holds an answer for each connection, however slow the model is.
-        self._recorder = Recorder(Interval(measured_from, measured_to, config.windows), config.concurrency or 0)
+        edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
+        interval = Interval(measured_from, measured_to, config.windows, edges)
+        self._recorder = Recorder(interval, config.concurrency or 0)
         self._measured = Measured(self._recorder, idle_w=idle_w, energy_reason=energy_reason)
         self._meter = meter
         self._arrivals = (
-            ClosedLoop(config.concurrency or 1, self._recorder.over) if offsets is None else OpenLoop(offsets, start)
+            ClosedLoop(config.concurrency or 1, self._recorder.over) if schedule is None else OpenLoop(schedule, start, measured_to)
         )
         try:
             driver.run(self._arrivals)
@@ -139,13 +141,6 @@ class Measurement:
     def measured(self) -> Measured | None:
         """What was seen so far, None before the first request."""
         return self._measured if self._arrivals is not None else None
-
-    def _offsets(self) -> list[int] | None:
-        config = self.config
-        if config.request_rate is None:
-            return None
-        total_s = config.warmup_s + config.duration_s
-        return [int(t) for t in schedule(config.distribution, config.request_rate, total_s, config.seed)]
 
     def _finish(self, driver: Driver) -> None:
         self._recorder.flush()

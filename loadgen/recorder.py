@@ -28,16 +28,33 @@ KEPT_MESSAGES = 5
 
 @dataclass(frozen=True)
 class Interval:
-    """The measured part of a run, in ns of the monotonic clock, and how long one of its windows is."""
+    """The measured part of a run and its windows, in ns of the monotonic clock."""
 
     start: int
     end: int
     windows: int
+    edges: tuple[int, ...] = ()
+    """Boundaries of the windows, the interval's own included, where they are not of equal length."""
 
     @property
     def window_ns(self) -> float:
-        """Length of one window."""
+        """Mean length of a window."""
         return (self.end - self.start) / self.windows
+
+    def window(self, index: int) -> tuple[float, float]:
+        """Start and length of a window in seconds, from the interval's start."""
+        if self.edges:
+            first, last = self.edges[index : index + 2]
+            return (first - self.start) / 1e9, (last - first) / 1e9
+        return index * self.window_ns / 1e9, self.window_ns / 1e9
+
+    def window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The window of each time inside the interval."""
+        if self.edges:
+            index = np.searchsorted(np.array(self.edges), times, side="right") - 1
+        else:
+            index = ((times - self.start) / self.window_ns).astype(np.int64)
+        return np.minimum(index, self.windows - 1)
 
     @property
     def longer(self) -> "Interval":
@@ -167,7 +184,7 @@ class Recorder:
         came = (done >= start) & (done < end)
         self.completed += int(came.sum())
         self.carried_in += int(((scheduled < start) & (done >= start)).sum())
-        for index, count in _counts(self._window_of(done[came])):
+        for index, count in _counts(self.interval.window_of(done[came])):
             self.windows[index].completed += count
         inside = (scheduled >= start) & (scheduled < end)
         self.outside += int((~inside).sum())
@@ -181,7 +198,7 @@ class Recorder:
         self.service_time.record(done - sent)
         self.schedule_delay.record(sent - scheduled)
         self.late += int((sent - scheduled > LATE_NS).sum())
-        indices = self._window_of(scheduled)
+        indices = self.interval.window_of(scheduled)
         for index, count in _counts(indices):
             self.windows[index].scheduled += count
             self.windows[index].latency.record(latency[indices == index])
@@ -193,16 +210,12 @@ class Recorder:
         kind = outcome.error or ""
         self.scheduled += 1
         self.errors[kind] += 1
-        window = self.windows[self._window_of(np.array([outcome.scheduled]))[0]]
+        window = self.windows[self.interval.window_of(np.array([outcome.scheduled]))[0]]
         window.scheduled += 1
         window.errors += 1
         messages = self.messages.setdefault(kind, [])
         if outcome.message and outcome.message not in messages and len(messages) < KEPT_MESSAGES:
             messages.append(outcome.message)
-
-    def _window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        index = ((times - self.interval.start) / self.interval.window_ns).astype(np.int64)
-        return np.minimum(index, self.interval.windows - 1)
 
 
 def _counts(indices: npt.NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@ Modelled on MLPerf LoadGen's "Result is : VALID" summary; the constraints are th
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from servemark.errors import ExitCode
@@ -26,6 +26,9 @@ TREND_LEVEL = 0.05
 """The open loop's queue swings by itself: a run of so many windows is steady also where they show no trend."""
 
 
+Windows = Sequence[tuple[float, float | None]]
+
+
 @dataclass(frozen=True)
 class Constraint:
     """One condition; `value` is None where there is no figure, and `remedy` says what to do where it is not met."""
@@ -40,9 +43,10 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the run may be quoted."""
+    """Whether the run may be quoted; `not_judged` says why a constraint that a reader may miss is not there."""
 
     constraints: list[Constraint]
+    not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -63,6 +67,7 @@ class Verdict:
             "valid": self.valid,
             "exit_code": int(self.exit_code),
             "constraints": [asdict(constraint) for constraint in self.constraints],
+            "not_judged": dict(self.not_judged),
         }
 
 
@@ -75,8 +80,10 @@ class Observations:
     errors: int
     max_error_share: float
     cpu_share: float
-    windows: Sequence[tuple[float, float | None]]
+    windows: Windows
     """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
+    stages: Sequence[Windows] = ()
+    """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
     open_loop: bool = False
     unfinished_growth: int = 0
     """How many more requests were on their way at the end of the interval than at its start."""
@@ -93,7 +100,7 @@ class Observations:
     server_restarted: bool = False
     server_gone: bool = False
     interrupted: str | None = None
-    notes: dict[str, str] = field(default_factory=dict)
+    not_judged: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge(seen: Observations) -> Verdict:
@@ -101,12 +108,15 @@ def judge(seen: Observations) -> Verdict:
     constraints = [_completed(seen), _errors(seen)]
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
-    constraints += [_cpu(seen), _samples(seen), _steady(seen), _server(seen)]
+    constraints += [_cpu(seen), _samples(seen)]
+    if "steady_state" not in seen.not_judged:
+        constraints.append(_steady(seen))
+    constraints.append(_server(seen))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
     if seen.slo_percentile is not None:
         constraints.append(_slo(seen))
-    return Verdict(constraints)
+    return Verdict(constraints, seen.not_judged)
 
 
 def _completed(seen: Observations) -> Constraint:
@@ -167,7 +177,17 @@ def _longer(seen: Observations, needed: int) -> str:
 
 
 def _steady(seen: Observations) -> Constraint:
-    last = seen.windows[-STEADY_WINDOWS:]
+    """The whole interval, or the least steady of its stages."""
+    if not seen.stages:
+        return _steady_windows(seen, seen.windows)
+    judged = [_steady_windows(seen, windows) for windows in seen.stages]
+    worst = max(range(len(judged)), key=lambda n: (not judged[n].ok, judged[n].value or math.inf))
+    found = judged[worst]
+    return replace(found, remedy=f"in stage {worst + 1} of those judged: {found.remedy}")
+
+
+def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
+    last = windows[-STEADY_WINDOWS:]
     name, unit = "steady_state", "max/min of the last 3 windows"
     if len(last) < STEADY_WINDOWS:
         return Constraint(
@@ -183,11 +203,11 @@ def _steady(seen: Observations) -> Constraint:
     remedy = too_few if seen.requests - seen.errors < needed else drifted
     # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
     value = ratio if math.isfinite(ratio) else None
-    ok = ratio <= STEADY_RATIO or (value is not None and seen.open_loop and not _trend(seen.windows))
+    ok = ratio <= STEADY_RATIO or (value is not None and seen.open_loop and not _trend(windows))
     return Constraint(name, ok, value, STEADY_RATIO, unit, remedy)
 
 
-def _trend(windows: Sequence[tuple[float, float | None]]) -> bool:
+def _trend(windows: Windows) -> bool:
     """Whether the windows' p50 goes one way (Kendall's rank test), or they are too few to tell.
 
     Random arrivals make the queue of a stationary server swing: an M/D/1 server of 400/s at half its capacity, measured

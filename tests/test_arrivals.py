@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.arrivals import ClosedLoop, Distribution, OpenLoop, schedule
+from loadgen.arrivals import ClosedLoop, Distribution, OpenLoop, Stage, schedule, staged
 
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 
@@ -67,6 +67,75 @@ def test_constant_spacing_does_not_drift() -> None:
     assert abs(int(arrivals[-1]) - round((len(arrivals) - 1) * 1e9 / 300)) <= 1
 
 
+@pytest.mark.parametrize("cv", [0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("rate", [50.0, 5000.0])
+def test_gamma_gaps_are_gamma(cv: float, rate: float) -> None:
+    gaps = gaps_s(schedule(Distribution.GAMMA, rate, 20_000 / rate, 1, cv=cv))
+    shape = cv**-2
+    # Whole ns: gaps below that, which bursts of a large cv have, cannot be told from 0.
+    gaps = gaps[gaps > 1e-8]
+    law = stats.gamma(shape, scale=1 / (rate * shape))
+    beyond = law.sf(1e-8)
+    assert stats.kstest(gaps, lambda x: (law.cdf(x) - law.cdf(1e-8)) / beyond).pvalue > 0.001
+    if cv > 1:
+        other = stats.gamma((cv * 1.2) ** -2, scale=(cv * 1.2) ** 2 / rate)
+        assert stats.kstest(gaps, other.cdf).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("cv", [0.5, 2.0])
+def test_gamma_arrivals_have_the_mean_rate_and_burstiness(cv: float) -> None:
+    gaps = gaps_s(schedule(Distribution.GAMMA, 1000, 50, 2, cv=cv))
+    # four standard errors of the mean, and a tenth of the coefficient of variation
+    assert gaps.mean() == pytest.approx(1e-3, rel=4 * cv / np.sqrt(len(gaps)))
+    assert gaps.std() / gaps.mean() == pytest.approx(cv, rel=0.1)
+    # counts of seconds vary cv^2 times as much as Poisson's (the renewal process's index of dispersion)
+    counts = np.histogram(np.cumsum(gaps), bins=50, range=(0, 50))[0]
+    assert counts.var() / counts.mean() == pytest.approx(cv**2, rel=0.8)
+
+
+STAGES = [Stage(10, 100), Stage(5, 0), Stage(2.5, 400), Stage(10, 20)]
+EDGES_S = [0, 10, 15, 17.5, 27.5]
+
+
+def test_each_stage_is_a_poisson_process_of_its_own_rate() -> None:
+    counts = np.array([
+        np.histogram(staged(Distribution.POISSON, STAGES, seed) / 1e9, bins=EDGES_S)[0] for seed in range(400)
+    ])  # fmt: skip
+    expected = np.array([stage.duration_s * stage.rate for stage in STAGES])
+    # four standard errors: of the mean sqrt(m / 400), of the variance m * sqrt(2 / 400)
+    assert (np.abs(counts.mean(axis=0) - expected) <= 4 * np.sqrt(expected / 400)).all()
+    assert (np.abs(counts.var(axis=0) - expected) <= 4 * expected * np.sqrt(2 / 400)).all()
+    assert (counts[:, 1] == 0).all()
+    # neighbouring stages know nothing of each other
+    assert abs(np.corrcoef(counts[:, 0], counts[:, 2])[0, 1]) < 4 / np.sqrt(400)
+
+
+def test_gaps_are_exponential_right_after_a_boundary() -> None:
+    """A schedule that finished the old rate's gap first, or began anew with a whole one, would be off here."""
+    stages = [Stage(1, 2), Stage(5, 50)]
+    first = [float(a[a >= 1e9][0]) / 1e9 - 1 for a in (staged(Distribution.POISSON, stages, s) for s in range(2000))]
+    assert stats.kstest(first, "expon", args=(0, 1 / 50)).pvalue > 0.001
+    before = [
+        1 - float(a[a < 1e9][-1]) / 1e9
+        for a in (staged(Distribution.POISSON, [Stage(1, 50), Stage(1, 2)], s) for s in range(2000))
+    ]
+    assert stats.kstest(before, "expon", args=(0, 1 / 50)).pvalue > 0.001
+
+
+def test_constant_arrivals_of_stages_are_spaced_by_each_rate() -> None:
+    arrivals = staged(Distribution.CONSTANT, [Stage(2, 2), Stage(1, 0), Stage(1, 4)], seed=0) / 1e9
+    np.testing.assert_allclose(arrivals, [0, 0.5, 1, 1.5, 3, 3.25, 3.5, 3.75], atol=1e-9)
+    # half a gap carries over a boundary: 1.5 arrivals in the first stage, the second in the middle of its gap
+    arrivals = staged(Distribution.CONSTANT, [Stage(1.5, 1), Stage(1, 2)], seed=0) / 1e9
+    np.testing.assert_allclose(arrivals, [0, 1, 1.75, 2.25], atol=1e-9)
+
+
+def test_one_stage_is_the_plain_schedule() -> None:
+    for distribution in Distribution:
+        split = staged(distribution, [Stage(3, 200), Stage(7, 200)], seed=5, cv=2.0)
+        np.testing.assert_allclose(split, schedule(distribution, 200, 10, 5, cv=2.0), atol=2)
+
+
 def test_a_rate_too_low_for_the_duration_gives_no_poisson_arrival() -> None:
     assert len(schedule(Distribution.POISSON, 1e-6, 1.0, seed=0)) == 0
 
@@ -78,6 +147,10 @@ def test_open_loop_keeps_its_schedule_however_late_it_is_asked() -> None:
     assert (loop.next_due(), loop.finished(10**9)) == (1025, False)
     loop.stop()
     assert (loop.next_due(), loop.finished(0)) == (None, True)
+    ends = OpenLoop([5], start_ns=0, end_ns=100)
+    assert (ends.pop(), ends.finished(99), ends.finished(100)) == (5, False, True)
+    ends.stop()
+    assert ends.finished(0)
 
 
 def test_closed_loop_fills_up_to_its_concurrency_until_its_time() -> None:

@@ -139,5 +139,5 @@ def test_exit_code(changes: dict[str, Any], code: ExitCode) -> None:
 
 def test_to_dict_is_the_schema() -> None:
     document = verdict(OPEN, **SLO).to_dict()
-    assert document.keys() == {"valid", "exit_code", "constraints"}
+    assert document.keys() == {"valid", "exit_code", "constraints", "not_judged"}
     assert all(entry.keys() == {"name", "ok", "value", "limit", "unit", "remedy"} for entry in document["constraints"])

@@ -16,7 +16,7 @@ from tests.locust_run import accounted, command, results_in, server_of, started,
 
 FIELDS = {
     "model", "engine", "request_rate", "request_distribution", "duration", "warmup", "batch_size", "slo", "input_data",
-    "seed",
+    "seed", "stages", "trace", "gamma_cv",
 }  # fmt: skip
 FORM = {"user_count": "3", "spawn_rate": "3", "model": "ranking_tiny", "duration": "0.6", "warmup": "0.1"}
 
@@ -86,7 +86,7 @@ def test_our_flags_are_fields_and_runs_are_measured(tmp_path: Path) -> None:
         options = web.options()
         assert options.keys() >= FIELDS
         assert options.keys().isdisjoint({"out", "result_dir", "model_repository", "serve", "url", "concurrency"})
-        assert options["request_distribution"]["choices"] == ["poisson", "constant"]
+        assert options["request_distribution"]["choices"] == ["poisson", "constant", "gamma"]
         assert all(options[name]["help_text"] for name in FIELDS)
 
         web.swarm()

@@ -72,12 +72,17 @@ def _serves(url: str, config: LoadConfig) -> bool:
 
 
 def drive(
-    config: LoadConfig, flags: Mapping[str, Any], *, directory: Path | None = None, output: IO[Any] | int | None = None
+    config: LoadConfig,
+    flags: Mapping[str, Any],
+    *,
+    directory: Path | None = None,
+    output: IO[Any] | int | None = None,
+    errors: IO[Any] | int | None = None,
 ) -> dict[str, Any]:
     """Run the task's locustfile and read its result.
 
     `flags` are the locustfile's, by name; `directory` is the result directory, by default a new one in `config.out`;
-    `output` takes what the run prints on stdout. Raises typer.Exit with Locust's code where there is no result: it has
+    `output` takes what the run prints on stdout, `errors` what it prints on stderr. Raises typer.Exit with Locust's code where there is no result: it has
     said why on stderr.
     """
     directory = directory or results.new_directory(config.out, config.model)
@@ -87,7 +92,7 @@ def drive(
     for name, value in flags.items():
         flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
         command += [f"{flag}={value}"] if str(value) else []
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
     try:
         code = process.wait()
     except KeyboardInterrupt:

@@ -84,6 +84,7 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
+    lines += [Text(f"  {name:<20} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
 
 

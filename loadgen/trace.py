@@ -1,0 +1,147 @@
+"""A trace of arrivals: the user's own production traffic, read from CSV or JSON lines."""
+
+import csv
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import InputDataError
+
+TIME, SAMPLE = "time_s", "sample"
+LONGEST_S = 7 * 86400.0
+"""Times count from the trace's start; one beyond a week is a calendar time."""
+MOST_ARRIVALS = 20_000_000
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+NAME = "name a CSV or JSONL file of arrival times"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Arrival times in seconds from the start, ascending, and where it says so which sample each of them sends."""
+
+    file: Path
+    digest: str
+    times_s: npt.NDArray[np.float64] = field(repr=False, compare=False)
+    samples: npt.NDArray[np.int64] | None = field(repr=False, compare=False)
+
+    @property
+    def duration_s(self) -> float:
+        """Up to the whole second after the last arrival."""
+        return math.floor(float(self.times_s[-1])) + 1.0
+
+    @property
+    def rate(self) -> float:
+        """Mean requests/s."""
+        return len(self.times_s) / self.duration_s
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json holds it; the digest tells whether another run had the same trace."""
+        return {
+            "file": self.file.name,
+            "sha256": self.digest,
+            "arrivals": len(self.times_s),
+            "samples": self.samples is not None,
+        }
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a trace. Raises InputDataError naming file and line.
+
+    CSV: the arrival time in seconds first, then if given the index of its sample in the input data; or with a header,
+    columns `time_s` and `sample` among others. JSON lines: a number, or an object with these names, in each line.
+    """
+    try:
+        content = path.read_bytes()
+        lines = content.decode().splitlines()
+    except OSError as error:
+        raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
+    except UnicodeDecodeError as error:
+        raise InputDataError(f"--trace {path} is no text: {error}", fix=NAME) from None
+    rows = _json_rows(path, lines) if path.suffix in JSON_LINES else _csv_rows(path, lines)
+    times: list[float] = []
+    samples: list[int] = []
+    for line, time, sample in rows:
+        times.append(_time(path, line, time, times[-1] if times else 0.0))
+        if sample is not None:
+            samples.append(_sample(path, line, sample))
+        if len(samples) not in (0, len(times)):
+            _fail(path, line, f"{SAMPLE!r} is given for some arrivals and missing for others")
+    if not times:
+        raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in seconds in each line")
+    if len(times) > MOST_ARRIVALS:
+        raise InputDataError(f"--trace {path} has {len(times):,} arrivals, at most {MOST_ARRIVALS:,}", fix="cut it")
+    digest = hashlib.sha256(content).hexdigest()
+    return Trace(path, digest, np.array(times), np.array(samples, np.int64) if samples else None)
+
+
+def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
+    """(line, time, sample or None) of each row."""
+    rows = [(number, row) for number, row in enumerate(csv.reader(lines), start=1) if row]
+    columns = [TIME, SAMPLE]
+    if rows and not _is_number(rows[0][1][0]):
+        line, header = rows.pop(0)
+        columns = [name.strip() for name in header]
+        if TIME not in columns:
+            _fail(path, line, f"the header has no column {TIME!r}: {', '.join(columns)}")
+    time_at = columns.index(TIME)
+    sample_at = columns.index(SAMPLE) if SAMPLE in columns else None
+    for line, row in rows:
+        if len(row) > len(columns) or len(row) <= time_at:
+            _fail(path, line, f"{len(row)} values, {len(columns)} at most are expected; name more with a header")
+        yield line, row[time_at], row[sample_at] if sample_at is not None and len(row) > sample_at else None
+
+
+def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
+    """(line, time, sample or None) of each line."""
+    for line, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            value = json.loads(text)
+        except ValueError:
+            _fail(path, line, f"{text[:40]!r} is no JSON")
+        if isinstance(value, dict):
+            if TIME not in value:
+                _fail(path, line, f"no {TIME!r} in {text[:40]!r}")
+            yield line, value[TIME], value.get(SAMPLE)
+        else:
+            yield line, value, None
+
+
+def _time(path: Path, line: int, value: Any, before: float) -> float:
+    if not _is_number(value):
+        _fail(path, line, f"{value!r} is no time in seconds")
+    time = float(value)
+    if time < 0:
+        _fail(path, line, f"{time:g} s is negative")
+    if time > LONGEST_S:
+        _fail(path, line, f"{time:g} s is more than a week: times count from the trace's start, subtract the first")
+    if time < before:
+        _fail(path, line, f"{time:g} s comes after {before:g} s: sort the arrivals by time")
+    return time
+
+
+def _sample(path: Path, line: int, value: Any) -> int:
+    if not _is_number(value) or float(value) < 0 or float(value) != int(float(value)):
+        _fail(path, line, f"{value!r} is no index of a sample (0, 1, 2, ...)")
+    return int(float(value))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or value is None:
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _fail(path: Path, line: int, what: str) -> NoReturn:
+    raise InputDataError(f"{path}:{line}: {what}")
