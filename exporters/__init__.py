@@ -3,7 +3,7 @@
 One module for each engine, under Triton's name of its backend. Adding an engine is adding a module here.
 """
 
-from exporters._pipeline import ExportReport, export
+from exporters._pipeline import ExportReport, export, require
 from exporters._registry import engines, precisions
 
-__all__ = ["ExportReport", "engines", "export", "precisions"]
+__all__ = ["ExportReport", "engines", "export", "precisions", "require"]

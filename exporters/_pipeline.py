@@ -17,7 +17,7 @@ import psutil
 
 from exporters import config, parity
 from exporters._job import Job
-from exporters._provenance import digest, made_by
+from exporters._provenance import digest, made_by, packages
 from exporters._recurrence import whole_recurrences
 from exporters._registry import Exporter, exporter
 from servemark.artifacts import FULL, Entry, Golden
@@ -42,6 +42,15 @@ class ExportReport:
     manifest: Mapping[str, Any]
 
 
+def require(engine: str, precision: str) -> Exporter:
+    """Look up an exporter that can be used here. Raises OptionError, ArtifactError where a package is missing."""
+    module = exporter(engine)
+    if precision not in module.PRECISIONS:
+        raise OptionError(f"{engine} has no export in {precision}", fix=f"use one of: {', '.join(module.PRECISIONS)}")
+    packages(module)
+    return module
+
+
 def export(
     workload: Workload, engine: str, repository: Path, *, precision: str = FULL, force: bool = False
 ) -> ExportReport:
@@ -53,9 +62,7 @@ def export(
     workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
     the repository cannot be written.
     """
-    module = exporter(engine)
-    if precision not in module.PRECISIONS:
-        raise OptionError(f"{engine} has no export in {precision}", fix=f"use one of: {', '.join(module.PRECISIONS)}")
+    module = require(engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
     by = made_by(workload, module)
     rendered = config.render(workload, model=entry.model, engine=engine, artifact=module.ARTIFACT, device=module.DEVICE)

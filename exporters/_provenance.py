@@ -19,16 +19,20 @@ ZOO = "servemark.models"
 
 def made_by(workload: Workload, module: Exporter) -> dict[str, Any]:
     """Say what an artifact of this workload is made by. Raises ArtifactError where a package is missing."""
+    return {
+        "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
+        "source_sha256": _source_digest(workload),
+    }
+
+
+def packages(module: Exporter) -> dict[str, str]:
+    """Find the versions that an exporter needs. Raises ArtifactError where one is missing."""
     try:
-        packages = {name: version(name) for name in ("torch", "numpy", *module.PACKAGES)}
+        return {name: version(name) for name in ("torch", "numpy", *module.PACKAGES)}
     except PackageNotFoundError as error:
         raise ArtifactError(
             f"this export needs the package {error.name}", fix=f"pip install -e '.[export,{module.EXTRA}]'"
         ) from error
-    return {
-        "versions": {"servemark": __version__, "python": platform.python_version(), **packages},
-        "source_sha256": _source_digest(workload),
-    }
 
 
 def digest(path: Path) -> str:

@@ -82,8 +82,8 @@ def drive(
     """Run the task's locustfile and read its result.
 
     `flags` are the locustfile's, by name; `directory` is the result directory, by default a new one in `config.out`;
-    `output` takes what the run prints on stdout, `errors` what it prints on stderr. Raises typer.Exit with Locust's code where there is no result: it has
-    said why on stderr.
+    `output` and `errors` take what the run prints on stdout and stderr. Raises typer.Exit with Locust's code where there
+    is no result: it has said why on stderr.
     """
     directory = directory or results.new_directory(config.out, config.model)
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"

@@ -61,7 +61,7 @@ def export(
     reports, failures = [], []
     for task in tasks:
         try:
-            report = _alone(task) if len(tasks) > 1 else _make(task)
+            report = export_alone(task) if len(tasks) > 1 else _make(task)
         except ServemarkError as error:
             # One workload that fails must not cost the others.
             place = f"{task.workload} on {task.engine}" + ("" if task.precision == FULL else f" {task.precision}")
@@ -84,7 +84,7 @@ def _make(task: Task) -> "ExportReport":
     )
 
 
-def _alone(task: Task) -> "ExportReport":
+def export_alone(task: Task) -> "ExportReport":
     """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         try:
