@@ -24,7 +24,7 @@ DataRoot = Annotated[
 BatchSize = Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")]
 Concurrency = Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")]
 RequestRate = Annotated[str, typer.Option(metavar="R", help="Open loop: requests/s on a schedule.")]
-RequestDistribution = Annotated[str, typer.Option(metavar="D", help="poisson or constant.")]
+RequestDistribution = Annotated[str, typer.Option(metavar="D", help="poisson, constant or gamma (bursts).")]
 Duration = Annotated[str, typer.Option(metavar="S", help="Measured seconds.")]
 Warmup = Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of schedule and inputs.")]

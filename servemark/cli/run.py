@@ -1,8 +1,10 @@
 """`servemark run`: serve where nothing is served yet, drive with the task's locustfile, report."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ import typer
 from loadgen.options import LoadConfig
 from servemark import results
 from servemark.cli.drive import check, drive, server_for, take_sigterm
+from servemark.cli.in_process import Measure, engines_for
 from servemark.cli.max_rate import find, write
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
@@ -35,7 +38,7 @@ from servemark.cli.options import (
     Seed,
     Warmup,
 )
-from servemark.cli.ranges import concurrencies, rates
+from servemark.cli.ranges import load_points
 from servemark.cli.settings import Device, EngineOption, Instances
 from servemark.errors import ExitCode, OptionError
 from servemark.model_config import Settings
@@ -54,6 +57,9 @@ def run(
     device: Device = "",
     option: EngineOption = None,
     instances: Instances = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving.")
+    ] = False,
     url: Annotated[
         str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
     ] = "",
@@ -66,7 +72,16 @@ def run(
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
     ] = False,
+    stages: Annotated[
+        str, typer.Option(metavar="S:R,...", help="Open loop in steps, seconds:rate, like 10:100,10:400.")
+    ] = "",
+    trace: Annotated[
+        str, typer.Option(metavar="FILE", help="Open loop from a CSV or JSONL file of arrival times in seconds.")
+    ] = "",
     request_distribution: RequestDistribution = "poisson",
+    gamma_cv: Annotated[
+        str, typer.Option(metavar="CV", help="gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.")
+    ] = "",
     duration: Duration = "15",
     warmup: Warmup = "3",
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
@@ -88,7 +103,9 @@ def run(
     """
     if protocol != "http":
         raise OptionError(f"--protocol {protocol!r} is not supported", fix="--protocol http")
-    points = _points(concurrency, concurrency_range, request_rate, request_rate_range, max_rate=max_rate)
+    points = load_points(
+        concurrency, concurrency_range, request_rate, request_rate_range, stages, trace, max_rate=max_rate
+    )
     if max_rate and not slo:
         raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
     if max_rate and repeat > 1:
@@ -98,6 +115,7 @@ def run(
         "engine": engine,
         "precision": precision,
         "request_distribution": request_distribution,
+        "gamma_cv": gamma_cv,
         "duration": duration,
         "warmup": warmup,
         "batch_size": batch_size,
@@ -114,21 +132,29 @@ def run(
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, seed, url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
+    if in_process and (url or model_name or max_rate):
+        raise OptionError("--in-process has no server", fix="leave out --url, --model-name and --max-rate")
     take_sigterm()
-    found = []
-    with server_for(config, url, settings) as address:
-        if max_rate:
+    if max_rate:
+        with server_for(config, url, settings) as address:
             raise typer.Exit(_search(config, flags | {"host": address}, seed, json=json))
-        for point in points:
-            for repetition in range(repeat):
-                arguments = flags | point | {"seed": seed + repetition, "host": address}
-                found.append(drive(config, arguments, output=sys.stderr if json else None))
+    target = engines_for(config, settings, quiet=json) if in_process else _served(config, url, settings, quiet=json)
+    with target as measure:
+        runs = [flags | point | {"seed": seed + number} for point in points for number in range(repeat)]
+        found = [measure(arguments) for arguments in runs]
     if json:
         print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
     elif len(found) > 1:
         render_series(found)
     codes = [ExitCode(result["verdict"]["exit_code"]) for result in found]
     raise typer.Exit(int(max(codes, key=_SEVERITY.index)))
+
+
+@contextlib.contextmanager
+def _served(config: LoadConfig, url: str, settings: Settings, *, quiet: bool) -> Iterator[Measure]:
+    """A server, and what measures one run of it."""
+    with server_for(config, url, settings) as address:
+        yield lambda flags: drive(config, {**flags, "host": address}, output=sys.stderr if quiet else None)
 
 
 def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool) -> int:
@@ -143,22 +169,3 @@ def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool)
         render_max_rate(result, stdout())
     note(f"result: {os.path.relpath(folder)}")
     return int(result["verdict"]["exit_code"])
-
-
-def _points(
-    concurrency: str, concurrency_range: str, rate: str, rate_range: str, *, max_rate: bool
-) -> list[dict[str, Any]]:
-    """The runs of a range, each as the flags that make it. Raises OptionError."""
-    given = {
-        "--max-rate": "yes" if max_rate else "",
-        "--concurrency": concurrency,
-        "--concurrency-range": concurrency_range,
-        "--request-rate": rate,
-        "--request-rate-range": rate_range,
-    }
-    named = [flag for flag, value in given.items() if value]
-    if len(named) > 1:
-        raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
-    if rate or rate_range:
-        return [{"request_rate": r} for r in rates("--request-rate", rate, rate_range)]
-    return [{"num_users": c} for c in concurrencies("--concurrency", concurrency or "1", concurrency_range)]
