@@ -25,6 +25,7 @@ class Served:
 
     def __init__(self, config: LoadConfig) -> None:
         self.url: str = config.url
+        self.config = {"url": config.url}
         self.control = Control(config.url)
         self._config = config
         self._checker = ResponseChecker(config.workload.outputs, config.batch_size)

@@ -34,7 +34,7 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
         "kind": "load",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": sys.argv,
-        "config": {**config.to_dict(), "url": measurement.target.url},
+        "config": {**config.to_dict(), **measurement.target.config},
         "seed": config.seed,
         "workload": workload.name,
         "task": workload.task,

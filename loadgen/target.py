@@ -1,6 +1,6 @@
 """The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,8 +29,8 @@ class Target(Protocol):
         """Where tensors lie: none, system, cuda."""
 
     @property
-    def url(self) -> str | None:
-        """Its address, None where it has none."""
+    def config(self) -> Mapping[str, Any]:
+        """Its part of the resolved configuration: `url`, None where it has none, and what else it was told."""
 
     @property
     def local(self) -> bool:

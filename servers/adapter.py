@@ -7,13 +7,13 @@ Runs in the Python backend's stub, which calls `initialize`, `execute` and `fina
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as triton
 
 from servers import tensors
-from servers.engines import Arrays, engine_module, load_engine
+from servers.engines import Arrays
+from servers.model import load_model
 
 ENGINE_METRIC = "servemark_engine_info"
 """A metric that is always 1; its labels say which engine, device and provider really run a model."""
@@ -25,18 +25,11 @@ class Adapter:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model's artifact on the instance's device; what is raised here becomes Triton's load error."""
         config = json.loads(args["model_config"])
-        name = config["backend"]
-        version = Path(args["model_repository"], args["model_version"])
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._batched = config["max_batch_size"] > 0
-        self._engine = load_engine(
-            name,
-            _artifact(version, config["default_model_filename"], engine_module(name).ARTIFACT),
-            inputs=self._inputs,
-            outputs=[tensor["name"] for tensor in config["output"]],
-            device=f"cuda:{args['model_instance_device_id']}" if args["model_instance_kind"] == "GPU" else "cpu",
-            options=_options(config),
-        )
+        version = Path(args["model_repository"], args["model_version"])
+        on_gpu = args["model_instance_kind"] == "GPU"
+        self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         self._publish(args["model_name"])
 
     def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
@@ -82,18 +75,3 @@ class Adapter:
 def _response(request: "triton.InferenceRequest", answer: Arrays) -> "triton.InferenceResponse":
     asked = request.requested_output_names()
     return triton.InferenceResponse([tensors.write(name, answer[name]) for name in answer if name in asked])
-
-
-def _artifact(version: Path, configured: str, usual: str) -> Path:
-    """Find the model file: Triton fills in file names of its own (`model.pt`), so a configured one may not be there."""
-    named = version / (configured or usual)
-    return named if named.exists() else version / usual
-
-
-def _options(config: dict[str, Any]) -> dict[str, str]:
-    """Gather the engine's options: the model's parameters, and the accelerator where one is configured."""
-    options = {key: value["string_value"] for key, value in config["parameters"].items()}
-    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
-    for accelerator in accelerators.get("gpu_execution_accelerator", []):
-        options["execution_accelerator"] = accelerator["name"]
-    return options

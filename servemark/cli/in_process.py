@@ -1,0 +1,71 @@
+"""`servemark run --in-process`: the framework baseline. The engine runs here, under the load of a served run."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from loadgen.in_process import InProcess
+from loadgen.measurement import Measurement
+from loadgen.options import LoadConfig
+from loadgen.recording import progress, record
+from loadgen.workers import Engine, Workers
+from servemark.artifacts import Entry
+from servemark.cli.drive import check
+from servemark.errors import ArtifactError
+from servemark.model_config import Settings, parse
+
+Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Takes the flags of one run, `seed` among them, and gives its result."""
+
+
+@contextlib.contextmanager
+def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Iterator[Measure]:
+    """Load the model as Triton would, and yield what measures one run of it; `quiet` keeps stdout free.
+
+    A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises ArtifactError, ServerError, and what
+    the engine raises where it cannot be loaded.
+    """
+    from servers.model import engine_options
+
+    model = _configuration(config.entry, settings)
+    with Workers(_loaders(config.entry, model)) as workers:
+
+        def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
+            config = check(flags, flags["seed"], "")
+            target = InProcess(config, workers, engine_options(model))
+            measurement = Measurement(config, target, on_request=lambda *_: None, on_progress=progress(config))
+            with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
+                result = record(config, measurement)
+            if result["partial"]:
+                raise KeyboardInterrupt
+            return result
+
+        yield measure
+
+
+def _configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
+    """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
+    from google.protobuf.json_format import MessageToDict
+
+    entry.require()
+    model = parse(settings.apply(entry.config.read_text()))
+    return dict(MessageToDict(model, preserving_proto_field_name=True))
+
+
+def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:
+    """What loads each instance of the model, on the devices that its configuration names. Raises ArtifactError."""
+    from servers.model import load_model
+
+    loaders: list[Callable[[], Engine]] = []
+    for group in model.get("instance_group", []):
+        kind = group.get("kind", "KIND_AUTO")
+        if kind not in {"KIND_CPU", "KIND_GPU"}:
+            raise ArtifactError(f"{entry.config} leaves the device open ({kind})", fix="name one: --device cpu")
+        devices = ["cpu"] if kind == "KIND_CPU" else [f"cuda:{index}" for index in group.get("gpus", [0])]
+        places = devices * group.get("count", 1)
+        loaders += [functools.partial(load_model, model, entry.version, device) for device in places]
+    if not loaders:
+        raise ArtifactError(f"{entry.config} has no instance_group", fix="name a device: --device cpu")
+    return loaders

@@ -1,0 +1,38 @@
+"""A model of the repository, loaded as its configuration says: in its Triton backend and in-process alike."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from servers.engines import Engine, engine_module, load_engine
+
+
+def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
+    """Load one instance on a device; `config` is the model's configuration as Triton gives it in JSON.
+
+    `version` is the model's version directory. Raises what `load_engine` does.
+    """
+    name = config["backend"]
+    return load_engine(
+        name,
+        _artifact(version, config.get("default_model_filename", ""), engine_module(name).ARTIFACT),
+        inputs=[tensor["name"] for tensor in config["input"]],
+        outputs=[tensor["name"] for tensor in config["output"]],
+        device=device,
+        options=engine_options(config),
+    )
+
+
+def engine_options(config: Mapping[str, Any]) -> dict[str, str]:
+    """Gather the engine's options: the model's parameters, and the accelerator where one is configured."""
+    options = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
+    accelerators = config.get("optimization", {}).get("execution_accelerators", {})
+    for accelerator in accelerators.get("gpu_execution_accelerator", []):
+        options["execution_accelerator"] = accelerator["name"]
+    return options
+
+
+def _artifact(version: Path, configured: str, usual: str) -> Path:
+    """Find the model file: Triton fills in file names of its own (`model.pt`), so a configured one may not be there."""
+    named = version / (configured or usual)
+    return named if named.exists() else version / usual
