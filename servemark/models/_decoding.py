@@ -1,18 +1,18 @@
 """Autoregressive decoding inside the served model: beam search until every sentence has ended.
 
-The loop is Python's in eager PyTorch. In an export it is torch's while_loop, which torch.export keeps and the ONNX
-exporter turns into a Loop; its condition is computed from the answer, so decoding stops with the longest sentence of
-the batch. A sentence that has ended no longer changes, whatever the others of its batch do.
+The loop's condition is computed from the answer, so decoding stops with the longest sentence of the batch. A sentence
+that has ended no longer changes, whatever the others of its batch do.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from servemark.models._loop import Tensors, repeat_while
+
 if TYPE_CHECKING:
     import torch
 
-Tensors: TypeAlias = "tuple[torch.Tensor, ...]"
 Step: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]"
 """(position [], previous word [R], state, each [R, ...]) -> (logits [R, V], next state); R rows are B * beams."""
 
@@ -92,16 +92,3 @@ def search(step: Step, state: Tensors, rules: Search) -> Tensors:
     _, _, ids, total, length, *_ = repeat_while(unfinished, advance, initial)
     score = total * ((5 + length) / 6).pow(-rules.length_penalty)
     return ids[:, 0].int(), length[:, :1].int(), score[:, :1]  # topk sorts: the first beam is the best
-
-
-def repeat_while(condition: "Callable[..., torch.Tensor]", body: Callable[..., Tensors], carried: Tensors) -> Tensors:
-    """Apply `body` while `condition` holds: a loop of Python, in an export a loop of the exported program."""
-    import torch
-    from torch._higher_order_ops.while_loop import while_loop
-
-    if torch.compiler.is_exporting():
-        result: Tensors = while_loop(condition, body, carried)  # type: ignore[no-untyped-call]  # torch gives it none
-        return result
-    while condition(*carried):
-        carried = body(*carried)
-    return carried

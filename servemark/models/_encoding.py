@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from servemark.models._decoding import Tensors
+    from servemark.models._loop import Tensors
 
 PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 SATURATED = 100.0

@@ -6,7 +6,7 @@ steps, and become ONNX's Loop.
 
 from typing import TYPE_CHECKING
 
-from servemark.models._decoding import repeat_while
+from servemark.models._loop import repeat_while
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ import numpy as np
 
 from servemark.agreement import Agreement
 from servemark.datasets import coco2017
-from servemark.models import _detection, _rcnn
+from servemark.models import _detection, _rcnn, _rcnn_weights
 from servemark.models._rcnn import Sizes
 from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
 
@@ -31,7 +31,7 @@ ASPECTS = ((3, 4, 0.6), (4, 3, 0.2), (2, 3, 0.1), (1, 1, 0.05), (9, 16, 0.05))
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
-    return _rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+    return _rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:

@@ -19,8 +19,9 @@ import numpy as np
 from servemark.agreement import Agreement
 from servemark.datasets import wmt
 from servemark.models import _text
-from servemark.models._decoding import Search, Tensors, search
+from servemark.models._decoding import Search, search
 from servemark.models._encoding import lstm
+from servemark.models._loop import Tensors
 from servemark.models._spec import Quality, Sample, Slo, Workload
 from servemark.models._synthesis import Lengths, Popularity
 from servemark.models._weights import seeded
