@@ -104,3 +104,11 @@ def check_options(options: Mapping[str, str], known: Sequence[str]) -> None:
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise OptionError(f"unknown engine option {', '.join(unknown)}", fix=f"use: {', '.join(known)}")
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """Read an option that is on or off; off where it is not given. Raises OptionError."""
+    text = options.get(name, "false").lower()
+    if text not in {"true", "false"}:
+        raise OptionError(f"{name} is {text!r}", fix="give true or false")
+    return text == "true"

@@ -1,0 +1,102 @@
+"""TensorRT: a serialised plan, built from the ONNX file for the GPU it is built on. It has not run on a GPU yet.
+
+The network is strongly typed, as TensorRT 11 asks: it computes in what the ONNX file says, so a reduced precision
+starts from an ONNX file in that precision. One optimisation profile covers batch 1 to the workload's largest.
+"""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from exporters._job import Job
+from exporters._registry import Run
+from servemark.artifacts import Arrays
+from servemark.errors import ArtifactError
+from servemark.models import Workload
+from servemark.tensorrt_plan import Plan, logger, require
+
+if TYPE_CHECKING:
+    import tensorrt as trt
+
+ARTIFACT = "model.plan"
+PACKAGES = ("tensorrt",)
+EXTRA = "tensorrt"
+PRECISIONS = ("fp32",)
+DEVICE = "cuda:0"
+
+TYPICAL_BATCH = 8
+"""What the plan is tuned for, where the workload allows as much."""
+WORKSPACE_BYTES = 8 << 30
+SIZES_FROM = 200
+"""Sizes that vary (frames, words) get their range from so many samples of the workload's generator."""
+Range = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def profile(workload: Workload) -> dict[str, Range]:
+    """Give each input's smallest, typical and largest shape, the batch first."""
+    rng = np.random.default_rng(crc32(f"profile {workload.name}".encode()))
+    variable = any(tensor.variable_axes for tensor in workload.inputs)
+    samples = list(itertools.islice(workload.samples(rng), SIZES_FROM if variable else 1))
+    batches = (1, min(TYPICAL_BATCH, workload.max_batch), workload.max_batch)
+    ranges = {}
+    for tensor in workload.inputs:
+        sizes = np.array([sample[tensor.name].shape for sample in samples], np.int64).reshape(len(samples), -1)
+        shapes = (sizes.min(axis=0), np.sort(sizes, axis=0)[len(sizes) // 2], sizes.max(axis=0))
+        smallest, typical, largest = ((batch, *map(int, shape)) for batch, shape in zip(batches, shapes, strict=True))
+        ranges[tensor.name] = (smallest, typical, largest)
+    return ranges
+
+
+def write(job: Job) -> Mapping[str, object]:
+    """Build model.plan; build.log and the timing cache are kept."""
+    trt, torch = require()
+    lines: list[str] = []
+    builder = trt.Builder(logger(lines))
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = trt.OnnxParser(network, logger(lines))
+    if not parser.parse_from_file(str(job.onnx)):
+        reasons = "; ".join(str(parser.get_error(index)) for index in range(parser.num_errors))
+        raise ArtifactError(f"TensorRT {trt.__version__} cannot read {job.workload.name}: {reasons}")
+    ranges = profile(job.workload)
+    config = _config(trt, builder, ranges)
+    gpu = torch.cuda.get_device_name(0)
+    timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{trt.__version__}.timing"
+    config.set_timing_cache(config.create_timing_cache(timings.read_bytes() if timings.is_file() else b""), False)
+    plan = builder.build_serialized_network(network, config)
+    (job.path.parents[1] / "build.log").write_text("\n".join(lines) + "\n")
+    if plan is None:
+        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {lines[-1:]}")
+    job.path.write_bytes(plan)
+    timings.parent.mkdir(exist_ok=True)
+    timings.write_bytes(config.get_timing_cache().serialize())
+    return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers}
+
+
+def _config(trt: Any, builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":
+    config = builder.create_builder_config()
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
+    config.clear_flag(trt.BuilderFlag.TF32)  # fp32 means fp32
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    shapes = builder.create_optimization_profile()
+    for name, (smallest, typical, largest) in ranges.items():
+        shapes.set_shape(name, smallest, typical, largest)
+    config.add_optimization_profile(shapes)
+    return config
+
+
+def load(path: Path, workload: Workload) -> Run:
+    """Load the plan on the first GPU."""
+    import torch
+
+    names = [tensor.name for tensor in workload.outputs]
+    plan = Plan(path, DEVICE, [tensor.name for tensor in workload.inputs], names, graphs=False)
+
+    def run(inputs: Arrays) -> Arrays:
+        answer = plan.run({name: torch.from_numpy(array) for name, array in inputs.items()})
+        return {name: answer[name].cpu().numpy() for name in names}
+
+    return run

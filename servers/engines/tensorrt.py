@@ -1,0 +1,42 @@
+"""TensorRT: a serialised plan (`model.plan`) on one GPU. It has not run on a GPU yet."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from servemark.errors import ServerError
+from servemark.tensorrt_plan import Plan
+from servers.engines import Arrays, check_options, flag
+
+ARTIFACT = "model.plan"
+OPTIONS = ("intra_op_thread_count", "cuda_graph")
+
+
+class TensorRT:
+    """One plan with its execution context."""
+
+    name = "tensorrt"
+
+    def __init__(self, plan: Plan, device: str, outputs: Sequence[str], *, graphs: bool) -> None:
+        import torch
+
+        self.device = device
+        self.provider = "TensorRT with CUDA graphs" if graphs else "TensorRT"
+        self._plan = plan
+        self._outputs = list(outputs)
+        self._from_numpy = torch.from_numpy
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch."""
+        answer = self._plan.run({name: self._from_numpy(array) for name, array in inputs.items()})
+        return {name: answer[name].numpy(force=True) for name in self._outputs}
+
+
+def load(
+    artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
+) -> TensorRT:
+    """Load a plan; option `cuda_graph=true` replays CUDA graphs. Raises ServerError without a GPU, ArtifactError."""
+    check_options(options, OPTIONS)
+    if device == "cpu":
+        raise ServerError("TensorRT runs on NVIDIA GPUs only, cpu was asked for", fix="--device cuda:0")
+    graphs = flag(options, "cuda_graph")
+    return TensorRT(Plan(artifact, device, inputs, outputs, graphs=graphs), device, outputs, graphs=graphs)

@@ -1,0 +1,104 @@
+"""TensorRT on an NVIDIA GPU: build, parity, serving through the embedded Triton, the comparison. `make test-gpu`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import exporters
+from servemark import models
+from servemark.agreement import compare
+from servemark.artifacts import Entry
+from servers.engines import load_engine
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytest.importorskip("torch.cuda")
+ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repository")
+
+
+@pytest.mark.parametrize("precision", exporters.precisions("tensorrt"))
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_a_plan_is_built_within_its_agreement(repository: Path, name: str, precision: str) -> None:
+    report = exporters.export(models.get(name), "tensorrt", repository, precision=precision)
+    assert report.manifest["format"]["layers"] > 0
+    assert (report.folder / "build.log").is_file()
+    assert exporters.export(models.get(name), "tensorrt", repository, precision=precision).up_to_date
+
+
+@pytest.mark.parametrize("graphs", ["false", "true"])
+def test_every_batch_size_answers_like_the_golden_samples(repository: Path, graphs: str) -> None:
+    workload = models.get("resnet50_tiny")
+    exporters.export(workload, "tensorrt", repository)
+    entry = Entry(repository, workload.name, "tensorrt")
+    golden = entry.read_golden()
+    assert golden is not None
+    engine = load_engine(
+        "tensorrt",
+        entry.version / "model.plan",
+        inputs=["image"],
+        outputs=["logits"],
+        device="cuda:0",
+        options={"cuda_graph": graphs},
+    )
+    for size in (1, 2, 5, 1, 2):
+        answer = engine.run({"image": golden.inputs["image"][:size]})
+        assert compare(answer["logits"], golden.outputs["logits"][:size], workload.agreement).agrees
+    assert engine.device == "cuda:0"
+
+
+def test_triton_serves_a_plan_and_says_where(repository: Path, tmp_path: Path) -> None:
+    exporters.export(models.get("resnet50_tiny"), "tensorrt", repository)
+    command = [sys.executable, "-m", "servemark", "run", "resnet50_tiny", "--engine", "tensorrt", "--json"]
+    command += ["--model-repository", str(repository), "--out", str(tmp_path), "--duration", "5", "--concurrency", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    result = json.loads(done.stdout)
+    assert (result["engine"], result["device"]) == ("tensorrt", "cuda:0"), done.stderr
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["metrics"]["accuracy"]["output_agreement"]["checked"] > 0
+    assert result["metrics"]["energy"]["boundary"] == "gpu_board"
+
+
+def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "servemark",
+        "compare",
+        "resnet50_tiny",
+        "--engines",
+        "tensorrt,onnxruntime,pytorch",
+    ]
+    command += ["--device", "cuda:0", "--model-repository", str(repository), "--out", str(tmp_path), "--json"]
+    done = subprocess.run([*command, "--duration", "3"], capture_output=True, text=True, timeout=500, check=False)
+    comparison = json.loads(done.stdout)
+    assert [row["device"] for row in comparison["rows"]] == ["cuda:0"] * 3, done.stderr
+
+
+def test_several_instances_run_side_by_side(repository: Path) -> None:
+    workload = models.get("ranking_tiny")
+    exporters.export(workload, "tensorrt", repository)
+    entry = Entry(repository, workload.name, "tensorrt")
+    golden = entry.read_golden()
+    assert golden is not None
+    names = [tensor.name for tensor in workload.outputs]
+    engines = [
+        load_engine(
+            "tensorrt",
+            entry.version / "model.plan",
+            inputs=[tensor.name for tensor in workload.inputs],
+            outputs=names,
+            device="cuda:0",
+        )
+        for _ in range(2)
+    ]
+    one, other = (engine.run(dict(golden.inputs)) for engine in engines)
+    for name in names:
+        np.testing.assert_array_equal(one[name], other[name])

@@ -1,0 +1,151 @@
+"""TensorRT without a GPU: profiles, configuration, the build's steps against a stand-in, and clear errors."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from exporters import config, tensorrt
+from exporters._job import Job
+from servemark import models, tensorrt_plan
+from servemark.artifacts import Entry, Golden
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.model_config import parse
+from servers.engines import load_engine
+
+
+@pytest.mark.parametrize("name", [*models.names()])
+def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
+    workload = models.get(f"{name}_tiny")
+    ranges = tensorrt.profile(workload)
+    assert list(ranges) == [tensor.name for tensor in workload.inputs]
+    samples = workload.samples(np.random.default_rng(5))
+    for _ in range(20):
+        sample = next(samples)
+        for tensor in workload.inputs:
+            smallest, typical, largest = ranges[tensor.name]
+            assert (smallest[0], largest[0]) == (1, workload.max_batch)
+            assert all(np.diff([smallest, typical, largest], axis=0).ravel() >= 0)
+            for size, low, high in zip(sample[tensor.name].shape, smallest[1:], largest[1:], strict=True):
+                assert low <= size <= high
+
+
+def test_the_configuration_puts_the_model_on_the_gpu() -> None:
+    workload = models.get("resnet50")
+    text = config.render(
+        workload,
+        model="resnet50_tensorrt",
+        engine="tensorrt",
+        artifact=tensorrt.ARTIFACT,
+        device=tensorrt.DEVICE,
+    )
+    found = parse(text)
+    (group,) = found.instance_group
+    assert (found.backend, found.default_model_filename) == ("tensorrt", "model.plan")
+    assert (group.kind, list(group.gpus), group.count) == (group.KIND_GPU, [0], 1)
+
+
+def test_the_engine_refuses_a_cpu_and_a_machine_without_tensorrt(tmp_path: Path) -> None:
+    artifact = tmp_path / "model.plan"
+    artifact.write_bytes(b"plan")
+    names: dict[str, Any] = {"inputs": ["x"], "outputs": ["y"]}
+    with pytest.raises(ServerError, match="NVIDIA GPUs only"):
+        load_engine("tensorrt", artifact, device="cpu", **names)
+    with pytest.raises(OptionError, match="cuda_graph is 'maybe'"):
+        load_engine("tensorrt", artifact, device="cuda:0", options={"cuda_graph": "maybe"}, **names)
+    if not torch.cuda.is_available():
+        with pytest.raises(ServerError, match=r"TensorRT (cannot be used|needs an NVIDIA GPU)"):
+            load_engine("tensorrt", artifact, device="cuda:0", **names)
+
+
+class Calls:
+    """Stands for any TensorRT object: remembers what was called on it, and answers what the test says."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.__dict__.update(answers=answers, calls=[], num_layers=3)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            self.calls.append((name, *arguments))
+            return self.answers.get(name)
+
+        return call
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A `tensorrt` that builds nothing; every object it hands out is in its namespace."""
+    cache = SimpleNamespace(serialize=lambda: b"timings")
+    build = Calls({"create_timing_cache": "cache", "get_timing_cache": cache})
+    shapes, network = Calls({}), Calls({})
+    builder = Calls(
+        {
+            "create_network": network,
+            "create_builder_config": build,
+            "create_optimization_profile": shapes,
+            "build_serialized_network": b"a plan",
+        }
+    )
+    parser = SimpleNamespace(parse_from_file=lambda _: True, num_errors=1, get_error=lambda _: "no kernel for Loop")
+    trt = SimpleNamespace(
+        __version__="11.4",
+        Builder=lambda _: builder,
+        OnnxParser=lambda _network, _logger: parser,
+        NetworkDefinitionCreationFlag=SimpleNamespace(STRONGLY_TYPED=1),
+        MemoryPoolType=SimpleNamespace(WORKSPACE="workspace"),
+        BuilderFlag=SimpleNamespace(TF32="tf32"),
+        ProfilingVerbosity=SimpleNamespace(DETAILED="detailed"),
+        made=SimpleNamespace(builder=builder, build=build, shapes=shapes, parser=parser),
+    )
+    monkeypatch.setattr(tensorrt, "require", lambda: (trt, torch))
+    monkeypatch.setattr(tensorrt, "logger", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    return trt
+
+
+def job(tmp_path: Path) -> Job:
+    draft = Entry(tmp_path / ".export-1-x", "deepspeech2_tiny", "tensorrt")
+    draft.version.mkdir(parents=True)
+    source = (tmp_path / "model.onnx", Golden({}, {}))
+    return Job(models.get("deepspeech2_tiny"), "fp32", draft.version / "model.plan", lambda: source, None)
+
+
+def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stand_in: SimpleNamespace) -> None:
+    written = tensorrt.write(job(tmp_path))
+    path = tmp_path / ".export-1-x" / "deepspeech2_tiny_tensorrt"
+    assert (path / "1" / "model.plan").read_bytes() == b"a plan"
+    assert (path / "build.log").is_file()
+    assert (tmp_path / ".tensorrt" / "NVIDIA_H200-11.4.timing").read_bytes() == b"timings"
+    made = stand_in.made
+    assert made.builder.calls[0] == ("create_network", 2)  # strongly typed
+    ranges = tensorrt.profile(models.get("deepspeech2_tiny"))
+    assert made.shapes.calls == [("set_shape", name, *shapes) for name, shapes in ranges.items()]
+    assert ("clear_flag", "tf32") in made.build.calls
+    assert ("create_timing_cache", b"") in made.build.calls
+    assert written == {"tensorrt": "11.4", "gpu": "NVIDIA H200", "profile": ranges, "layers": 3}
+    made.build.calls.clear()
+    (path / "1").rename(path / "old")
+    tensorrt.write(job(tmp_path))
+    assert ("create_timing_cache", b"timings") in made.build.calls
+
+
+def test_what_tensorrt_cannot_read_or_build_is_said_in_its_words(tmp_path: Path, stand_in: SimpleNamespace) -> None:
+    asked = job(tmp_path)
+    stand_in.made.parser.parse_from_file = lambda _: False
+    with pytest.raises(ArtifactError, match=r"cannot read deepspeech2_tiny: no kernel for Loop"):
+        tensorrt.write(asked)
+    stand_in.made.parser.parse_from_file = lambda _: True
+    stand_in.made.builder.answers["build_serialized_network"] = None
+    with pytest.raises(ArtifactError, match="cannot build deepspeech2_tiny"):
+        tensorrt.write(asked)
+    assert not asked.path.exists()
+
+
+def test_type_stubs_alone_are_not_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace())
+    with pytest.raises(ServerError, match="TensorRT cannot be used"):
+        tensorrt_plan.require()
