@@ -169,7 +169,7 @@ def _samples(seen: Observations) -> Constraint:
 def _longer(seen: Observations, needed: int) -> str:
     """The flag that gives so many requests at the rate seen, with a tenth to spare, to two digits."""
     good = seen.requests - seen.errors
-    if not good:
+    if not good or not seen.measured_s:
         return "raise --duration"
     seconds = 1.1 * needed * seen.measured_s / good
     unit = 10 ** max(math.floor(math.log10(seconds)) - 1, 0)

@@ -61,6 +61,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     # 20 requests at 4 in 40.7 s take 204 s, and a tenth more
     ("samples", GOOD, {"requests": 5, "errors": 1, "measured_s": 40.7}, False, "raise --duration to about 230 s"),
     ("samples", GOOD, {"requests": 0}, False, "p50 needs 20 requests: raise --duration"),
+    ("samples", GOOD, {"requests": 1, "measured_s": 0.0}, False, "p50 needs 20 requests: raise --duration"),
     ("steady_state", GOOD, {"windows": [(1.0, 99.0)] * 7 + [(100, 5.0), (110, 5.0), (105, 5.4)]}, True, ""),
     ("steady_state", GOOD, {"windows": [(100, 5.0), (111, 5.0), (100, 5.0)]}, False, "drifted"),
     ("steady_state", GOOD, {"windows": [(100, 5.0), (100, 5.0), (100, 5.6)]}, False, "--warmup"),
