@@ -10,6 +10,7 @@ from typing import Any
 
 from loadgen.agreement import agreement_figures, unchecked
 from loadgen.arrivals import Stage
+from loadgen.confidence import early_stopping
 from loadgen.control import restarted, server_metrics
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
@@ -74,6 +75,7 @@ def complete(
             "latency_ms": recorder.latency.summary(),
             "service_time_ms": recorder.service_time.summary(),
             "schedule_delay_ms": _schedule_delay(config, recorder),
+            "early_stopping": early_stopping(recorder, config.slo),
             "throughput": _throughput(config, measured),
             "errors": _errors(recorder),
             "accuracy": accuracy,

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 CONFIDENCE = 0.95
+SURE = 0.99
+"""Confidence of the early-stopping criterion, MLPerf's."""
 SIGNIFICANT_DIGITS = 3
 HIGHEST_US = 3_600_000_000
 """One hour in µs, the highest latency that is told apart."""
@@ -29,6 +31,52 @@ def percentile_key(percentile: float) -> str:
 def samples_needed(percentile: float) -> int:
     """How many samples a percentile asks for: 10 beyond it, 10 / (1 - p)."""
     return math.ceil(round(1000 / (100 - percentile), 6))
+
+
+def requests_to_show(percentile: float, over: int, confidence: float = SURE) -> int:
+    """The fewest requests that show a percentile to lie within a bound which `over` of them exceeded.
+
+    If fewer than the percentile's share were within the bound, so few over it among n would be luck: n is the smallest
+    number at which the chance of that, Binomial(n, 1 - p) <= over, is at most 1 - confidence. MLPerf Inference's
+    early-stopping criterion (mlcommons/inference, loadgen/early_stopping.cc), its table reproduced by a test.
+    """
+    share = _share_over(percentile)
+    few, many = over + 1, 2 * (over + 1)
+    while _luck(over, many, share) > 1 - confidence:
+        few, many = many, 2 * many
+    while few < many:
+        middle = (few + many) // 2
+        if _luck(over, middle, share) <= 1 - confidence:
+            many = middle
+        else:
+            few = middle + 1
+    return many
+
+
+def over_allowed(percentile: float, requests: int, confidence: float = SURE) -> int | None:
+    """How many of these requests may exceed a bound that their percentile is shown to keep; None: they are too few."""
+    share = _share_over(percentile)
+    if _luck(0, requests, share) > 1 - confidence:
+        return None
+    few, many = 0, requests
+    while few < many:
+        middle = (few + many + 1) // 2
+        if _luck(middle, requests, share) <= 1 - confidence:
+            few = middle
+        else:
+            many = middle - 1
+    return few
+
+
+def _share_over(percentile: float) -> float:
+    return round(1 - percentile / 100, 12)
+
+
+def _luck(over: int, requests: int, share: float) -> float:
+    """The chance of at most `over` requests beyond the bound, if a `share` of all lay beyond it."""
+    from scipy.special import bdtr
+
+    return float(bdtr(over, requests, share))
 
 
 class Histogram:
@@ -76,12 +124,21 @@ class Histogram:
     def at_rank(self, rank: int) -> float:
         """The duration in ms of the rank-th smallest sample (1-based)."""
         slot = int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
-        # The slot's middle, but never outside what was seen.
-        return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
+        return self._seen_ms(slot)
 
     def percentile(self, percentile: float) -> float:
         """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
         return self.at_rank(math.ceil(round(self.count * percentile / 100, 9)))
+
+    def count_above(self, limit_ms: float) -> int:
+        """How many samples exceeded a limit, to the histogram's resolution."""
+        return sum(
+            int(self.counts[slot]) for slot in np.flatnonzero(self.counts) if self._seen_ms(int(slot)) > limit_ms
+        )
+
+    def _seen_ms(self, slot: int) -> float:
+        """A slot's middle, but never outside what was seen."""
+        return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
 
     def interval(self, percentile: float) -> tuple[float, float]:
         """95 % distribution-free confidence interval of a percentile in ms, from binomial order statistics.

@@ -38,6 +38,7 @@ NESTED: dict[str, str] = {
     "metrics.schedule_delay_ms": f"{LATENCY} late_share",
     "metrics.throughput": "requests_per_s inferences_per_s requested_rate achieved_rate",
     "metrics.errors": "count share by_kind",
+    "metrics.early_stopping": "confidence requests bounds_ms",
     "metrics.accuracy.output_agreement": "checked max_abs_error max_rel_error cosine_min top1_agreement",
     "metrics.accuracy.quality": "metric value target dataset",
     "metrics.energy": "joules_per_inference average_w idle_w joules source boundary samples",

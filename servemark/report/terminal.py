@@ -51,6 +51,11 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
         f"{throughput['requests_per_s']:,.1f} requests/s, {throughput['inferences_per_s']:,.1f} inferences/s; "
         f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
     ]
+    bounds = metrics["early_stopping"]["bounds_ms"]
+    shown = {key.replace("_", "."): bounds[key] for key in _COLUMNS if bounds.get(key) is not None}
+    if shown:
+        sure = ", ".join(f"{key} <= {figure(value)}" for key, value in shown.items())
+        lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
     if server["queue_ms"] is not None:
         lines.append(
             f"server: queue {figure(server['queue_ms'])} + input {figure(server['compute_input_ms'])} + infer "
@@ -84,8 +89,22 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
+        if constraint["name"] == "slo":
+            lines.append(Text(f"  {'':<20} {_confidence(result['metrics']['early_stopping'])}"))
     lines += [Text(f"  {name:<20} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
+
+
+def _confidence(stopping: Mapping[str, Any]) -> str:
+    """Whether the objective is shown, and if not, what is missing."""
+    slo = stopping["slo"]
+    text = f"p{slo['percentile']:g} <= {slo['limit_ms']:g} ms holds with {stopping['confidence']:.0%} confidence: "
+    over = f"{slo['over']:,} of {slo['requests']:,} requests over"
+    if slo["holds"]:
+        return f"{text}yes ({over})"
+    if slo["more_requests"] is None:
+        return f"{text}no ({over}; more requests would not show it)"
+    return f"{text}no ({over}; {slo['more_requests']:,} more requests like these needed)"
 
 
 def _kinds(errors: Mapping[str, Any]) -> str:
