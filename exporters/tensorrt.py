@@ -7,7 +7,7 @@ starts from an ONNX file in that precision. One optimisation profile covers batc
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -53,7 +53,10 @@ def profile(workload: Workload) -> dict[str, Range]:
 
 def write(job: Job) -> Mapping[str, object]:
     """Build model.plan; build.log and the timing cache are kept."""
-    trt, torch = require()
+    require()
+    import tensorrt as trt
+    import torch
+
     lines: list[str] = []
     builder = trt.Builder(logger(lines))
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -62,7 +65,7 @@ def write(job: Job) -> Mapping[str, object]:
         reasons = "; ".join(str(parser.get_error(index)) for index in range(parser.num_errors))
         raise ArtifactError(f"TensorRT {trt.__version__} cannot read {job.workload.name}: {reasons}")
     ranges = profile(job.workload)
-    config = _config(trt, builder, ranges)
+    config = _config(builder, ranges)
     gpu = torch.cuda.get_device_name(0)
     timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{trt.__version__}.timing"
     config.set_timing_cache(config.create_timing_cache(timings.read_bytes() if timings.is_file() else b""), False)
@@ -76,7 +79,9 @@ def write(job: Job) -> Mapping[str, object]:
     return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers}
 
 
-def _config(trt: Any, builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":
+def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":
+    import tensorrt as trt
+
     config = builder.create_builder_config()
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
     config.clear_flag(trt.BuilderFlag.TF32)  # fp32 means fp32

@@ -19,18 +19,15 @@ Shapes = tuple[tuple[int, ...], ...]
 INSTALL = "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver"
 
 
-def require() -> "tuple[Any, Any]":
-    """Import tensorrt and torch. Raises ServerError where one is missing or there is no GPU."""
+def require() -> None:
+    """Check that TensorRT and a GPU are there. Raises ServerError."""
     try:
-        import tensorrt
+        import tensorrt  # noqa: F401
         import torch
-
-        tensorrt.Builder  # noqa: B018 - type stubs alone make an empty package of this name
-    except (ImportError, AttributeError) as error:
+    except ImportError as error:
         raise ServerError(f"TensorRT cannot be used: {error}", fix=INSTALL) from error
     if not torch.cuda.is_available():
         raise ServerError("TensorRT needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds")
-    return tensorrt, torch
 
 
 def logger(lines: list[str]) -> "trt.ILogger":
@@ -58,22 +55,26 @@ class Plan:
         `MOST_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
         by another TensorRT or for another GPU, or has other tensors.
         """
-        self._trt, self._torch = require()
-        self._device = self._torch.device(device)
+        require()
+        import tensorrt as trt
+        import torch
+
+        self._device = torch.device(device)
         self._lines: list[str] = []
-        self._torch.cuda.set_device(self._device)
-        runtime = self._trt.Runtime(logger(self._lines))
-        self._engine = runtime.deserialize_cuda_engine(path.read_bytes())
-        if self._engine is None:
+        torch.cuda.set_device(self._device)
+        self._runtime = trt.Runtime(logger(self._lines))
+        engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if engine is None:
             raise ArtifactError(
                 f"{path} cannot be loaded: {self.said()}", fix="export it on this GPU with this TensorRT, with --force"
             )
-        names = {self._engine.get_tensor_name(index) for index in range(self._engine.num_io_tensors)}
+        names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
         if names != {*inputs, *outputs}:
             raise ArtifactError(f"{path} has the tensors {sorted(names)}, {[*inputs, *outputs]} are expected")
-        self._inputs, self._outputs = list(inputs), list(outputs)
-        self._context = self._engine.create_execution_context()
-        self._stream = self._torch.cuda.Stream(self._device)
+        self._inputs = list(inputs)
+        self._dtypes = {name: getattr(torch, TORCH_DTYPES[engine.get_tensor_dtype(name).name]) for name in outputs}
+        self._engine, self._context = engine, engine.create_execution_context()
+        self._torch, self._stream = torch, torch.cuda.Stream(self._device)
         self._graphs: dict[Shapes, tuple[Any, Tensors, Tensors]] | None = {} if graphs else None
 
     def said(self) -> str:
@@ -104,11 +105,9 @@ class Plan:
             raise ServerError(f"the plan does not know the shape of {', '.join(missing)}")
         return {
             name: self._torch.empty(
-                tuple(self._context.get_tensor_shape(name)),
-                dtype=getattr(self._torch, _TORCH_DTYPES[self._engine.get_tensor_dtype(name).name]),
-                device=self._device,
+                tuple(map(int, self._context.get_tensor_shape(name))), dtype=dtype, device=self._device
             )
-            for name in self._outputs
+            for name, dtype in self._dtypes.items()
         }
 
     def _enqueue(self, inputs: Tensors, outputs: Tensors) -> Tensors:
@@ -138,7 +137,7 @@ class Plan:
 
 MOST_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
-_TORCH_DTYPES = {
+TORCH_DTYPES = {
     "FLOAT": "float32",
     "HALF": "float16",
     "BF16": "bfloat16",

@@ -11,7 +11,7 @@ import torch
 
 from exporters import config, tensorrt
 from exporters._job import Job
-from servemark import models, tensorrt_plan
+from servemark import models
 from servemark.artifacts import Entry, Golden
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.model_config import parse
@@ -101,7 +101,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ProfilingVerbosity=SimpleNamespace(DETAILED="detailed"),
         made=SimpleNamespace(builder=builder, build=build, shapes=shapes, parser=parser),
     )
-    monkeypatch.setattr(tensorrt, "require", lambda: (trt, torch))
+    monkeypatch.setitem(sys.modules, "tensorrt", trt)
+    monkeypatch.setattr(tensorrt, "require", lambda: None)
     monkeypatch.setattr(tensorrt, "logger", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
     return trt
@@ -143,9 +144,3 @@ def test_what_tensorrt_cannot_read_or_build_is_said_in_its_words(tmp_path: Path,
     with pytest.raises(ArtifactError, match="cannot build deepspeech2_tiny"):
         tensorrt.write(asked)
     assert not asked.path.exists()
-
-
-def test_type_stubs_alone_are_not_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace())
-    with pytest.raises(ServerError, match="TensorRT cannot be used"):
-        tensorrt_plan.require()
