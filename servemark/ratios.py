@@ -99,6 +99,16 @@ def ratio_of_windows(first: Sequence[float], second: Sequence[float]) -> Ratio:
     return Ratio(value, float(low), float(high) if math.isfinite(high) else None)
 
 
+def ratio_of_merged(first: Sequence[Histogram], second: Sequence[Histogram], percentile: float) -> Ratio | None:
+    """The ratio of a percentile of two sides' merged runs, by bootstrap over the runs of each; None below 5 runs."""
+    if min(len(first), len(second)) < MINIMUM_PAIRS:
+        return None
+    drawn = [_merged(runs, percentile, np.random.default_rng(seed)) for seed, runs in enumerate((first, second))]
+    low, high = np.quantile(drawn[0] / drawn[1], _expanded(min(len(first), len(second))))
+    value = merge(first).percentile(percentile) / merge(second).percentile(percentile)
+    return Ratio(value, float(low), float(high))
+
+
 def merged_interval(rounds: Sequence[Histogram], percentile: float) -> tuple[float, float] | None:
     """95 % interval in ms of a percentile of merged rounds, by bootstrap over the rounds; None for fewer than 5.
 
@@ -107,15 +117,17 @@ def merged_interval(rounds: Sequence[Histogram], percentile: float) -> tuple[flo
     """
     if len(rounds) < MINIMUM_PAIRS:
         return None
-    used = np.flatnonzero(sum(histogram.counts for histogram in rounds))
-    counts = np.stack([histogram.counts[used] for histogram in rounds])
-    values = np.array([Histogram.value_ms(int(slot)) for slot in used])
-    times = np.random.default_rng(0).multinomial(len(rounds), np.full(len(rounds), 1 / len(rounds)), RESAMPLES // 5)
-    cumulated = np.cumsum(times @ counts, axis=1)
-    ranks = np.maximum(np.ceil(cumulated[:, -1:] * percentile / 100), 1)
-    found = values[(cumulated < ranks).sum(axis=1)]
-    low, high = np.quantile(found, _expanded(len(rounds)))
+    drawn = _merged(rounds, percentile, np.random.default_rng(0))
+    low, high = np.quantile(drawn, _expanded(len(rounds)))
     return float(low), float(high)
+
+
+def merge(rounds: Sequence[Histogram]) -> Histogram:
+    """All rounds' samples together."""
+    merged = Histogram()
+    for histogram in rounds:
+        merged.merge(histogram)
+    return merged
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
@@ -162,6 +174,18 @@ def _draw(histogram: Histogram, percentile: float, rng: np.random.Generator) -> 
     slots = np.searchsorted(np.cumsum(histogram.counts), ranks)
     values = {slot: Histogram.value_ms(slot) for slot in map(int, np.unique(slots))}
     return np.array([values[int(slot)] for slot in slots])
+
+
+def _merged(rounds: Sequence[Histogram], percentile: float, rng: np.random.Generator) -> Floats:
+    """A percentile in ms of merged rounds, for rounds drawn with replacement."""
+    used = np.flatnonzero(sum(histogram.counts for histogram in rounds))
+    counts = np.stack([histogram.counts[used] for histogram in rounds])
+    values = np.array([Histogram.value_ms(int(slot)) for slot in used])
+    times = rng.multinomial(len(rounds), np.full(len(rounds), 1 / len(rounds)), RESAMPLES // 5)
+    cumulated = np.cumsum(times @ counts, axis=1)
+    ranks = np.maximum(np.ceil(cumulated[:, -1:] * percentile / 100), 1)
+    found: Floats = values[(cumulated < ranks).sum(axis=1)]
+    return found
 
 
 def _expanded(count: int) -> tuple[float, float]:

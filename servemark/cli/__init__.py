@@ -9,7 +9,9 @@ from servemark import __version__
 from servemark.errors import ExitCode, ServemarkError
 from servemark.output import stderr
 
-EPILOG = "Exit codes: 0 valid, 2 invalid or unstable, 3 bad option or input, 4 SLO missed, 99 internal error."
+EPILOG = (
+    "Exit codes: 0 valid, 2 invalid or unstable, 3 bad option or input, 4 SLO missed, 5 regression, 99 internal error."
+)
 
 app = typer.Typer(
     name="servemark",
@@ -33,13 +35,14 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import data, doctor, export, run, serve, suite, zoo
+    from servemark.cli import compare, data, doctor, export, run, serve, suite, zoo
 
     app.command("doctor")(doctor.doctor)
     app.command("list")(zoo.list_workloads)
     app.command("export")(export.export)
     app.command("serve")(serve.serve)
     app.command("run")(run.run)
+    app.command("compare")(compare.compare)
     app.command("suite")(suite.suite)
     app.command("data")(data.data)
     group = typer.main.get_command(app)
