@@ -1,15 +1,17 @@
 """Load on a golden server from this process: the driver without Locust, and every outcome it reported."""
 
 import itertools
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
-from loadgen.channel import Outcome, Payload
+from loadgen.channel import Channel, Outcome, Payload
 from loadgen.connection import Connection
 from loadgen.driver import Driver
 from loadgen.kserve import ResponseChecker, encode_request
@@ -51,26 +53,22 @@ class Load:
     peak_in_flight: int = 0
     started_ns: int = 0
 
-    def open(self, arrivals_ns: Sequence[int]) -> "Load":
+    def open(self, arrivals_ns: Sequence[int]) -> Self:
         """Drive a schedule to its end."""
         self.started_ns = time.monotonic_ns() + START_IN_NS
         return self.drive(OpenLoop(list(arrivals_ns), self.started_ns))
 
-    def closed(self, concurrency: int, duration_s: float) -> "Load":
+    def closed(self, concurrency: int, duration_s: float) -> Self:
         """Keep so many requests on their way."""
         self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
         end_ns = self.started_ns + round(duration_s * 1e9)
         return self.drive(ClosedLoop(concurrency, lambda now: now >= end_ns))
 
-    def drive(self, arrivals: Arrivals) -> "Load":
+    def drive(self, arrivals: Arrivals) -> Self:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""
-        import socket
-
-        address = Address(socket.AF_INET, ("127.0.0.1", self.port))
-        checker = ResponseChecker([tensor(self.width)], self.batch)
         driver = Driver(
-            lambda: Connection(address, checker),
-            self.requests or payloads(batch=self.batch, width=self.width),
+            self.channels(),
+            self.requests or self.payloads(),
             timeout_s=self.timeout_s,
             max_in_flight=self.max_in_flight,
             on_outcome=self.outcomes.append,
@@ -85,6 +83,20 @@ class Load:
             driver.close()
         self.peak_in_flight = driver.peak_in_flight
         return self
+
+    @property
+    def address(self) -> Address:
+        """Where the server listens."""
+        return Address(socket.AF_INET, ("127.0.0.1", self.port))
+
+    def channels(self) -> Callable[[], Channel]:
+        """What makes connections: here over HTTP."""
+        checker = ResponseChecker([tensor(self.width)], self.batch)
+        return lambda: Connection(self.address, checker)
+
+    def payloads(self) -> Iterator[Payload]:
+        """The requests, where none are given."""
+        return payloads(batch=self.batch, width=self.width)
 
     @property
     def good(self) -> list[Outcome]:

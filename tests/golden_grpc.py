@@ -1,0 +1,212 @@
+"""A KServe v2 server over gRPC that is none of ours: grpcio's server and tritonclient's messages, with known behaviour.
+
+It gives INPUT0 back as OUTPUT0, offers neither configuration nor statistics (as a foreign server may), and counts what
+it received. A process of its own:
+
+    with GoldenGrpc(delay_s=0.005, error_every=10) as server:
+        ...  # send requests to server.port
+        assert server.log()["requests"] == sent
+"""
+
+import argparse
+import dataclasses
+import json
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from servemark.paths import CHECKOUT
+
+SERVICE = "inference.GRPCInferenceService"
+READY_WITHIN_S = 20.0
+ERROR = "golden error: naïve 100 % on request"
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What the server does; every `*_every` counts inference requests from 1, and 0 turns it off."""
+
+    model: str = "golden"
+    width: int = 64
+    delay_s: float = 0.0
+    error_every: int = 0
+    wrong_shape_every: int = 0
+    wrong_datatype_every: int = 0
+    missing_every: int = 0
+    typed_every: int = 0  # the values as fp32_contents, not raw
+    end_every: int = 0  # a stream ends instead of answering
+
+
+@dataclass
+class Service:
+    """The model and its record."""
+
+    behaviour: Behaviour
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    requests: int = 0
+    sizes: int = 0
+    checksums: int = 0
+    streams: int = 0
+
+    def hits(self, number: int, every: str) -> bool:
+        """Whether the behaviour falls on this request."""
+        count: int = getattr(self.behaviour, every)
+        return bool(count) and number % count == 0
+
+    def infer(self, request: Any) -> tuple[int, Any]:
+        """Number a request and answer it; None is an error."""
+        from tritonclient.grpc import service_pb2
+
+        raw = request.raw_input_contents[0]
+        with self.lock:
+            self.requests += 1
+            number = self.requests
+            self.sizes += len(raw)
+            self.checksums += zlib.crc32(raw)
+        if self.behaviour.delay_s:
+            time.sleep(self.behaviour.delay_s)
+        if self.hits(number, "error_every"):
+            return number, None
+        response = service_pb2.ModelInferResponse(model_name=request.model_name, model_version="1", id=request.id)
+        if self.hits(number, "missing_every"):
+            return number, response
+        tensor = request.inputs[0]
+        shape = list(tensor.shape) if not self.hits(number, "wrong_shape_every") else [*tensor.shape, 1]
+        datatype = "INT32" if self.hits(number, "wrong_datatype_every") else tensor.datatype
+        output = response.outputs.add(name="OUTPUT0", datatype=datatype, shape=shape)
+        if self.hits(number, "typed_every"):
+            output.contents.fp32_contents.extend(memoryview(raw).cast("f"))
+        else:
+            response.raw_output_contents.append(raw)
+        return number, response
+
+
+def handlers(service: Service) -> Any:
+    """The methods, with tritonclient's messages."""
+    import grpc
+    from tritonclient.grpc import service_pb2
+
+    def unary(request: Any, context: Any) -> Any:
+        number, response = service.infer(request)
+        if response is None:
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"{ERROR} {number}")
+        return response
+
+    def stream(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        with service.lock:
+            service.streams += 1
+        for request in requests:
+            number, response = service.infer(request)
+            if service.hits(number, "end_every"):
+                context.abort(grpc.StatusCode.ABORTED, "golden end")
+            if response is None:
+                yield service_pb2.ModelStreamInferResponse(error_message=f"{ERROR} {number}")
+            else:
+                yield service_pb2.ModelStreamInferResponse(infer_response=response)
+
+    def metadata(request: Any, context: Any) -> Any:
+        if request.name != service.behaviour.model:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no {request.name!r} here")
+        found = service_pb2.ModelMetadataResponse(name=request.name, platform="golden")
+        for tensors, name in ((found.inputs, "INPUT0"), (found.outputs, "OUTPUT0")):
+            tensors.add(name=name, datatype="FP32", shape=[-1, service.behaviour.width])
+        return found
+
+    def ready(request: Any, _context: Any) -> Any:
+        return service_pb2.ModelReadyResponse(ready=request.name == service.behaviour.model)
+
+    def log(_request: bytes, _context: Any) -> bytes:
+        names = ("requests", "sizes", "checksums", "streams")
+        with service.lock:
+            return json.dumps({name: getattr(service, name) for name in names}).encode()
+
+    def of(function: Any, name: str) -> Any:
+        return grpc.unary_unary_rpc_method_handler(
+            function, getattr(service_pb2, f"{name}Request").FromString, lambda answer: answer.SerializeToString()
+        )
+
+    methods = {
+        "ModelInfer": of(unary, "ModelInfer"),
+        "ModelMetadata": of(metadata, "ModelMetadata"),
+        "ModelReady": of(ready, "ModelReady"),
+        "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(
+            stream, service_pb2.ModelInferRequest.FromString, lambda answer: answer.SerializeToString()
+        ),
+        "GoldenLog": grpc.unary_unary_rpc_method_handler(log),
+    }
+    return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def main() -> None:
+    """Serve until SIGTERM; the port is printed as one JSON line."""
+    import grpc
+
+    parser = argparse.ArgumentParser(description=Behaviour.__doc__)
+    parser.add_argument("--config", default="{}", help="JSON with the fields of Behaviour")
+    service = Service(Behaviour(**json.loads(parser.parse_args().config)))
+    unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    server = grpc.server(ThreadPoolExecutor(64), options=unlimited)
+    server.add_generic_rpc_handlers((handlers(service),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(json.dumps({"port": port}), flush=True)  # noqa: T201 - the port is for whoever started it
+    signal.sigwait({signal.SIGTERM, signal.SIGINT})
+    server.stop(None)
+
+
+class GoldenGrpc:
+    """The server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
+
+    def __init__(self, **behaviour: Any) -> None:
+        self.behaviour = Behaviour(**behaviour)
+
+    @property
+    def url(self) -> str:
+        """grpc://host:port."""
+        return f"grpc://127.0.0.1:{self.port}"
+
+    def log(self) -> dict[str, int]:
+        """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams."""
+        import grpc
+
+        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+            answer: bytes = channel.unary_unary(f"/{SERVICE}/GoldenLog")(b"", timeout=10)
+        return dict(json.loads(answer))
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it takes connections. Raises TimeoutError."""
+        config = json.dumps(dataclasses.asdict(self.behaviour))
+        command = [sys.executable, "-m", "tests.golden_grpc", "--config", config]
+        self._process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], READY_WITHIN_S)[0]:
+            self.kill()
+            raise TimeoutError(f"the golden gRPC server is not up after {READY_WITHIN_S} s")
+        self.port: int = json.loads(self._process.stdout.readline())["port"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(READY_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+if __name__ == "__main__":
+    main()

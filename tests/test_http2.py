@@ -1,0 +1,524 @@
+"""HTTP/2 as the load generator speaks it, against hyper-h2 (which raises on every violation) and hand-made frames."""
+
+import functools
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
+import h2.settings
+import numpy as np
+import pytest
+from hpack import Encoder
+from hyperframe.frame import (
+    ContinuationFrame,
+    DataFrame,
+    Frame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    PushPromiseFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+
+from loadgen import http2
+from loadgen.channel import Payload
+from loadgen.grpc_connection import enclose
+from loadgen.kserve_grpc import encode_request
+from tests.golden_load import constant_ns, tensor
+from tests.grpc_load import GrpcLoad
+from tests.test_connection import raw_server
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@functools.cache
+def answer(width: int = 64) -> bytes:
+    """A right answer, by tritonclient's messages."""
+    from tritonclient.grpc import service_pb2
+
+    response = service_pb2.ModelInferResponse(model_name="golden")
+    response.outputs.add(name="OUTPUT0", datatype="FP32", shape=[1, width])
+    response.raw_output_contents.append(np.arange(width, dtype="f4").tobytes())
+    return enclose(response.SerializeToString())
+
+
+def request(width: int) -> bytes:
+    return encode_request("golden", {"INPUT0": np.arange(width, dtype="f4")[None]}, [tensor(width)], {"INPUT0": "FP32"})
+
+
+class Peer:
+    """The server's end of one connection, in frames."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.data = b""
+        self.encoder = Encoder()
+        self.encoder.header_table_size = 0  # as the client wants it
+        self.bodies: dict[int, bytes] = {}
+        self.frames: list[Frame] = []
+
+    def read(self, count: int) -> bytes:
+        while len(self.data) < count:
+            got = self.socket.recv(1 << 16)
+            if not got:
+                raise EOFError
+            self.data += got
+        found, self.data = self.data[:count], self.data[count:]
+        return found
+
+    def greet(self) -> None:
+        assert self.read(len(PREFACE)) == PREFACE
+        self.send(SettingsFrame(0))
+
+    def frame(self) -> Any:
+        found, length = Frame.parse_frame_header(memoryview(self.read(9)))
+        found.parse_body(memoryview(self.read(length)))
+        self.frames.append(found)
+        return found
+
+    def request(self) -> int:
+        """Read until a request is complete; its stream."""
+        while True:
+            found = self.frame()
+            if isinstance(found, DataFrame):
+                self.bodies[found.stream_id] = self.bodies.get(found.stream_id, b"") + found.data
+                if "END_STREAM" in found.flags:
+                    return found.stream_id
+
+    def send(self, *frames: Frame) -> None:
+        self.socket.sendall(b"".join(frame.serialize() for frame in frames))
+
+    def fields(self, *fields: tuple[str, str]) -> bytes:
+        return bytes(self.encoder.encode(fields))
+
+    def head(self, stream: int) -> HeadersFrame:
+        block = self.fields((":status", "200"), ("content-type", "application/grpc"))
+        return HeadersFrame(stream, block, flags=["END_HEADERS"])
+
+    def trailers(self, stream: int, status: int = 0, message: str = "") -> Frame:
+        fields = [("grpc-status", str(status))] + ([("grpc-message", message)] if message else [])
+        return HeadersFrame(stream, self.fields(*fields), flags=["END_HEADERS", "END_STREAM"])
+
+    def whole(self, stream: int, body: bytes) -> list[Frame]:
+        """A whole good response."""
+        return [self.head(stream), DataFrame(stream, body), self.trailers(stream)]
+
+
+def answering(respond: Callable[[Peer, int], None]) -> Callable[[socket.socket], None]:
+    """What handles a connection: a greeting, then `respond` for each request."""
+
+    def handle(connection: socket.socket) -> None:
+        peer = Peer(connection)
+        try:
+            peer.greet()
+            while True:
+                respond(peer, peer.request())
+        except (EOFError, ConnectionError):
+            pass
+
+    return handle
+
+
+def plain(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, answer()))
+
+
+def byte_by_byte(peer: Peer, stream: int) -> None:
+    for byte in b"".join(frame.serialize() for frame in peer.whole(stream, answer())):
+        peer.socket.sendall(bytes([byte]))
+
+
+def padded(peer: Peer, stream: int) -> None:
+    block = peer.head(stream).data
+    head = HeadersFrame(stream, block, pad_length=7, flags=["END_HEADERS", "PADDED", "PRIORITY"])
+    peer.send(head, DataFrame(stream, answer(), pad_length=100, flags=["PADDED"]), peer.trailers(stream))
+
+
+def in_pieces(peer: Peer, stream: int) -> None:
+    body, block = answer(), peer.head(stream).data
+    peer.send(HeadersFrame(stream, block[:5]), ContinuationFrame(stream, block[5:9]))
+    peer.send(ContinuationFrame(stream, block[9:], flags=["END_HEADERS"]))
+    peer.send(*(DataFrame(stream, body[at : at + 100]) for at in range(0, len(body), 100)), DataFrame(stream, b""))
+    peer.send(peer.trailers(stream))
+
+
+def chatty(peer: Peer, stream: int) -> None:
+    settings = SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1000 + stream})
+    peer.send(PingFrame(0, b"12345678"), peer.head(stream), settings, WindowUpdateFrame(0, 500))
+    peer.send(
+        DataFrame(stream, answer()), WindowUpdateFrame(stream, 9), UnknownFrame(stream + 4, b"?"), peer.trailers(stream)
+    )
+    peer.send(PingFrame(0, b"idle....", flags=["ACK"]), PingFrame(0, b"idle...."))
+
+
+class UnknownFrame(DataFrame):
+    """A kind that everybody has to ignore."""
+
+    type = 0x77
+
+
+@pytest.mark.parametrize("respond", [plain, byte_by_byte, padded, in_pieces, chatty])
+def test_right_answers_in_every_form(respond: Callable[[Peer, int], None]) -> None:
+    with raw_server(answering(respond)) as (port, accepted):
+        load = GrpcLoad(port).open(constant_ns(100, 12))
+        assert load.kinds == {"ok": 12}
+        assert load.outcomes[0].response is not None
+        np.testing.assert_array_equal(
+            load.outcomes[0].response.arrays([tensor(64)])["OUTPUT0"], np.arange(64, dtype="f4")[None]
+        )
+    assert accepted[0] <= 12
+    assert all(o.scheduled <= o.sent <= o.done for o in load.outcomes)
+
+
+def test_pings_and_settings_are_answered_also_while_nothing_is_asked() -> None:
+    seen: list[Frame] = []
+    answered = threading.Event()
+
+    def handle(connection: socket.socket) -> None:
+        peer = Peer(connection)
+        peer.frames = seen
+        peer.greet()
+        plain(peer, peer.request())
+        peer.send(PingFrame(0, b"12345678"), SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1000}))
+        while len([f for f in seen if isinstance(f, SettingsFrame) and "ACK" in f.flags]) < 2:
+            peer.frame()
+        answered.set()
+        plain(peer, peer.request())  # on the same connection
+
+    with raw_server(handle) as (port, accepted):
+        load = GrpcLoad(port).open([0, 300_000_000])
+        assert (load.kinds, accepted) == ({"ok": 2}, [1])
+    assert answered.is_set()
+    assert [f.opaque_data for f in seen if isinstance(f, PingFrame)] == [b"12345678"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(14, "grpc_unavailable"), (4, "grpc_deadline_exceeded"), (1, "grpc_cancelled"), (99, "grpc_status_99")],
+)
+@pytest.mark.parametrize("with_head", [True, False])
+def test_a_status_is_the_kind_of_error(status: int, kind: str, with_head: bool) -> None:
+    def respond(peer: Peer, stream: int) -> None:
+        if with_head:
+            peer.send(peer.head(stream), peer.trailers(stream, status, "na%C3%AFve 100%25"))
+        else:
+            fields = [(":status", "200"), ("grpc-status", str(status)), ("grpc-message", "na%C3%AFve 100%25")]
+            peer.send(HeadersFrame(stream, peer.fields(*fields), flags=["END_HEADERS", "END_STREAM"]))
+
+    with raw_server(answering(respond)) as (port, accepted):
+        load = GrpcLoad(port).open(constant_ns(10, 4))
+        assert (load.kinds, accepted) == ({kind: 4}, [1])
+        assert load.outcomes[0].response is not None
+        assert load.outcomes[0].response.message() == "naïve 100%"
+
+
+def resets(code: int) -> Callable[[Peer, int], None]:
+    return lambda peer, stream: peer.send(RstStreamFrame(stream, code))
+
+
+def html(peer: Peer, stream: int) -> None:
+    block = peer.fields((":status", "503"), ("content-type", "text/html"))
+    head = HeadersFrame(stream, block, flags=["END_HEADERS"])
+    peer.send(head, DataFrame(stream, b"<h1>full</h1>", flags=["END_STREAM"]))
+
+
+def compressed(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, b"\1" + answer()[1:]))
+
+
+def twice(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, answer() * 2))
+
+
+def without_message(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream), peer.trailers(stream))
+
+
+def without_status(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream), DataFrame(stream, answer(), flags=["END_STREAM"]))
+
+
+def no_protobuf(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, enclose(b"\xff\xff\xff")))
+
+
+def other_stream(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream + 2, answer()))
+
+
+def dynamic(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, b"\xbe", flags=["END_HEADERS", "END_STREAM"]))  # entry 62: not of the static table
+
+
+def push(peer: Peer, stream: int) -> None:
+    peer.send(PushPromiseFrame(stream, 2, peer.fields((":path", "/")), flags=["END_HEADERS"]))
+
+
+def overflow(peer: Peer, stream: int) -> None:
+    peer.send(WindowUpdateFrame(0, (1 << 31) - 1), *peer.whole(stream, answer()))
+
+
+def interrupted_block(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, peer.head(stream).data[:4]), PingFrame(0, b"12345678"))
+
+
+def cut_short(peer: Peer, stream: int) -> None:
+    peer.socket.sendall(b"".join(frame.serialize() for frame in peer.whole(stream, answer()))[:-9])
+    peer.socket.shutdown(socket.SHUT_WR)
+    while True:  # what is left unread would make the end a reset
+        peer.frame()
+
+
+def refused(peer: Peer, stream: int) -> None:
+    peer.send(GoAwayFrame(0, last_stream_id=stream - 1, error_code=11, additional_data=b"too_many_pings"))
+
+
+@pytest.mark.parametrize(
+    ("respond", "kind", "words"),
+    [
+        (resets(7), "grpc_unavailable", "RST_STREAM 7"),
+        (resets(8), "grpc_cancelled", "RST_STREAM 8"),
+        (resets(11), "grpc_resource_exhausted", "RST_STREAM 11"),
+        (resets(2), "grpc_internal", "RST_STREAM 2"),
+        (html, "http_503", "<h1>full</h1>"),
+        (compressed, "malformed_response", "uncompressed"),
+        (twice, "malformed_response", "one uncompressed message"),
+        (without_message, "malformed_response", "0 bytes"),
+        (without_status, "malformed_response", "grpc-status"),
+        (no_protobuf, "malformed_response", ""),
+        (other_stream, "malformed_response", "stream"),
+        (dynamic, "malformed_response", "header block"),
+        (push, "malformed_response", "pushed"),
+        (overflow, "malformed_response", "window"),
+        (interrupted_block, "malformed_response", "header block"),
+        (cut_short, "connection_closed", ""),
+        (refused, "connection_closed", "too_many_pings"),
+    ],
+)
+def test_wrong_answers(respond: Callable[[Peer, int], None], kind: str, words: str) -> None:
+    with raw_server(answering(respond)) as (port, _):
+        load = GrpcLoad(port).open(constant_ns(50, 4))
+        assert load.kinds == {kind: 4}
+        response = load.outcomes[0].response
+        assert words in (response.message() if response else load.outcomes[0].message)
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", bytes(64)])
+def test_what_is_no_http2_server(greeting: bytes) -> None:
+    def handle(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(greeting)
+
+    with raw_server(handle) as (port, _):
+        assert GrpcLoad(port).open(constant_ns(50, 3)).kinds == {"malformed_response": 3}
+
+
+def test_a_connection_that_the_server_wants_to_end_is_replaced() -> None:
+    def respond(peer: Peer, stream: int) -> None:
+        if stream == 3:
+            peer.send(GoAwayFrame(0, last_stream_id=(1 << 31) - 1), *peer.whole(stream, answer()))
+            raise EOFError
+        plain(peer, stream)
+
+    with raw_server(answering(respond)) as (port, accepted):
+        assert GrpcLoad(port).open(constant_ns(20, 8)).kinds == {"ok": 8}
+        assert accepted == [4]
+
+
+def test_an_answer_before_the_whole_request_is_out_ends_the_connection() -> None:
+    def refuse_early(connection: socket.socket) -> None:
+        peer = Peer(connection)
+        peer.greet()
+        while not isinstance(found := peer.frame(), DataFrame):
+            pass
+        peer.send(peer.head(found.stream_id), peer.trailers(found.stream_id, 8, "too large"))
+        done.wait(5)
+
+    done = threading.Event()
+    with raw_server(refuse_early) as (port, accepted):
+        load = GrpcLoad(port, width=8 << 20, distinct=1).open(constant_ns(5, 3))
+        done.set()
+    assert (load.kinds, accepted) == ({"grpc_resource_exhausted": 3}, [3])
+
+
+class StrictServer:
+    """hyper-h2 in the server's part: it raises where the client breaks a window, a frame size or a state."""
+
+    def __init__(self, initial_window: int, max_frame: int, body: bytes, *, seed: int = 0) -> None:
+        self.initial_window, self.max_frame, self.body = initial_window, max_frame, body
+        self.rng = np.random.default_rng(seed)
+        self.received: list[bytes] = []
+        self.errors: list[str] = []
+
+    def __call__(self, connection: socket.socket) -> None:
+        h2_connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        h2_connection.initiate_connection()
+        # They hold once the client has acknowledged them.
+        codes = h2.settings.SettingCodes
+        h2_connection.update_settings(
+            {codes.INITIAL_WINDOW_SIZE: self.initial_window, codes.MAX_FRAME_SIZE: self.max_frame}
+        )
+        connection.sendall(h2_connection.data_to_send())
+        bodies: dict[int, bytearray] = {}
+        acknowledged = 0
+        try:
+            while data := connection.recv(1 << 16):
+                while data:
+                    # hyper-h2 applies an acknowledged frame size only to what it is given afterwards.
+                    piece, data = (data, b"") if acknowledged == 2 else (data[:9], data[9:])
+                    for event in h2_connection.receive_data(piece):
+                        acknowledged += isinstance(event, h2.events.SettingsAcknowledged)
+                        self.take(h2_connection, event, bodies)
+                connection.sendall(h2_connection.data_to_send())
+        except ConnectionError:
+            pass
+        except Exception as error:
+            self.errors.append(repr(error))
+
+    def take(self, connection: Any, event: Any, bodies: dict[int, bytearray]) -> None:
+        if isinstance(event, h2.events.RequestReceived):
+            bodies[event.stream_id] = bytearray()
+        elif isinstance(event, h2.events.DataReceived):
+            bodies[event.stream_id] += event.data
+            # The window comes back in small change.
+            left = event.flow_controlled_length
+            while left:
+                count = int(self.rng.integers(1, left + 1))
+                connection.acknowledge_received_data(count, event.stream_id)
+                left -= count
+        elif isinstance(event, h2.events.StreamEnded):
+            self.received.append(bytes(bodies.pop(event.stream_id)))
+            fields = [(":status", "200"), ("content-type", "application/grpc")]
+            connection.send_headers(event.stream_id, fields)
+            size = connection.max_outbound_frame_size
+            for at in range(0, len(self.body), size):
+                connection.send_data(event.stream_id, self.body[at : at + size])
+            connection.send_headers(event.stream_id, [("grpc-status", "0")], end_stream=True)
+
+
+@pytest.mark.parametrize(
+    ("width", "initial_window", "max_frame"),
+    [(64, 65535, 16384), (64, 10, 16384), (150_000, 65535, 16384), (150_000, 1000, 16384), (150_000, 5 << 20, 1 << 20)],
+)
+def test_windows_and_frame_sizes_are_kept(width: int, initial_window: int, max_frame: int) -> None:
+    server = StrictServer(initial_window, max_frame, answer(width))
+    sent = request(width)
+    with raw_server(server) as (port, accepted):
+        load = GrpcLoad(port, width=width, requests=iter([Payload(sent)] * 6)).open(constant_ns(50, 6))
+    assert server.errors == []
+    assert load.kinds == {"ok": 6}
+    assert accepted[0] <= 6
+    assert server.received == [sent] * 6
+
+
+def test_settings_that_shrink_a_window_below_what_is_on_its_way() -> None:
+    """The window becomes negative; nothing may be sent until the server has opened it again (RFC 9113, 6.9.2)."""
+    body = request(50_000)
+    sizes: list[int] = []
+
+    def handle(connection: socket.socket) -> None:
+        peer = Peer(connection)
+        peer.greet()
+        while sum(sizes) < 65535:  # the initial window
+            if isinstance(found := peer.frame(), DataFrame):
+                sizes.append(len(found.data))
+        stream = found.stream_id
+        peer.send(SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 0}), WindowUpdateFrame(0, 1 << 20))
+        while not (isinstance(found := peer.frame(), SettingsFrame) and "ACK" in found.flags):
+            assert not isinstance(found, DataFrame)
+        peer.send(WindowUpdateFrame(stream, 65535), PingFrame(0, b"12345678"))
+        while not isinstance(found := peer.frame(), PingFrame):  # the window is at 0: still nothing
+            assert not isinstance(found, DataFrame)
+        peer.send(WindowUpdateFrame(stream, 1 << 20))
+        while "END_STREAM" not in found.flags:
+            if isinstance(found := peer.frame(), DataFrame):
+                sizes.append(len(found.data))
+        peer.send(*peer.whole(stream, answer(50_000)))
+
+    with raw_server(handle) as (port, _):
+        assert GrpcLoad(port, width=50_000, requests=iter([Payload(body)])).open([0]).kinds == {"ok": 1}
+    assert sum(sizes) == len(body)
+
+
+def test_our_own_window_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadgen.http2_channel._REFILL", 10_000)
+    updates: list[int] = []
+
+    def respond(peer: Peer, stream: int) -> None:
+        plain(peer, stream)
+        updates.extend(
+            f.window_increment for f in peer.frames if isinstance(f, WindowUpdateFrame) and f.window_increment < 1 << 30
+        )
+        peer.frames.clear()
+
+    with raw_server(answering(respond)) as (port, _):
+        assert GrpcLoad(port).open(constant_ns(200, 101)).kinds == {"ok": 101}
+    size = len(answer())
+    assert updates
+    assert sum(updates) <= 101 * size
+    assert all(10_000 <= update < 10_000 + size for update in updates)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_garbage_is_counted_not_raised(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def respond(peer: Peer, stream: int) -> None:
+        data = bytearray(b"".join(frame.serialize() for frame in peer.whole(stream, answer())))
+        for _ in range(3):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        peer.socket.sendall(data)
+
+    with raw_server(answering(respond)) as (port, _):
+        load = GrpcLoad(port, timeout_s=0.3).open(constant_ns(100, 8))
+        assert load.kinds.total() == 8
+
+
+def test_frames_equal_hyperframes() -> None:
+    assert http2.frame(http2.PING, http2.ACK, 0, b"12345678") == PingFrame(0, b"12345678", flags=["ACK"]).serialize()
+    assert http2.window_update(5, 77) == WindowUpdateFrame(5, 77).serialize()
+    values = {1: 0, 4: (1 << 31) - 1}
+    assert http2.settings(values) == SettingsFrame(0, settings=values).serialize()
+    assert http2.read_settings(SettingsFrame(0, settings=values).serialize_body()) == values
+
+
+@pytest.mark.parametrize("body", [b"\0\5\0\0\0", b"\0\5\0\0\0\1", b"\0\4\xff\xff\xff\xff"])
+def test_impossible_settings(body: bytes) -> None:
+    with pytest.raises(http2.ProtocolViolation):
+        http2.read_settings(body)
+
+
+def test_a_header_block_is_the_same_for_every_request() -> None:
+    from hpack import Decoder
+
+    fields = [(":method", "POST"), (":path", "/a"), ("authorization", "Bearer " + "x" * 3000)]
+    block, decoder = http2.encode_fields(fields), Decoder()
+    for _ in range(3):
+        assert [(str(name), str(value)) for name, value in decoder.decode(block)] == fields
+    assert not decoder.header_table.dynamic_entries
+
+
+def test_decoded_blocks_are_remembered_up_to_a_bound() -> None:
+    decoder = http2.FieldDecoder()
+    block = http2.encode_fields([("grpc-status", "0")])
+    assert decoder.decode(block) is decoder.decode(block)
+    for _ in range(3000):
+        decoder.decode(http2.encode_fields([("a", os.urandom(8).hex())]))
+    assert len(decoder._known) <= 1024
+
+
+def test_every_header_is_read_by_hpack_whatever_the_server_encodes() -> None:
+    encoder = Encoder()
+    encoder.header_table_size = 0
+    fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-message", "ä" * 50)]
+    decoder = http2.FieldDecoder()
+    for huffman in (True, False):
+        assert decoder.decode(bytes(encoder.encode(fields, huffman=huffman))) == dict(fields)

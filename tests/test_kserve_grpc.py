@@ -1,0 +1,199 @@
+"""The gRPC messages against tritonclient's own, and the checks of every answer."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tritonclient.grpc import model_config_pb2, service_pb2
+
+from loadgen import grpc_messages
+from loadgen.grpc_connection import PREFIX_BYTES, enclose
+from loadgen.kserve_grpc import AnswerReader, encode_request
+from servemark.models import Tensor
+
+OUTPUTS = (Tensor("A", "FP32", (3,)), Tensor("B", "INT64", (-1,)))
+NESTED = {
+    "TensorMetadata": service_pb2.ModelMetadataResponse.TensorMetadata,
+    "InferInputTensor": service_pb2.ModelInferRequest.InferInputTensor,
+    "InferRequestedOutputTensor": service_pb2.ModelInferRequest.InferRequestedOutputTensor,
+    "InferOutputTensor": service_pb2.ModelInferResponse.InferOutputTensor,
+}
+
+
+@pytest.mark.parametrize("name", sorted(grpc_messages._MESSAGES.keys() - {"Parameter"}))
+def test_messages_are_tritons(name: str) -> None:
+    theirs = NESTED.get(name) or getattr(service_pb2, name, None) or getattr(model_config_pb2, name)
+    for field in grpc_messages.message(name).DESCRIPTOR.fields:
+        other = theirs.DESCRIPTOR.fields_by_name[field.name]
+        # an enumeration travels as a number
+        kind = field.TYPE_INT32 if other.type == other.TYPE_ENUM else other.type
+        assert (field.number, field.type, field.is_repeated) == (other.number, kind, other.is_repeated)
+        if field.message_type is not None and field.message_type.name != "Parameter":
+            assert field.message_type.name == other.message_type.name
+
+
+def test_a_map_is_a_repeated_parameter() -> None:
+    theirs = service_pb2.ModelInferRequest(model_name="m")
+    theirs.parameters["region"].string_param = "r"
+    ours = grpc_messages.parse("ModelInferRequest", theirs.SerializeToString())
+    assert [(p.key, p.value.string_param) for p in ours.parameters] == [("region", "r")]
+    again = service_pb2.ModelInferRequest.FromString(ours.SerializeToString())
+    assert again == theirs
+
+
+def test_all_fields_are_in_a_dictionary_also_those_that_are_zero() -> None:
+    found = grpc_messages.message("ModelStatisticsResponse")
+    found.model_stats.add(name="m", inference_count=3).batch_stats.add(batch_size=2)
+    [model] = grpc_messages.to_dict(found)["model_stats"]
+    assert model["inference_stats"]["success"] == {"count": 0, "ns": 0}
+    assert model["batch_stats"][0]["compute_infer"] == {"count": 0, "ns": 0}
+    assert (model["inference_count"], model["batch_stats"][0]["batch_size"]) == (3, 2)
+
+
+def test_a_request_is_what_tritonclient_reads() -> None:
+    a, b = np.arange(6, dtype="f4").reshape(2, 3), np.arange(4, dtype="i8").reshape(2, 2)
+    enclosed = encode_request("m", {"A": a, "B": b.T}, OUTPUTS, {"A": "FP32", "B": "INT64"})
+    assert (enclosed[0], int.from_bytes(enclosed[1:PREFIX_BYTES], "big")) == (0, len(enclosed) - PREFIX_BYTES)
+    request = service_pb2.ModelInferRequest.FromString(enclosed[PREFIX_BYTES:])
+    assert request.model_name == "m"
+    assert [(t.name, t.datatype, list(t.shape)) for t in request.inputs] == [
+        ("A", "FP32", [2, 3]),
+        ("B", "INT64", [2, 2]),
+    ]
+    assert list(request.raw_input_contents) == [a.tobytes(), b.T.tobytes()]
+    assert [t.name for t in request.outputs] == ["A", "B"]
+
+
+def response(rows: int = 2, length: int = 4, **changes: Any) -> Any:
+    """A right answer; its values are random."""
+    rng = np.random.default_rng()
+    found = service_pb2.ModelInferResponse(model_name="m", model_version="1", **changes)
+    found.outputs.add(name="A", datatype="FP32", shape=[rows, 3])
+    found.outputs.add(name="B", datatype="INT64", shape=[rows, length])
+    found.raw_output_contents.append(rng.random((rows, 3), dtype=np.float32).tobytes())
+    found.raw_output_contents.append(rng.integers(0, 1 << 60, (rows, length)).tobytes())
+    return found
+
+
+def enclosed_of(found: Any, *, streamed: bool) -> bytes:
+    return enclose(
+        (service_pb2.ModelStreamInferResponse(infer_response=found) if streamed else found).SerializeToString()
+    )
+
+
+class Counting(AnswerReader):
+    """Counts how often an answer is parsed."""
+
+    parsed = 0
+
+    def _parse(self, enclosed: bytes) -> Any:
+        self.parsed += 1
+        return super()._parse(enclosed)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_answers_alike_are_parsed_once(streamed: bool) -> None:
+    reader = Counting(OUTPUTS, 2, streamed=streamed)
+    for _ in range(20):
+        assert reader.judge(enclosed_of(response(), streamed=streamed)) is None
+    assert reader.parsed == 1
+    for _ in range(20):
+        assert reader.judge(enclosed_of(response(length=7), streamed=streamed)) is None
+    assert reader.parsed == 2
+    for number in range(10):
+        assert reader.judge(enclosed_of(response(id=f"{number:05}"), streamed=streamed)) is None
+    assert reader.parsed == 12
+
+
+def shorter(found: Any) -> None:
+    found.raw_output_contents[1] = found.raw_output_contents[1][:-8]
+
+
+def moved(found: Any) -> None:
+    """One element more in A, one less in B: the whole is as long as before."""
+    found.raw_output_contents[0] += bytes(8)
+    found.raw_output_contents[1] = found.raw_output_contents[1][:-8]
+
+
+def renamed(found: Any) -> None:
+    found.outputs[1].name = "C"
+
+
+def retyped(found: Any) -> None:
+    found.outputs[0].datatype = "FP16"
+
+
+def reshaped(found: Any) -> None:
+    found.outputs[0].shape[:] = [3, 2]
+
+
+def other_batch(found: Any) -> None:
+    found.outputs[0].shape[0] = 1
+
+
+def without_values(found: Any) -> None:
+    del found.raw_output_contents[:]
+
+
+def one_missing(found: Any) -> None:
+    del found.raw_output_contents[1]
+
+
+WRONG = [
+    (shorter, "wrong_size"), (moved, "wrong_size"), (renamed, "missing_output"), (retyped, "wrong_datatype"),
+    (reshaped, "wrong_shape"), (other_batch, "wrong_shape"), (without_values, "missing_output"),
+    (one_missing, "wrong_size"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("after_a_good_one", [False, True])
+@pytest.mark.parametrize(("spoil", "kind"), WRONG)
+def test_wrong_answers_are_named(spoil: Any, kind: str, after_a_good_one: bool, streamed: bool) -> None:
+    reader = AnswerReader(OUTPUTS, 2, streamed=streamed)
+    if after_a_good_one:
+        assert reader.judge(enclosed_of(response(), streamed=streamed)) is None
+    found = response()
+    spoil(found)
+    for _ in range(2):
+        assert reader.judge(enclosed_of(found, streamed=streamed)) == kind
+    assert reader.judge(enclosed_of(response(), streamed=streamed)) is None
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_every_changed_byte_around_the_contents_is_seen(streamed: bool) -> None:
+    """Whatever byte changes, the remembered answer judges as a new reader does, which parses it."""
+    good = enclosed_of(response(), streamed=streamed)
+    known = AnswerReader(OUTPUTS, 2, streamed=streamed)
+    assert known.judge(good) is None
+    for position in range(PREFIX_BYTES, len(good)):
+        for flip in (1, 0x80):
+            changed = bytearray(good)
+            changed[position] ^= flip
+            fresh = AnswerReader(OUTPUTS, 2, streamed=streamed)
+            assert known.judge(bytes(changed)) == fresh.judge(bytes(changed)), position
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    reader = AnswerReader(OUTPUTS, 1)
+    for length in range(1500):
+        assert reader.judge(enclosed_of(response(1, length), streamed=False)) is None
+    assert len(reader._good) <= 1024
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_outputs_are_decoded(streamed: bool) -> None:
+    found = response()
+    arrays = AnswerReader(OUTPUTS, 2, streamed=streamed).decode(enclosed_of(found, streamed=streamed), OUTPUTS)
+    assert {name: array.shape for name, array in arrays.items()} == {"A": (2, 3), "B": (2, 4)}
+    assert [arrays["A"].tobytes(), arrays["B"].tobytes()] == list(found.raw_output_contents)
+
+
+def test_a_streams_error_is_its_words() -> None:
+    reader = AnswerReader(OUTPUTS, 2, streamed=True)
+    enclosed = enclose(service_pb2.ModelStreamInferResponse(error_message="no such model").SerializeToString())
+    assert (reader.judge(enclosed), reader.words(enclosed)) == ("grpc_stream_error", "no such model")
+
+
+def test_bytes_that_are_no_message() -> None:
+    assert AnswerReader(OUTPUTS, 2).judge(enclose(b"\xff\xff")) == "malformed_response"
