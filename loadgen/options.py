@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loadgen.arrivals import Distribution
-from loadgen.numbers import above, number, whole
+from loadgen.quantities import above, number, whole
 from loadgen.scenario import Scenario
 from servemark.agreement import PRECISIONS
 from servemark.artifacts import FULL, Entry

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from loadgen.arrival_trace import Trace, read_trace
 from loadgen.arrivals import Distribution, Stage, schedule, staged
-from loadgen.numbers import above, at_least, number, optional_number, whole
-from loadgen.trace import Trace, read_trace
+from loadgen.quantities import above, at_least, number, optional_number, whole
 from servemark.errors import OptionError
 from servemark.verdict import TREND_WINDOWS
 

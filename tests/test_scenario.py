@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadgen.arrival_trace import read_trace
 from loadgen.arrivals import Distribution, Stage
 from loadgen.recorder import Interval
 from loadgen.scenario import Mode, Scenario, parse_stages
-from loadgen.trace import read_trace
 from servemark.errors import InputDataError, OptionError
 from servemark.models import get
 from tests.golden_server import GoldenServer
