@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from servemark.artifacts import Golden
 from servemark.models import get, workloads
+from servemark.paths import CHECKOUT, LOCUSTFILES
 from tests.locust_run import (
     Result,
     accounted,
@@ -76,6 +79,14 @@ def constraint(result: Result, name: str) -> Result:
 
 def test_every_workload_has_its_locustfile_and_every_locustfile_a_workload() -> None:
     assert {workload.locustfile for workload in workloads().values()} == set(locustfiles())
+
+
+def test_no_module_beside_the_locustfiles_hides_another() -> None:
+    """Locust puts their folder first on the path, so that a module of that name would be ours for everybody."""
+    ours = {path.stem for path in LOCUSTFILES.glob("*.py")} - {"__init__"}
+    elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() not in {LOCUSTFILES, CHECKOUT}]
+    hidden = {name for name in ours if PathFinder.find_spec(name, elsewhere) or name in sys.stdlib_module_names}
+    assert not hidden
 
 
 @pytest.mark.parametrize("locustfile", sorted({workload.locustfile for workload in workloads().values()}))
