@@ -1,6 +1,7 @@
 """`servemark run`: serve where nothing is served yet, drive with the task's locustfile, report."""
 
 import contextlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -44,8 +45,10 @@ from servemark.errors import ExitCode, OptionError
 from servemark.model_config import Settings
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
+from servemark.report.curve import curve
+from servemark.report.curve_plot import page
 from servemark.report.max_rate import render_max_rate
-from servemark.report.series import render_series
+from servemark.report.series import render_curve, render_series
 
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
@@ -142,7 +145,9 @@ def run(
     with target as measure:
         runs = [flags | point | {"seed": seed + number} for point in points for number in range(repeat)]
         found = [measure(arguments) for arguments in runs]
-    if json:
+    if request_rate_range:
+        _show_curve(config, found, json=json)
+    elif json:
         print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
     elif len(found) > 1:
         render_series(found)
@@ -155,6 +160,22 @@ def _served(config: LoadConfig, url: str, settings: Settings, *, quiet: bool) ->
     """A server, and what measures one run of it."""
     with server_for(config, url, settings) as address:
         yield lambda flags: drive(config, {**flags, "host": address}, output=sys.stderr if quiet else None)
+
+
+def _show_curve(config: LoadConfig, found: list[dict[str, Any]], *, json: bool) -> None:
+    """Report a range of rates, and write its curve where plotly is installed."""
+    shape = curve(found)
+    if json:
+        print(results.to_json({"results": found, "curve": shape}), end="")  # noqa: T201
+    else:
+        render_curve(found, shape)
+    if importlib.util.find_spec("plotly") is None:
+        note("no curve.html without plotly: pip install 'servemark[plots]'")
+        return
+    folder = results.new_directory(config.out, f"{config.model}-curve")
+    path = folder / "curve.html"
+    results.write_atomically(path, page(shape, config.model))
+    note(f"curve: {os.path.relpath(path)}")
 
 
 def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool) -> int:

@@ -10,10 +10,10 @@ from servemark.ratios import MINIMUM_REPEATS, variation
 from servemark.report.scenario import describe
 
 
-def render_series(found: Sequence[Mapping[str, Any]]) -> None:
-    """Print one row for each run, and the variation of repeats."""
+def render_series(found: Sequence[Mapping[str, Any]], knee: float | None = None) -> None:
+    """Print one row for each run, that of the knee marked, and the variation of repeats."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("load", "requests/s", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "verdict"):
+    for column in ("load", "requests/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "verdict"):
         table.add_column(column, justify="left" if column in ("load", "verdict") else "right")
     for result in found:
         metrics = result["metrics"]
@@ -21,9 +21,9 @@ def render_series(found: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(
             describe(result["scenario"]),
             f"{metrics['throughput']['requests_per_s']:,.1f}",
-            *(_ms(latency[key]) for key in ("p50", "p90", "p99", "max")),
+            *(_ms(latency[key]) for key in ("mean", "p50", "p90", "p99", "max")),
             str(metrics["errors"]["count"]),
-            "VALID" if result["verdict"]["valid"] else "INVALID",
+            ("VALID" if result["verdict"]["valid"] else "INVALID") + ("  <- knee" if _at(result, knee) else ""),
         )
     stdout().print(table)
     for load, runs in _repeats(found).items():
@@ -35,6 +35,17 @@ def render_series(found: Sequence[Mapping[str, Any]]) -> None:
                 f"throughput {_variation(throughput)}, p50 {_variation(p50)}",
                 markup=False,
             )
+
+
+def _at(result: Mapping[str, Any], knee: float | None) -> bool:
+    return knee is not None and result["scenario"]["requested_rate"] == knee
+
+
+def render_curve(found: Sequence[Mapping[str, Any]], curve: Mapping[str, Any]) -> None:
+    """Print the throughput-latency curve of a range of rates."""
+    render_series(found, curve["knee"])
+    knee = "none" if curve["knee"] is None else f"{curve['knee']:g} requests/s"
+    stdout().print(f"knee: {knee} ({curve['knee_reason']}); {curve['definition']}", markup=False, soft_wrap=True)
 
 
 def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
