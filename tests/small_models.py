@@ -22,6 +22,7 @@ W: FloatArray = np.arange(24, dtype=np.float32).reshape(8, 3) / 10
 B: FloatArray = np.array([1, -2, 3], np.float32)
 
 TABLE: FloatArray = np.arange(12, dtype=np.float32).reshape(4, 3)
+ARTIFACTS = {"onnxruntime": "model.onnx", "openvino": "model.xml", "pytorch": "model.pt2"}
 DATATYPES = ["BOOL", "UINT8", "INT8", "INT32", "INT64", "FP16", "FP32", "FP64"]
 
 CONFIG = """name: "{model}"
@@ -43,14 +44,14 @@ def expected(x: FloatArray) -> dict[str, FloatArray]:
 
 def artifact_of(repository: Path, engine: str) -> Path:
     """Where the model file of an engine lies."""
-    return repository / f"affine_{engine}" / "1" / {"onnxruntime": "model.onnx", "pytorch": "model.pt2"}[engine]
+    return repository / f"affine_{engine}" / "1" / ARTIFACTS[engine]
 
 
 def affine(repository: Path, engine: str, *, queue_delay_us: int = 0, instances: int = 1) -> Path:
     """Write the model into a repository for one engine and return its artifact."""
     artifact = artifact_of(repository, engine)
     artifact.parent.mkdir(parents=True)
-    {"onnxruntime": _write_onnx, "pytorch": _write_torch}[engine](artifact)
+    {"onnxruntime": _write_onnx, "openvino": _write_openvino, "pytorch": _write_torch}[engine](artifact)
     _configure(artifact, engine, ["X FP32 8"], ["SCORES FP32 3", "TOTAL FP32 1"], queue_delay_us, instances)
     return artifact
 
@@ -135,6 +136,15 @@ def _write_onnx(path: Path) -> None:
         ],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
+
+
+def _write_openvino(path: Path) -> None:
+    import openvino
+
+    source = path.with_name("model.onnx")
+    _write_onnx(source)
+    openvino.save_model(openvino.Core().read_model(str(source)), str(path), compress_to_fp16=False)
+    source.unlink()
 
 
 def _write_torch(path: Path) -> None:

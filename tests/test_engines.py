@@ -1,5 +1,6 @@
 """The engines, in-process: the right numbers, and one clear error for everything that is missing or damaged."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError
 from servers.engines import Engine, engine_names, load_engine
 from tests.small_models import NAMES, affine, artifact_of, expected
 
-ENGINES = ["onnxruntime", "pytorch"]
+ENGINES = ["onnxruntime", "openvino", "pytorch"]
 Loader = Callable[..., Engine]
 
 
@@ -52,7 +53,9 @@ def test_read_only_input_is_enough(repository: Path, engine: str, recwarn: pytes
     assert not [warning for warning in recwarn if "writable" in str(warning.message)]
 
 
-@pytest.mark.parametrize(("engine", "provider"), [("onnxruntime", "CPUExecutionProvider"), ("pytorch", "eager")])
+@pytest.mark.parametrize(
+    ("engine", "provider"), [("onnxruntime", "CPUExecutionProvider"), ("openvino", "CPU f32"), ("pytorch", "eager")]
+)
 def test_says_what_runs(repository: Path, engine: str, provider: str) -> None:
     loaded = load(repository, engine)
     assert (loaded.name, loaded.device, loaded.provider) == (engine, "cpu", provider)
@@ -68,10 +71,11 @@ def test_missing_artifact_names_the_export_command(tmp_path: Path, engine: str) 
 def test_truncated_artifact_names_the_export_command(
     repository: Path, tmp_path: Path, engine: str, keep: float
 ) -> None:
-    whole = artifact_of(repository, engine).read_bytes()
     damaged = artifact_of(tmp_path, engine)
-    damaged.parent.mkdir(parents=True)
-    damaged.write_bytes(whole[: int(len(whole) * keep)])
+    shutil.copytree(artifact_of(repository, engine).parent, damaged.parent)
+    for file in damaged.parent.iterdir():
+        whole = file.read_bytes()
+        file.write_bytes(whole[: int(len(whole) * keep)])
     with pytest.raises(ArtifactError) as error:
         load(tmp_path, engine)
     assert error.value.fix == f"servemark export affine --engine {engine} --force"

@@ -1,0 +1,83 @@
+"""OpenVINO: the intermediate representation (model.xml, model.bin), converted from the ONNX file."""
+
+import contextlib
+import io
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from exporters._job import Job
+from exporters._registry import Run
+from servemark.artifacts import Arrays
+from servemark.errors import ArtifactError
+from servemark.models import Workload
+
+if TYPE_CHECKING:
+    import openvino
+
+ARTIFACT = "model.xml"
+PACKAGES = ("openvino", "nncf", "onnx", "onnxscript")
+EXTRA = "openvino"
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+DEVICE = "cpu"
+
+COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
+"""Precision -> the type in which OpenVINO runs what is a floating-point operator in the file."""
+HINT = ["servemark", "inference_precision"]
+"""Where the file says so: the representation has no bf16, which is a choice that is made when it is compiled."""
+
+
+def write(job: Job) -> Mapping[str, object]:
+    """Write model.xml and model.bin: fp16 and bf16 differ from fp32 in the weights or the type computed in alone.
+
+    fp16 stores weights of 16 bits, which a CPU computes in fp32. int8 is NNCF's post-training static quantisation of
+    convolutions and products with its default settings, and leaves the rest in fp32.
+    """
+    import openvino
+
+    try:
+        model = openvino.Core().read_model(str(job.onnx))
+    except RuntimeError as error:
+        raise ArtifactError(
+            f"OpenVINO cannot convert {job.workload.name}: {error}", fix="docs/support.md lists what each engine runs"
+        ) from error
+    if job.precision == "int8":
+        model = _quantised(model, job)
+    model.set_rt_info(COMPUTES_IN[job.precision], HINT)
+    openvino.save_model(model, str(job.path), compress_to_fp16=job.precision == "fp16")
+    weights = {"fp16": "f16", "int8": "i8 where quantised, else f32"}.get(job.precision, "f32")
+    return {"ir_version": 11, "weights": weights, "computes_in": COMPUTES_IN[job.precision]}
+
+
+def load(path: Path, workload: Workload) -> Run:
+    """Compile for the CPU as servers.engines.openvino does. Raises ArtifactError where the CPU has no such type."""
+    import openvino
+
+    core = openvino.Core()
+    model = core.read_model(str(path))
+    precision = str(model.get_rt_info(HINT).astype(str))
+    if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise ArtifactError("this CPU has no bf16 instructions", fix="export bf16 on a machine whose CPU has them")
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": precision})
+    names = [tensor.name for tensor in workload.outputs]
+
+    def run(inputs: Arrays) -> Arrays:
+        answer = compiled(inputs)
+        return {name: answer[name] for name in names}
+
+    return run
+
+
+def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
+    """Quantise with the workload's calibration samples."""
+    os.environ.setdefault("NNCF_CI", "1")  # else the package reports each use to its makers over the network
+    # says at its import, on behalf of nncf's kernels for PyTorch, that there is no CUDA
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    import nncf
+
+    nncf.set_log_level(logging.ERROR)
+    samples = list(job.calibration())
+    with contextlib.redirect_stdout(io.StringIO()):  # its progress bars
+        return nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))

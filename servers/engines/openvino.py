@@ -1,0 +1,95 @@
+"""OpenVINO on a CPU."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from servemark.errors import ArtifactError, ServerError
+from servers.engines import Arrays, check_options, export_command, thread_count
+
+if TYPE_CHECKING:
+    import openvino
+
+ARTIFACT = "model.xml"
+PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
+"""Options that are OpenVINO's own properties, by their names there."""
+OPTIONS = ("intra_op_thread_count", *PROPERTIES)
+HINT = ["servemark", "inference_precision"]
+"""Where the exporter wrote into the file what it is to be computed in."""
+CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
+
+
+class OpenVino:
+    """One compiled model and one infer request."""
+
+    name = "openvino"
+
+    def __init__(self, compiled: "openvino.CompiledModel", device: str, outputs: Sequence[str]) -> None:
+        self.device = device
+        self._compiled = compiled
+        self._request = compiled.create_infer_request()
+        self._outputs = [(name, compiled.output(name)) for name in outputs]
+
+    @property
+    def provider(self) -> str:
+        """The plugin's devices and what they compute floating-point operators in, such as `CPU f32`."""
+        devices = "+".join(self._compiled.get_property("EXECUTION_DEVICES"))
+        return f"{devices} {self._compiled.get_property('INFERENCE_PRECISION_HINT').to_string()}"
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch; the inputs are not copied, the outputs are."""
+        answer = self._request.infer(inputs, share_inputs=True)
+        return {name: answer[port] for name, port in self._outputs}
+
+
+def load(
+    artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
+) -> OpenVino:
+    """Compile model.xml; options are `intra_op_thread_count` and PROPERTIES, for one request at a time by default.
+
+    What an fp32 file computes in is always f32: left to itself OpenVINO takes bf16 where a CPU has it. Raises
+    ServerError where the package, the device or the asked-for type is missing.
+    """
+    check_options(options, OPTIONS)
+    try:
+        import openvino
+    except ImportError as error:
+        raise ServerError(f"openvino cannot be imported: {error}", fix="pip install -e '.[openvino]'") from error
+    if device != "cpu":
+        raise ServerError(f"openvino has no {device}: it runs on the CPU here", fix="use --device cpu")
+    core = openvino.Core()
+    try:
+        model = core.read_model(str(artifact))
+        properties = _properties(model, options)
+        _check_type(core, properties["INFERENCE_PRECISION_HINT"])
+        compiled = core.compile_model(model, "CPU", properties)
+    except RuntimeError as error:
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+    _check_names(artifact, "inputs", inputs, compiled.inputs)
+    _check_names(artifact, "outputs", outputs, compiled.outputs)
+    return OpenVino(compiled, device, outputs)
+
+
+def _properties(model: "openvino.Model", options: Mapping[str, str]) -> dict[str, Any]:
+    written = str(model.get_rt_info(HINT).astype(str)) if model.has_rt_info(HINT) else "f32"
+    properties: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": written}
+    if threads := thread_count(options):
+        properties["INFERENCE_NUM_THREADS"] = threads
+    return properties | {name: options[name] for name in PROPERTIES if name in options}
+
+
+def _check_type(core: "openvino.Core", precision: str) -> None:
+    """Refuse a type that the CPU lacks: OpenVINO would take f32 and say nothing. Raises ServerError."""
+    has = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if precision in CAPABILITIES and CAPABILITIES[precision] not in has:
+        raise ServerError(
+            f"this CPU does not compute in {precision}; OpenVINO finds {', '.join(has)}", fix="use --precision fp32"
+        )
+
+
+def _check_names(artifact: Path, kind: str, wanted: Sequence[str], ports: "Sequence[openvino.ConstOutput]") -> None:
+    found = [name for port in ports for name in port.get_names()]
+    if not set(wanted) <= set(found) or len(ports) != len(wanted):
+        raise ArtifactError(
+            f"{artifact} has the {kind} {found}, its configuration says {list(wanted)}", fix=export_command(artifact)
+        )
