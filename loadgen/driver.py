@@ -7,13 +7,14 @@ greenlets (statistics, web UI, heartbeats) run.
 
 import ctypes
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from select import EPOLLET
 
 from gevent.monkey import get_original
 
 from loadgen.arrivals import Arrivals
-from loadgen.channel import WRITE, Channel, ConnectionFailed, Outcome, Payload, State
+from loadgen.backlog import Backlog
+from loadgen.channel import READ, WRITE, Channel, ConnectionFailed, Outcome, Payload, State
 
 _epoll_class = get_original("select", "epoll")
 _select = get_original("select", "select")
@@ -61,7 +62,7 @@ class Driver:
         self._epoll = _epoll_class()
         self._channels: dict[int, Channel] = {}
         self._idle: list[Channel] = []
-        self._backlog: deque[int] = deque()
+        self.backlog = Backlog()
         self._hold_until = 0
         self.in_flight = 0
         self.peak_in_flight = 0
@@ -80,6 +81,11 @@ class Driver:
         while self._clock() < deadline and any(c.state is State.CONNECTING for c in self._channels.values()):
             self._handle(self._epoll.poll(0.05))
 
+    def wake_on(self, bell: int) -> None:
+        """Look for arrivals as soon as this eventfd is written: they may come from another thread."""
+        # Edge-triggered and no channel's: it ends the wait and needs no reading.
+        self._epoll.register(bell, READ | EPOLLET)
+
     def run(self, arrivals: Arrivals) -> None:
         """Drive until the arrivals are finished and every request has its outcome."""
         next_tick = next_scan = 0
@@ -94,11 +100,11 @@ class Driver:
                     self._expire(now)
                     next_scan = now + TIMEOUT_SCAN_NS
                 self._top_up(arrivals, now)
-                if arrivals.finished(now) and not self.in_flight and not self._backlog:
+                if arrivals.finished(now) and not self.in_flight and not self.backlog:
                     self._on_tick(now)
                     return
-            while self._backlog and self.in_flight < self._max_in_flight:
-                self._arrive(self._backlog.popleft())
+            while self.backlog and self.in_flight < self._max_in_flight:
+                self._arrive(self.backlog.popleft())
             due = arrivals.next_due()
             while due is not None and due <= now:
                 self._arrive(arrivals.pop())
@@ -124,8 +130,8 @@ class Driver:
     def abandon(self, kind: str, message: str) -> None:
         """Give every unfinished request the outcome `kind` (a run that is cut short loses nothing)."""
         now = self._clock()
-        while self._backlog:
-            self._report(next(self._payloads), self._backlog.popleft(), 0, now, kind, message)
+        while self.backlog:
+            self._report(next(self._payloads), self.backlog.popleft(), 0, now, kind, message)
         for channel in [c for c in self._channels.values() if c.payload is not None]:
             self._fail(channel, kind, message)
 
@@ -138,7 +144,7 @@ class Driver:
     def _arrive(self, scheduled: int) -> None:
         """Send a request that is due, or keep it in the backlog while the limit is reached."""
         if self.in_flight >= self._max_in_flight:
-            self._backlog.append(scheduled)
+            self.backlog.append(scheduled)
         else:
             self._begin(self._idle.pop() if self._idle else self._connect(), scheduled)
 
@@ -221,8 +227,10 @@ class Driver:
         """End the requests that were not answered in time, counted from their schedule."""
         limit = now - self._timeout_ns
         message = f"no response within {self._timeout_ns / 1e9:g} s of its schedule"
-        while self._backlog and self._backlog[0] < limit:
-            self._report(next(self._payloads), self._backlog.popleft(), 0, now, "timeout", message)
+        while self.backlog and self.backlog.first < limit:
+            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", message)
+        # Outcomes are counted a little later than they come.
+        self.backlog.forget(limit - 1000 * MS)
         late = [c for c in self._channels.values() if c.payload is not None and c.scheduled < limit]
         for channel in late:
             self._fail(channel, "timeout", message)
