@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,15 @@ from PIL import Image
 from loadgen.channel import Payload
 from loadgen.inputs import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
 from loadgen.kserve import HEAD_END
-from loadgen.options import LoadConfig, add_arguments
 from loadgen.served import http_encoder
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
 from servemark.models import get
 from tests import golden_tensors
+from tests.load_config import config
 from tests.locust_run import golden_entry
 
 STEP = {"user": [3], "seq": [1, 2, 3, 4, 5]}
-
-
-class Parser(ArgumentParser):
-    """Takes Locust's own keyword without importing Locust."""
-
-    def add_argument(self, *names: str, include_in_web_ui: bool = True, **options: Any) -> Any:
-        del include_in_web_ui
-        return super().add_argument(*names, **options)
-
-
-def config(workload: str = "ranking_tiny", *flags: str) -> LoadConfig:
-    parser = Parser()
-    parser.add_argument("--users", dest="num_users", default=None)
-    parser.add_argument("--host", default=None)
-    add_arguments(parser, [workload])
-    return LoadConfig.from_options(parser.parse_args(["--model", workload, *flags]))
 
 
 def decode(payload: Payload, workload: str = "ranking_tiny") -> dict[str, np.ndarray[Any, Any]]:

@@ -13,7 +13,7 @@ from servemark.errors import InputDataError, OptionError
 from servemark.models import get
 from tests.golden_server import GoldenServer
 from tests.locust_run import Result, accounted, golden_entry, run, server_of, the_result
-from tests.test_inputs import config
+from tests.load_config import config
 
 TINY = ["--model", "ranking_tiny"]
 

@@ -23,7 +23,7 @@ def _title(result: Mapping[str, Any]) -> Text:
     seconds = f"{scenario['duration_s']:g} s"
     if scenario["measured_s"] > scenario["duration_s"]:
         seconds += f" prolonged to {scenario['measured_s']:.3g} s"
-    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision"))
+    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision", "protocol"))
     return Text.assemble(
         (result["workload"], "bold"),
         f" on {where}  |  {title(scenario)}, batch {result['batch_size']}, {seconds}",
@@ -62,6 +62,8 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
             f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
             f"mean executed batch {figure(server['batch_size_mean'])}"
         )
+    limited = result["limited_by"]
+    lines.append(f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}")
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:
         lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")

@@ -1,0 +1,22 @@
+"""A run's configuration from the load flags, without Locust."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from loadgen.options import LoadConfig, add_arguments
+
+
+class Parser(ArgumentParser):
+    """Takes Locust's own keyword without importing Locust."""
+
+    def add_argument(self, *names: str, include_in_web_ui: bool = True, **options: Any) -> Any:
+        del include_in_web_ui
+        return super().add_argument(*names, **options)
+
+
+def config(workload: str = "ranking_tiny", *flags: str) -> LoadConfig:
+    parser = Parser()
+    parser.add_argument("--users", dest="num_users", default=None)
+    parser.add_argument("--host", default=None)
+    add_arguments(parser, [workload])
+    return LoadConfig.from_options(parser.parse_args(["--model", workload, *flags]))

@@ -1,0 +1,334 @@
+"""The engine without a server: schedule and accounting as for a server, and one engine's calls never overlap."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exporters import export
+from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
+from loadgen.channel import Outcome
+from loadgen.driver import MS, Driver
+from loadgen.in_process import InProcess
+from loadgen.workers import Workers
+from servemark.artifacts import Arrays
+from servemark.cli import main
+from servemark.models import get
+from servemark.paths import CHECKOUT
+from tests.golden_load import constant_ns
+from tests.load_config import config
+from tests.locust_run import accounted, results_in, started, the_result, until
+
+TINY = "ranking_tiny"
+WORKLOAD = get(TINY)
+DEADLINE_S = 30.0
+
+
+@dataclass
+class FakeEngine:
+    """Answers zeros after `before` was called; notes who called it and with what."""
+
+    before: Callable[[Arrays], object] = lambda _inputs: None
+    name: str = "fake"
+    device: str = "cpu"
+    provider: str = "none"
+    calls: list[int] = field(default_factory=list)
+    threads: set[int] = field(default_factory=set)
+    inside: int = 0
+    overlapped: bool = False
+
+    def run(self, inputs: Arrays) -> Arrays:
+        self.inside += 1
+        self.overlapped |= self.inside > 1
+        self.threads.add(threading.get_ident())
+        try:
+            self.calls.append(int(next(iter(inputs.values()))[0].sum()))
+            self.before(inputs)
+            batch = len(next(iter(inputs.values())))
+            return {t.name: np.zeros((batch, *t.shape), t.dtype) for t in WORKLOAD.outputs}
+        finally:
+            self.inside -= 1
+
+
+def _itself(engine: Any) -> Any:
+    return engine
+
+
+def drive(
+    engines: list[Any],
+    arrivals: Arrivals,
+    *,
+    timeout_s: float = DEADLINE_S,
+    tick: Callable[[list[Outcome]], None] = lambda _: None,
+) -> list[Outcome]:
+    """Every outcome, in the order of the schedule; `tick` sees those that there are, about every 5 ms."""
+    outcomes: list[Outcome] = []
+    with Workers([partial(_itself, engine) for engine in engines]) as workers:
+        target = InProcess(config(TINY), workers, {})
+        driver = Driver(
+            target.connect,
+            target.payloads(None),
+            timeout_s=timeout_s,
+            max_in_flight=256,
+            on_outcome=outcomes.append,
+            on_tick=lambda _: tick(outcomes),
+        )
+        try:
+            driver.connect(50)
+            driver.run(arrivals)
+        finally:
+            driver.close()
+    return sorted(outcomes, key=lambda outcome: outcome.scheduled)
+
+
+def soon(arrivals_ns: list[int]) -> OpenLoop:
+    return OpenLoop(arrivals_ns, time.monotonic_ns() + 20 * MS)
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+def test_as_many_run_side_by_side_as_there_are_instances(instances: int) -> None:
+    together = threading.Barrier(instances, timeout=DEADLINE_S)
+    engines = [FakeEngine(lambda _: together.wait()) for _ in range(instances)]
+    outcomes = drive(engines, soon([0] * 6 * instances))
+    assert [outcome.error for outcome in outcomes] == [None] * 6 * instances
+    assert sum(len(engine.calls) for engine in engines) == 6 * instances
+    for engine in engines:
+        assert (engine.overlapped, len(engine.threads)) == (False, 1)
+        assert threading.get_ident() not in engine.threads
+
+
+def test_requests_go_out_on_schedule_and_wait_in_order_while_the_engine_computes() -> None:
+    gate = threading.Event()
+    engine = FakeEngine(lambda _: gate.wait(DEADLINE_S))
+    schedule, count = constant_ns(500, 50), 50
+    loop = soon(schedule)
+    queued: list[int] = []
+
+    def tick(_: list[Outcome]) -> None:
+        if loop.next_due() is None and not gate.is_set():
+            queued.append(time.monotonic_ns())
+            gate.set()
+
+    outcomes = drive([engine], loop, tick=tick)
+    # All were sent before the first was answered; the engine then took them one after the other.
+    assert len(outcomes) == count
+    assert all(outcome.sent <= queued[0] <= outcome.done for outcome in outcomes)
+    assert [o.done for o in outcomes] == sorted(o.done for o in outcomes)
+    assert engine.calls == [int(next(iter(o.payload.request.values()))[0].sum()) for o in outcomes]
+
+
+def test_overload_shows_as_latency_from_the_schedule() -> None:
+    engine = FakeEngine(lambda _: time.sleep(0.02))
+    outcomes = drive([engine], soon(constant_ns(500, 30)))
+    for number, outcome in enumerate(outcomes):
+        # The engine cannot have come to it sooner than this, whatever else the machine does.
+        assert (outcome.done - outcome.scheduled) / MS >= 20 * (number + 1) - 2 * number - 1
+
+
+def test_what_an_engine_raises_fails_one_request_with_its_words() -> None:
+    def third(_: Arrays) -> None:
+        if len(engine.calls) % 3 == 0:
+            raise MemoryError("out of memory: 3 GiB")
+
+    engine = FakeEngine(third)
+    outcomes = drive([engine], soon(constant_ns(500, 9)))
+    assert [outcome.error for outcome in outcomes] == [None, None, "engine_error"] * 3
+    assert outcomes[2].response is not None
+    assert outcomes[2].response.message() == "fake: out of memory: 3 GiB"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda _: {}, "missing_output"),
+        (lambda answer: {k: v.astype(np.int8) for k, v in answer.items()}, "wrong_datatype"),
+        (lambda answer: {k: v[:, :-1] for k, v in answer.items()}, "wrong_shape"),
+        (lambda answer: {k: np.concatenate([v, v]) for k, v in answer.items()}, "wrong_shape"),
+    ],
+)
+def test_answers_are_checked_like_a_servers(change: Callable[[Arrays], Arrays], kind: str) -> None:
+    class Wrong(FakeEngine):
+        def run(self, inputs: Arrays) -> Arrays:
+            return change(super().run(inputs))
+
+    assert {outcome.error for outcome in drive([Wrong()], soon([0, 0]))} == {kind}
+
+
+def test_a_request_that_timed_out_is_not_computed_any_more_and_leaves_no_descriptor() -> None:
+    gate = threading.Event()
+    engine = FakeEngine(lambda _: gate.wait(DEADLINE_S))
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    def tick(outcomes: list[Outcome]) -> None:
+        if len(outcomes) == 5:
+            gate.set()
+
+    outcomes = drive([engine], soon([0] * 5), timeout_s=0.2, tick=tick)
+    assert [outcome.error for outcome in outcomes] == ["timeout"] * 5
+    assert len(engine.calls) == 1
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_an_engine_that_cannot_be_loaded_says_so_and_leaves_no_thread() -> None:
+    def fail() -> FakeEngine:
+        raise ValueError("no such file")
+
+    threads = threading.active_count()
+    with pytest.raises(ValueError, match="no such file"), Workers([FakeEngine, fail]):
+        pass
+    assert threading.active_count() == threads
+
+
+def test_a_closed_loop_keeps_its_concurrency() -> None:
+    end_ns = time.monotonic_ns() + 200 * MS
+    engine = FakeEngine(lambda _: time.sleep(0.002))
+    outcomes = drive([engine], ClosedLoop(4, lambda now: now >= end_ns))
+    assert len(outcomes) == len(engine.calls) >= 4
+    assert not any(outcome.error for outcome in outcomes)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    export(WORKLOAD, "onnxruntime", root)
+    return root
+
+
+def servemark(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run a command in this process and return its exit code; it takes SIGTERM for itself."""
+    monkeypatch.setattr(sys, "argv", ["servemark", *arguments])
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def command(repository: Path, out: Path, *flags: str) -> list[str]:
+    arguments = ["run", TINY, "--in-process", "--model-repository", str(repository), "--out", str(out), *flags]
+    return [sys.executable, "-m", "servemark", *arguments]
+
+
+@pytest.fixture(scope="module")
+def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    """The result of a run of two instances, and what it said on stderr."""
+    out = tmp_path_factory.mktemp("out")
+    flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
+    process = subprocess.run(
+        command(repository, out, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+    )
+    document = json.loads(process.stdout)
+    assert document == the_result(out)
+    return document, process.stderr
+
+
+def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, Any], str]) -> None:
+    result, said = done
+    metrics = result["metrics"]
+    assert (result["protocol"], result["shared_memory"], result["config"]["url"]) == ("in-process", "none", None)
+    assert (result["engine"], result["device"], result["provider"]) == ("onnxruntime", "cpu", "CPUExecutionProvider")
+    # so small a model is exported with one thread, which the engine gets here as it does in Triton
+    assert result["config"]["engine_options"] == {"intra_op_thread_count": "1"}
+    assert result["config"]["instances"] == 2
+    assert metrics["errors"]["count"] == 0
+    assert metrics["latency_ms"]["count"] > 100
+    assert metrics["server"]["queue_ms"] is None
+    assert metrics["server"]["queue_ms_reason"] == "in-process: there is no server"
+    assert metrics["accuracy"]["output_agreement"]["checked"] > 0
+    agreed = [c["ok"] for c in result["verdict"]["constraints"] if c["name"] == "output_agreement"]
+    assert agreed == [True]
+    assert "in-process" in said
+    assert "Result is : " in said
+
+
+def test_nothing_is_patched_and_no_server_is_needed_in_this_path(repository: Path, tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.argv = {["servemark", *command(repository, tmp_path, "--duration", "0.3", "--warmup", "0")[3:]]!r}
+from servemark.cli import main
+try:
+    main()
+finally:
+    from gevent.monkey import saved
+    print("patched:", saved, [name for name in ("locust", "tritonclient.http") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "patched: {} []"
+    assert the_result(tmp_path)["metrics"]["latency_ms"]["count"] > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_its_result(number: signal.Signals, repository: Path, tmp_path: Path) -> None:
+    flags = ["--duration", "60", "--warmup", "0", "--concurrency", "2"]
+    with started(command(repository, tmp_path, *flags), tmp_path / "log") as process:
+        until(lambda: results_in(tmp_path), "header")
+        until(lambda: "requests" in (tmp_path / "log").read_text(), "progress")
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    result = the_result(tmp_path)
+    assert result["partial"]
+    assert accounted(result) > 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_engine_that_fails_under_load_makes_the_run_invalid(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from servers.engines.onnxruntime import OnnxRuntime
+
+    run, calls = OnnxRuntime.run, []
+
+    def failing(self: OnnxRuntime, inputs: Arrays) -> Arrays:
+        calls.append(1)
+        if len(calls) % 2:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return run(self, inputs)
+
+    monkeypatch.setattr(OnnxRuntime, "run", failing)
+    code = servemark(monkeypatch, *command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
+    result = the_result(tmp_path)
+    errors = result["metrics"]["errors"]
+    assert code == 2
+    assert errors["by_kind"].keys() == {"engine_error"}
+    assert errors["messages"]["engine_error"] == ["onnxruntime: CUDA error: an illegal memory access was encountered"]
+    assert not next(c for c in result["verdict"]["constraints"] if c["name"] == "error_share")["ok"]
+    assert "illegal memory access" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--url", "http://127.0.0.1:1"], "--in-process has no server"),
+        (["--max-rate", "--slo", "p99:5"], "--in-process has no server"),
+        (["--device", "cuda:63"], "cuda:63"),
+        (["--option", "no_such=1"], "no_such"),
+        (["--engine", "pytorch"], "servemark export ranking_tiny --engine pytorch"),
+    ],
+)
+def test_what_cannot_be_done_is_an_error(
+    flags: list[str],
+    words: str,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert servemark(monkeypatch, *command(repository, tmp_path, *flags)[3:]) == 3
+    assert results_in(tmp_path) == []
+    assert words in capfd.readouterr().err
