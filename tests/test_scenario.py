@@ -12,8 +12,8 @@ from loadgen.scenario import Mode, Scenario, parse_stages
 from servemark.errors import InputDataError, OptionError
 from servemark.models import get
 from tests.golden_server import GoldenServer
-from tests.locust_run import Result, accounted, golden_entry, run, server_of, the_result
 from tests.load_config import config
+from tests.locust_run import Result, accounted, golden_entry, run, server_of, the_result
 
 TINY = ["--model", "ranking_tiny"]
 
