@@ -77,6 +77,13 @@ class Control:
             device = ",".join(f"cuda:{index}" for index in groups[0].get("gpus", [0]))
         return Placement(engine, device, _provider(engine, device))
 
+    def decoupled(self, model: str) -> bool:
+        """Whether the model may answer a request more or less than once; False where its server does not say."""
+        try:
+            return bool((self._document(model, "config").get("model_transaction_policy") or {}).get("decoupled"))
+        except ServerError:
+            return False
+
     def statistics(self, model: str) -> dict[str, Any] | None:
         """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
         try:

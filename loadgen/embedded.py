@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from loadgen.options import LoadConfig
 from servemark.errors import ServerError
@@ -28,18 +29,20 @@ class ServeProcess:
         with self._ready.open("w") as ready, self._errors.open("w") as errors:
             self._process = subprocess.Popen(command, stdout=ready, stderr=errors, stdin=subprocess.DEVNULL)
         try:
-            self.url = self._wait()
+            served = self._wait()
         except BaseException:
             self.stop()
             raise
+        self.url: str = f"grpc://{served['grpc']}" if config.protocol == "grpc" else served["url"]
 
-    def _wait(self) -> str:
+    def _wait(self) -> dict[str, Any]:
         """`serve --json` prints one document with its URLs when the model is ready."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             text = self._ready.read_text()
             if text.endswith("\n"):
-                return str(json.loads(text)["url"])
+                document: dict[str, Any] = json.loads(text)
+                return document
             if self._process.poll() is not None:
                 raise ServerError(f"the server did not start:\n{self._errors.read_text().strip()}")
             time.sleep(_POLL_S)

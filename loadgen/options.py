@@ -15,7 +15,7 @@ from servemark.errors import OptionError
 from servemark.models import Slo, Workload, get
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 
-DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 DEFAULT_ENGINE = "onnxruntime"
 
 
@@ -40,6 +40,12 @@ class LoadConfig:
     request_timeout_s: float
     max_in_flight: int
     max_error_share: float
+    streaming: bool
+
+    @property
+    def protocol(self) -> str:
+        """How the server is asked: http or grpc."""
+        return self.url.partition(":")[0]
 
     @property
     def entry(self) -> Entry:
@@ -89,11 +95,14 @@ class LoadConfig:
         share = number("--max-error-share", options.max_error_share)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
+        url = normal_url(options.host or "", options.protocol)
+        if options.streaming and not url.startswith("grpc:"):
+            raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         return cls(
             workload=workload,
             engine=options.engine,
             precision=_precision(options.precision),
-            url=normal_url(options.host or DEFAULT_URL),
+            url=url,
             model_name=options.model_name or None,
             batch_size=batch_size,
             scenario=Scenario.from_options(options),
@@ -107,6 +116,7 @@ class LoadConfig:
             request_timeout_s=above("--request-timeout", options.request_timeout, 0),
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
+            streaming=options.streaming,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +164,15 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     add("--input-data", default="synthetic", help="synthetic, dataset, or a path (.json, folder of .npz, real data)")
     add("--seed", default="0", metavar="N", help="seed of schedule and inputs")
     # Other names for Locust's own: --host (server) and --users (number of connections kept busy).
-    add("--url", dest="host", default=argparse.SUPPRESS, help=f"server, default {DEFAULT_URL}", **hidden)
+    add(
+        "--url",
+        dest="host",
+        default=argparse.SUPPRESS,
+        help=f"server, default {' or '.join(DEFAULT_URLS.values())}",
+        **hidden,
+    )
+    add("--protocol", default="", choices=["", *DEFAULT_URLS], help="http or grpc; empty: what --url says", **hidden)
+    add("--streaming", action="store_true", help="gRPC: one stream for each connection, not calls", **hidden)
     add(
         "--concurrency",
         dest="num_users",
@@ -192,14 +210,26 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     )
 
 
-def normal_url(text: str) -> str:
-    """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000. Raises OptionError."""
-    url = text.strip().rstrip("/")
+def normal_url(text: str, protocol: str = "") -> str:
+    """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000, and nothing as the default.
+
+    Where there is no scheme, `protocol` is it (http or grpc; empty: http). Raises OptionError.
+    """
+    if protocol not in {"", *DEFAULT_URLS}:
+        raise OptionError(f"--protocol {protocol!r} is unknown", fix=f"one of: {', '.join(DEFAULT_URLS)}")
+    url = text.strip().rstrip("/") or DEFAULT_URLS[protocol or "http"]
     scheme, separator, rest = url.partition("://")
     if not separator:
-        scheme, rest = "http", url
-    if scheme != "http" or not rest or "/" in rest:
-        raise OptionError(f"--url {text!r} is not http://HOST:PORT", fix="write it like --url http://127.0.0.1:8000")
+        scheme, rest = protocol or "http", url
+    if protocol and scheme != protocol:
+        raise OptionError(
+            f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
+        )
+    if scheme not in DEFAULT_URLS or not rest or "/" in rest:
+        raise OptionError(
+            f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT",
+            fix=f"write it like --url {DEFAULT_URLS['http']}",
+        )
     return f"{scheme}://{rest}"
 
 

@@ -25,8 +25,8 @@ class Served:
 
     def __init__(self, config: LoadConfig) -> None:
         self.url: str = config.url
-        self.config = {"url": config.url}
-        self.control = Control(config.url)
+        self.config: dict[str, Any] = {"url": config.url}
+        self.control = control_of(config.url)
         self._config = config
         self._checker = ResponseChecker(config.workload.outputs, config.batch_size)
         self._address: Address | None = None
@@ -64,6 +64,24 @@ class Served:
 
     def close(self) -> None:
         """Nothing: the server is somebody else's."""
+
+
+def served(config: LoadConfig) -> Served:
+    """The server, over the protocol that its URL names."""
+    if config.protocol == "grpc":
+        from loadgen.served_grpc import ServedGrpc
+
+        return ServedGrpc(config)
+    return Served(config)
+
+
+def control_of(url: str) -> Control:
+    """The control plane of a server, over the protocol that its URL names."""
+    if url.startswith("grpc:"):
+        from loadgen.grpc_control import GrpcControl
+
+        return GrpcControl(url)
+    return Control(url)
 
 
 def http_encoder(config: LoadConfig, host: str) -> Callable[[Arrays], bytes]:

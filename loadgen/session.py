@@ -14,7 +14,7 @@ from loadgen.embedded import ServeProcess
 from loadgen.measurement import Measurement
 from loadgen.options import LoadConfig
 from loadgen.recording import progress, record
-from loadgen.served import Served
+from loadgen.served import served
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.models import Workload
 from servemark.output import stderr
@@ -92,7 +92,7 @@ class Session:
     def _measure(self) -> ExitCode:
         config = LoadConfig.from_options(self.options, self.lookup)
         measurement = Measurement(
-            config, Served(config), on_request=self._on_request(config), on_progress=progress(config)
+            config, served(config), on_request=self._on_request(config), on_progress=progress(config)
         )
         self.measurement = measurement
         return ExitCode(record(config, measurement)["verdict"]["exit_code"])

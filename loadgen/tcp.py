@@ -17,6 +17,7 @@ _socket_class = get_original("socket", "socket")
 
 _RECEIVE_BYTES = 1 << 16
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
+_PORTS = {"http": 80, "grpc": 8001}  # 8001 is Triton's
 _KINDS = {
     errno.ECONNREFUSED: "connection_refused",
     errno.ECONNRESET: "connection_reset",
@@ -107,7 +108,7 @@ def resolve(url: str) -> Address:
     """Look up the address of a URL's host. Raises ServerError."""
     parts = urlsplit(url)
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(parts.hostname, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
     family, _, _, _, sockaddr = found[0]

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import typer
 
-from loadgen.control import Control
-from loadgen.options import DEFAULT_URL, LoadConfig, normal_url
+from loadgen.options import LoadConfig
+from loadgen.served import control_of
 from servemark import results
 from servemark.cli.serve import entries
 from servemark.cli.settings import repository_with
@@ -28,8 +28,9 @@ UNCHANGED = Settings()
 
 def check(flags: Mapping[str, Any], seed: int, url: str) -> LoadConfig:
     """Resolve one run's options as the locustfile will. Raises OptionError."""
-    absent = {"request_rate": None, "num_users": None, "stages": "", "trace": "", "gamma_cv": "", "result_dir": ""}
-    return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url or DEFAULT_URL}))
+    absent: dict[str, Any] = {"protocol": "", "streaming": False}
+    absent |= {"request_rate": None, "num_users": None, "stages": "", "trace": "", "gamma_cv": "", "result_dir": ""}
+    return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url}))
 
 
 @contextlib.contextmanager
@@ -41,11 +42,11 @@ def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> 
     if url:
         if settings:
             raise OptionError(f"{url} has its own settings", fix="leave out --url, or --device, --option, --instances")
-        yield normal_url(url)
+        yield config.url
         return
-    if not settings and _serves(DEFAULT_URL, config):
-        note(f"using the server at {DEFAULT_URL}")
-        yield DEFAULT_URL
+    if not settings and _serves(config):
+        note(f"using the server at {config.url}")
+        yield config.url
         return
     import servers
 
@@ -54,7 +55,7 @@ def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> 
         repository_with(config.model_repository, found, settings) as repository,
         servers.open_server("auto", repository, [entry.model for entry in found]) as server,
     ):
-        yield f"http://{server.http}"
+        yield f"{config.protocol}://{server.grpc if config.protocol == 'grpc' else server.http}"
         try:
             server.check()
         except ServerError as error:
@@ -62,10 +63,10 @@ def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> 
             note(str(error))
 
 
-def _serves(url: str, config: LoadConfig) -> bool:
-    """Whether the model is served there."""
+def _serves(config: LoadConfig) -> bool:
+    """Whether the model is served where the configuration says, which is the default."""
     try:
-        Control(url).require_model(config.model, config.workload, "")
+        control_of(config.url).require_model(config.model, config.workload, "")
     except ServerError:
         return False
     return True
@@ -82,8 +83,8 @@ def drive(
     """Run the task's locustfile and read its result.
 
     `flags` are the locustfile's, by name; `directory` is the result directory, by default a new one in `config.out`;
-    `output` and `errors` take what the run prints on stdout and stderr. Raises typer.Exit with Locust's code where there
-    is no result: it has said why on stderr.
+    `output` and `errors` take what the run prints on stdout and stderr. Raises typer.Exit with Locust's code where
+    there is no result: it has said why on stderr.
     """
     directory = directory or results.new_directory(config.out, config.model)
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
@@ -91,7 +92,10 @@ def drive(
     command += ["--skip-log-setup", f"--result-dir={directory}"]
     for name, value in flags.items():
         flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
-        command += [f"{flag}={value}"] if str(value) else []
+        if isinstance(value, bool):
+            command += [flag] * value
+        else:
+            command += [f"{flag}={value}"] if str(value) else []
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
     try:
         code = process.wait()

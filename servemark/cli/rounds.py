@@ -14,8 +14,8 @@ import psutil
 import typer
 
 import servers
-from loadgen.control import Control
 from loadgen.options import LoadConfig, normal_url
+from loadgen.served import control_of
 from servemark.cli.contenders import Contender, able
 from servemark.cli.drive import drive
 from servemark.compare import Turn, order
@@ -52,7 +52,7 @@ def given(url: str, places: Sequence[Place]) -> Iterator[Host]:
     address = normal_url(url)
     for place in places:
         workload = place.config.workload
-        Control(address).require_model(place.config.model, workload, place.contender.serve_command(workload))
+        control_of(address).require_model(place.config.model, workload, place.contender.serve_command(workload))
     yield lambda _: contextlib.nullcontext(address)
 
 

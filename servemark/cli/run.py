@@ -66,7 +66,12 @@ def run(
     url: Annotated[
         str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
     ] = "",
-    protocol: Annotated[str, typer.Option("-i", "--protocol", help="Wire protocol: http.")] = "http",
+    protocol: Annotated[
+        str, typer.Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc://.", show_default=False)
+    ] = "",
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="gRPC: one stream for each connection, not calls.")
+    ] = False,
     batch_size: BatchSize = "1",
     concurrency: Concurrency = "",
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
@@ -104,8 +109,6 @@ def run(
 
     Example: servemark run resnet50 --request-rate 10 --slo p90:200
     """
-    if protocol != "http":
-        raise OptionError(f"--protocol {protocol!r} is not supported", fix="--protocol http")
     points = load_points(
         concurrency, concurrency_range, request_rate, request_rate_range, stages, trace, max_rate=max_rate
     )
@@ -117,6 +120,8 @@ def run(
         "model": workload,
         "engine": engine,
         "precision": precision,
+        "protocol": protocol,
+        "streaming": streaming,
         "request_distribution": request_distribution,
         "gamma_cv": gamma_cv,
         "duration": duration,
@@ -135,8 +140,8 @@ def run(
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, seed, url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
-    if in_process and (url or model_name or max_rate):
-        raise OptionError("--in-process has no server", fix="leave out --url, --model-name and --max-rate")
+    if in_process and (url or protocol or model_name or max_rate):
+        raise OptionError("--in-process has no server", fix="leave out --url, --protocol, --model-name and --max-rate")
     take_sigterm()
     if max_rate:
         with server_for(config, url, settings) as address:
