@@ -110,11 +110,13 @@ class Measurement:
         # A closed loop's interval holds an answer for each connection, however slow the model is.
         edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
         interval = Interval(measured_from, measured_to, config.windows, edges)
-        self._recorder = Recorder(interval, config.concurrency or 0)
+        self._recorder = Recorder(interval, config.concurrency or 0, driver.backlog.waited)
         self._measured = Measured(self._recorder, idle_w=idle_w, energy_reason=energy_reason)
         self._meter = meter
         self._arrivals = (
-            ClosedLoop(config.concurrency or 1, self._recorder.over) if schedule is None else OpenLoop(schedule, start, measured_to)
+            ClosedLoop(config.concurrency or 1, self._recorder.over)
+            if schedule is None
+            else OpenLoop(schedule, start, measured_to)
         )
         try:
             driver.run(self._arrivals)

@@ -3,7 +3,7 @@
 import random
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +95,13 @@ class Window:
         }
 
 
+Waited = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+
+
+def _nobody(scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(scheduled), dtype=np.bool_)
+
+
 class Recorder:
     """Takes outcomes and sorts them into the measured interval by their scheduled time.
 
@@ -103,14 +110,18 @@ class Recorder:
     Latency is done - scheduled, service time done - sent, schedule delay sent - scheduled. A failed request is counted
     by its kind and enters none of them.
 
-    An interval that has to hold `least` outcomes is prolonged by whole windows until it does (`over`).
+    An interval that has to hold `least` outcomes is prolonged by whole windows until it does (`over`). `waited` says
+    which of some scheduled requests were held back by --max-in-flight.
     """
 
-    def __init__(self, interval: Interval, least: int = 0) -> None:
+    def __init__(self, interval: Interval, least: int = 0, waited: Waited = _nobody) -> None:
         self.interval = interval
+        self._waited = waited
         self._least = least
         self._over = False
         self.latency, self.service_time, self.schedule_delay = Histogram(), Histogram(), Histogram()
+        self.waited_delay = Histogram()
+        """The part of the schedule delays of requests that waited for --max-in-flight."""
         self.windows = [Window() for _ in range(interval.windows)]
         self.errors: Counter[str] = Counter()
         self.messages: dict[str, list[str]] = {}
@@ -197,6 +208,9 @@ class Recorder:
         self.latency.record(latency)
         self.service_time.record(done - sent)
         self.schedule_delay.record(sent - scheduled)
+        waited = self._waited(scheduled)
+        if waited.any():
+            self.waited_delay.record((sent - scheduled)[waited])
         self.late += int((sent - scheduled > LATE_NS).sum())
         indices = self.interval.window_of(scheduled)
         for index, count in _counts(indices):

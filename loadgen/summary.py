@@ -16,6 +16,7 @@ from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
 from loadgen.scenario import Mode
+from servemark.bottleneck import bottleneck
 from servemark.environment import collect
 from servemark.results import SCHEMA_VERSION
 from servemark.stats import Histogram, samples_needed
@@ -54,7 +55,7 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
             result[f"{key}_reason"] = unknown
     if result["precision"] is None:
         result["precision_reason"] = f"no {config.entry.manifest.name} beside the local model"
-    not_run: dict[str, Any] = {"verdict": None, "metrics": None, "windows": [], "stages": []}
+    not_run: dict[str, Any] = {"verdict": None, "limited_by": None, "metrics": None, "windows": [], "stages": []}
     return {**result, **not_run, "environment": collect(), "partial": True}
 
 
@@ -67,29 +68,31 @@ def complete(
     observations = observe(
         config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
     )
+    metrics = {
+        "latency_ms": recorder.latency.summary(),
+        "service_time_ms": recorder.service_time.summary(),
+        "schedule_delay_ms": _schedule_delay(config, recorder),
+        "early_stopping": early_stopping(recorder, config.slo),
+        "throughput": _throughput(config, measured),
+        "errors": _errors(recorder),
+        "accuracy": accuracy,
+        "energy": _energy(config, measured),
+        "server": server_metrics(measured.start.statistics, measured.end.statistics, measurement.target.no_statistics),
+        "client": {
+            "cpu_share": _cpu_share(measured),
+            "max_in_flight": measured.peak_in_flight,
+            **_waiting(config, recorder),
+            "workers": 1,
+            "requests_outside_interval": recorder.outside,
+        },
+    }
+    verdict = judge(observations).to_dict()
     return {
         **result,
         "scenario": {**result["scenario"], "measured_s": round(measured.measured_s, 6)},
-        "verdict": judge(observations).to_dict(),
-        "metrics": {
-            "latency_ms": recorder.latency.summary(),
-            "service_time_ms": recorder.service_time.summary(),
-            "schedule_delay_ms": _schedule_delay(config, recorder),
-            "early_stopping": early_stopping(recorder, config.slo),
-            "throughput": _throughput(config, measured),
-            "errors": _errors(recorder),
-            "accuracy": accuracy,
-            "energy": _energy(config, measured),
-            "server": server_metrics(
-                measured.start.statistics, measured.end.statistics, measurement.target.no_statistics
-            ),
-            "client": {
-                "cpu_share": _cpu_share(measured),
-                "max_in_flight": measured.peak_in_flight,
-                "workers": 1,
-                "requests_outside_interval": recorder.outside,
-            },
-        },
+        "verdict": verdict,
+        "limited_by": bottleneck(metrics, verdict["constraints"], open_loop=config.open_loop),
+        "metrics": metrics,
         "windows": _windows(measured),
         "stages": _stages(config, measured),
         "partial": measured.interrupted is not None,
@@ -194,6 +197,24 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
         **summary,
         "late_share": recorder.late / recorder.schedule_delay.count if recorder.schedule_delay.count else None,
     }
+
+
+def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
+    """How many of an open loop's requests waited for --max-in-flight, and how late the generator sent the others."""
+    if not config.open_loop or not recorder.schedule_delay.count:
+        reason = _NONE_SENT if config.open_loop else _CLOSED_LOOP_DELAY
+        names = ("waited_share", "own_delay_p99_ms")
+        return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
+    own = recorder.schedule_delay.without(recorder.waited_delay)
+    late = (
+        {"own_delay_p99_ms": own.percentile(99)}
+        if own.count
+        else {
+            "own_delay_p99_ms": None,
+            "own_delay_p99_ms_reason": "every request waited for --max-in-flight",
+        }
+    )
+    return {"waited_share": recorder.waited_delay.count / recorder.schedule_delay.count, **late}
 
 
 def _errors(recorder: Recorder) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from servemark.bottleneck import GENERATOR
 from servemark.stats import samples_needed
 
 START_SHARE = 0.8
@@ -17,7 +18,7 @@ MOST_RUNS = 20
 FARTHEST = 1000
 """A rate so many times below the first is the last that is tried."""
 
-GENERATOR = frozenset({"schedule_delay_p99", "client_cpu"})
+GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
 """Constraints of the generator: a run that misses them says nothing about the server."""
 BROKEN = frozenset({"completed", "server_alive", "output_agreement"})
 """Constraints that no other rate would mend."""
@@ -34,7 +35,7 @@ class Point:
     latency_ms: float | None = None
     """Latency at the objective's percentile."""
     conclusive: bool = False
-    """Whether the server alone missed the objective, however late the generator was."""
+    """Whether the generator did not limit this run, or the server alone missed the objective, however late it was."""
     directory: str | None = None
     result: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -46,7 +47,7 @@ class Point:
     @property
     def generator_limits(self) -> bool:
         """Whether the generator, not the server, is what this rate is too high for."""
-        return bool(self.failed & GENERATOR) and not self.conclusive
+        return bool(self.failed & GENERATORS) and not self.conclusive
 
     @property
     def doubtful(self) -> bool:
@@ -109,13 +110,11 @@ def point_of(result: Mapping[str, Any], directory: str | None = None) -> Point:
     service_ms, limit_ms = metrics["service_time_ms"].get(percentile), constraints["slo"]["limit"]
     # The service time holds none of the generator's delay, as long as it has CPU to read responses with.
     over = service_ms is not None and service_ms > limit_ms and "client_cpu" not in failed
-    # Requests that wait because --max-in-flight are on their way wait for the server.
-    full = metrics["client"]["max_in_flight"] >= result["config"]["max_in_flight"] and "client_cpu" not in failed
     return Point(
         rate=result["scenario"]["requested_rate"],
         failed=failed,
         latency_ms=constraints["slo"]["value"],
-        conclusive=over or full,
+        conclusive=over or result["limited_by"]["by"] != GENERATOR,
         directory=directory,
         result=result,
     )

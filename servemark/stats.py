@@ -121,6 +121,14 @@ class Histogram:
         self._sum_ns += other._sum_ns
         self._sum_squares += other._sum_squares
 
+    def without(self, part: "Histogram") -> "Histogram":
+        """What is left of it without some that it counts; minimum and maximum stay its own."""
+        rest = Histogram()
+        rest.counts, rest.count = self.counts - part.counts, self.count - part.count
+        rest.min_ns, rest.max_ns = self.min_ns, self.max_ns
+        rest._sum_ns, rest._sum_squares = self._sum_ns - part._sum_ns, self._sum_squares - part._sum_squares
+        return rest
+
     def at_rank(self, rank: int) -> float:
         """The duration in ms of the rank-th smallest sample (1-based)."""
         slot = int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))

@@ -63,7 +63,9 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
             f"mean executed batch {figure(server['batch_size_mean'])}"
         )
     limited = result["limited_by"]
-    lines.append(f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}")
+    lines.append(
+        f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}"
+    )
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:
         lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")
