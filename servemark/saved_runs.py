@@ -42,6 +42,9 @@ def read_side(text: str) -> list[Run]:
 
 
 def _read(path: Path) -> list[Run]:
+    if not path.exists():
+        fix = "name result directories; engines are compared by `servemark compare WORKLOAD --engines A,B`"
+        raise ResultError(f"there is no result {path}", fix=fix)
     if (path / COMPARISON_FILE).is_file():
         listed = results.read(path / COMPARISON_FILE)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]

@@ -1,0 +1,87 @@
+"""Results made up to have known figures, as the schema of docs/cli.md has them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark import results
+from servemark.stats import Histogram
+
+Result = dict[str, Any]
+NO_METER = "no meter"
+
+
+def latencies(p50_ms: float, count: int = 400, *, spread: float = 0.05, seed: int = 0) -> npt.NDArray[np.float64]:
+    """Latencies in ms around a median."""
+    return p50_ms * np.random.default_rng(seed).lognormal(0, spread, count)
+
+
+def histogram_of(values_ms: npt.NDArray[np.float64]) -> Histogram:
+    """A histogram of latencies in ms."""
+    histogram = Histogram()
+    histogram.record((values_ms * 1e6).astype(np.int64))
+    return histogram
+
+
+def result_of(
+    histogram: Histogram,
+    *,
+    engine: str = "onnxruntime",
+    workload: str = "ranking",
+    rate: float = 100.0,
+    errors: int = 0,
+    top1: float = 1.0,
+    failed: tuple[str, ...] = (),
+    partial: bool = False,
+    joules: float | None = None,
+    windows: int = 10,
+    **changes: Any,
+) -> Result:
+    """A load result with these figures; `joules` for each inference, None: no meter."""
+    count = histogram.count
+    energy: dict[str, Any] = {"joules_per_inference": None, "joules_per_inference_reason": NO_METER}
+    if joules is not None:
+        energy = {"joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
+    names = ("completed", "error_share", "steady_state", "output_agreement")
+    agreement = {"checked": 50, "max_abs_error": 1e-6, "max_rel_error": 1e-5, "cosine_min": 0.999}
+    return {
+        "schema_version": results.SCHEMA_VERSION,
+        "kind": "load",
+        "config": {"workload": workload, "engine": engine, "url": "http://127.0.0.1:1", "seed": 0},
+        "seed": 0,
+        "workload": workload,
+        "engine": engine,
+        "device": "cpu",
+        "provider": None,
+        "provider_reason": "the server does not say",
+        "precision": "fp32",
+        "batch_size": 1,
+        "scenario": {"mode": "closed", "concurrency": 1, "distribution": None, "requested_rate": None},
+        "verdict": {
+            "valid": not failed,
+            "exit_code": 2 if failed else 0,
+            "constraints": [{"name": name, "ok": name not in failed} for name in names],
+        },
+        "metrics": {
+            "latency_ms": histogram.summary(),
+            "throughput": {"requests_per_s": rate, "inferences_per_s": rate},
+            "errors": {"count": errors},
+            "energy": energy,
+            "accuracy": {"output_agreement": {**agreement, "top1_agreement": top1}},
+        },
+        "windows": [{"requests_per_s": rate * (1 + 0.01 * (number % 3 - 1))} for number in range(windows)],
+        "environment": {"cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"},
+        "partial": partial,
+        **changes,
+    }
+
+
+def saved(directory: Path, p50_ms: float, *, seed: int = 0, count: int = 2000, **figures: Any) -> Path:
+    """Write a result directory."""
+    histogram = histogram_of(latencies(p50_ms, count, seed=seed))
+    directory.mkdir(parents=True)
+    result = result_of(histogram, **({"rate": 1000 / p50_ms} | figures))
+    results.write(directory, result, {"latency_us": histogram.encode()})
+    return directory
