@@ -106,4 +106,5 @@ def _verdict(found: MaxRate, run: Mapping[str, Any]) -> dict[str, Any]:
         "remedy": found.reason,
     }
     code = ExitCode.VALID if found.confirmed else ExitCode.INVALID
-    return {"valid": found.confirmed, "exit_code": int(code), "constraints": [*run["constraints"], constraint]}
+    constraints = [*run["constraints"], constraint]
+    return {**run, "valid": found.confirmed, "exit_code": int(code), "constraints": constraints}
