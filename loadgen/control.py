@@ -1,5 +1,6 @@
 """The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from servemark.models import Tensor, Workload
 TIMEOUT_S = 5.0
 COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
+BACKEND_DIED = "backend_died"
+"""The kind of failure where the process that runs the model is gone, which Triton 2.51 never starts again."""
+_STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 _DATATYPE_PREFIX = "TYPE_"
 
 
@@ -120,6 +124,11 @@ def server_metrics(
         counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
     metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
     return metrics
+
+
+def failure_kind(kind: str, message: str) -> str:
+    """The kind of a failure of which the server says more than its status: a dead backend answers as any error does."""
+    return BACKEND_DIED if _STUB_DIED.search(message) else kind
 
 
 def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:

@@ -12,6 +12,7 @@ from gevent import GreenletExit
 from loadgen.agreement import require_fit
 from loadgen.arrivals import ClosedLoop, OpenLoop
 from loadgen.channel import Outcome, Payload
+from loadgen.control import failure_kind
 from loadgen.driver import Driver
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
@@ -158,12 +159,11 @@ class Measurement:
         driver.close()
 
     def _outcome(self, outcome: Outcome) -> None:
-        message = outcome.message
-        if outcome.error and not message and outcome.response is not None:
+        if outcome.error and outcome.response is not None:
             message = outcome.response.message()
-            outcome = outcome._replace(message=message)
+            outcome = outcome._replace(message=message, error=failure_kind(outcome.error, message))
         self._recorder.outcome(outcome)
-        self._on_request(outcome, message)
+        self._on_request(outcome, outcome.message)
 
     def _tick(self, now: int) -> None:
         self._recorder.tick(now)

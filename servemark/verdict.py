@@ -99,6 +99,7 @@ class Observations:
     """None: there are no golden outputs to compare with."""
     server_restarted: bool = False
     server_gone: bool = False
+    backend_died: bool = False
     interrupted: str | None = None
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
@@ -222,9 +223,13 @@ def _trend(windows: Windows) -> bool:
 
 
 def _server(seen: Observations) -> Constraint:
-    what = "did not answer after the run" if seen.server_gone else "restarted during the run"
-    ok = not (seen.server_restarted or seen.server_gone)
-    return Constraint("server_alive", ok, None, None, "", f"the server {what}: read its log, then run again")
+    remedy = "the server restarted during the run: read its log, then run again"
+    if seen.server_gone:
+        remedy = "the server did not answer after the run: read its log, then run again"
+    if seen.backend_died:
+        remedy = "the process that ran the model died: read the server's log, restart the server, then run again"
+    ok = not (seen.server_restarted or seen.server_gone or seen.backend_died)
+    return Constraint("server_alive", ok, None, None, "", remedy)
 
 
 def _outputs(seen: Observations) -> Constraint:

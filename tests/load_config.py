@@ -1,9 +1,11 @@
 """A run's configuration from the load flags, without Locust."""
 
 from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 from loadgen.options import LoadConfig, add_arguments
+from servemark.models import Workload, get
 
 
 class Parser(ArgumentParser):
@@ -14,9 +16,9 @@ class Parser(ArgumentParser):
         return super().add_argument(*names, **options)
 
 
-def config(workload: str = "ranking_tiny", *flags: str) -> LoadConfig:
+def config(workload: str = "ranking_tiny", *flags: str, lookup: Callable[[str], Workload] = get) -> LoadConfig:
     parser = Parser()
     parser.add_argument("--users", dest="num_users", default=None)
     parser.add_argument("--host", default=None)
     add_arguments(parser, [workload])
-    return LoadConfig.from_options(parser.parse_args(["--model", workload, *flags]))
+    return LoadConfig.from_options(parser.parse_args(["--model", workload, *flags]), lookup)

@@ -87,6 +87,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("server_alive", GOOD, {}, True, ""),
     ("server_alive", GOOD, {"server_restarted": True}, False, "restarted during the run"),
     ("server_alive", GOOD, {"server_gone": True}, False, "did not answer after the run"),
+    ("server_alive", GOOD, {"backend_died": True}, False, "restart the server"),
     ("output_agreement", GOOD, {"outputs_checked": 5}, True, ""),
     ("output_agreement", GOOD, {"outputs_checked": 0}, False, "no golden request"),
     ("output_agreement", GOOD, {"outputs_checked": 5, "output_mismatch": "'Y' is off"}, False, "'Y' is off"),
