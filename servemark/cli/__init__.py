@@ -35,7 +35,7 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import compare, data, doctor, export, run, serve, suite, zoo
+    from servemark.cli import compare, data, doctor, export, mlperf, run, serve, suite, tune, zoo
 
     app.command("doctor")(doctor.doctor)
     app.command("list")(zoo.list_workloads)
@@ -43,6 +43,8 @@ def build() -> TyperGroup:
     app.command("serve")(serve.serve)
     app.command("run")(run.run)
     app.command("compare")(compare.compare)
+    app.command("tune")(tune.tune)
+    app.command("mlperf")(mlperf.mlperf)
     app.command("suite")(suite.suite)
     app.command("data")(data.data)
     group = typer.main.get_command(app)

@@ -25,6 +25,7 @@ from servemark.cli.options import (
     DataRoot,
     Duration,
     Engine,
+    GammaCv,
     InputData,
     Json,
     MaxErrorShare,
@@ -32,11 +33,16 @@ from servemark.cli.options import (
     Objective,
     Out,
     Precision,
+    Protocol,
     Repository,
     RequestDistribution,
     RequestRate,
     RequestTimeout,
     Seed,
+    Stages,
+    Streaming,
+    Trace,
+    Url,
     Warmup,
 )
 from servemark.cli.ranges import load_points
@@ -63,15 +69,9 @@ def run(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving.")
     ] = False,
-    url: Annotated[
-        str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")
-    ] = "",
-    protocol: Annotated[
-        str, typer.Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc://.", show_default=False)
-    ] = "",
-    streaming: Annotated[
-        bool, typer.Option("--streaming", help="gRPC: one stream for each connection, not calls.")
-    ] = False,
+    url: Url = "",
+    protocol: Protocol = "",
+    streaming: Streaming = False,
     batch_size: BatchSize = "1",
     concurrency: Concurrency = "",
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
@@ -80,16 +80,10 @@ def run(
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
     ] = False,
-    stages: Annotated[
-        str, typer.Option(metavar="S:R,...", help="Open loop in steps, seconds:rate, like 10:100,10:400.")
-    ] = "",
-    trace: Annotated[
-        str, typer.Option(metavar="FILE", help="Open loop from a CSV or JSONL file of arrival times in seconds.")
-    ] = "",
+    stages: Stages = "",
+    trace: Trace = "",
     request_distribution: RequestDistribution = "poisson",
-    gamma_cv: Annotated[
-        str, typer.Option(metavar="CV", help="gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.")
-    ] = "",
+    gamma_cv: GammaCv = "",
     duration: Duration = "15",
     warmup: Warmup = "3",
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,

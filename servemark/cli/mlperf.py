@@ -1,0 +1,200 @@
+"""`servemark mlperf`: an MLPerf Inference scenario through MLCommons' own LoadGen."""
+
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from loadgen.agreement import agreement_figures, unchecked
+from loadgen.mlperf import Plan, Scenario, Seen, probe, read_log, require, run
+from loadgen.options import LoadConfig
+from loadgen.served import served
+from loadgen.target import Target
+from servemark import results
+from servemark.artifacts import Golden
+from servemark.cli.drive import check, server_for, take_sigterm
+from servemark.cli.options import (
+    DEFAULT_DATA_ROOT,
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    DEFAULT_REPOSITORY,
+    BatchSize,
+    DataRoot,
+    Engine,
+    InputData,
+    Json,
+    MaxInFlight,
+    Objective,
+    Out,
+    Precision,
+    Protocol,
+    Repository,
+    RequestTimeout,
+    Seed,
+    Streaming,
+    Url,
+)
+from servemark.cli.settings import Device, EngineOption, Instances
+from servemark.environment import collect
+from servemark.errors import OptionError
+from servemark.model_config import Settings
+from servemark.output import note, stdout
+from servemark.paths import RESULTS
+from servemark.report.mlperf import render_mlperf
+from servemark.verdict import Constraint, Verdict
+
+HEADROOM = 2.0
+"""What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
+PROBE_CONCURRENCY = 16
+
+
+def mlperf(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    scenario: Annotated[str, typer.Option(metavar="S", help="SingleStream, MultiStream, Server or Offline.")],
+    engine: Engine = DEFAULT_ENGINE,
+    precision: Precision = DEFAULT_PRECISION,
+    device: Device = "",
+    option: EngineOption = None,
+    instances: Instances = None,
+    url: Url = "",
+    protocol: Protocol = "",
+    streaming: Streaming = False,
+    target_qps: Annotated[float, typer.Option(metavar="R", min=0, help="Server: arrivals/s.")] = 0.0,
+    min_duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="The rules ask for 600.")] = 60.0,
+    min_queries: Annotated[int, typer.Option(metavar="N", min=1, help="LoadGen's early stopping judges fewer.")] = 100,
+    slo: Objective = "",
+    batch_size: BatchSize = "1",
+    seed: Seed = 0,
+    input_data: InputData = "synthetic",
+    data_root: DataRoot = DEFAULT_DATA_ROOT,
+    out: Out = RESULTS,
+    request_timeout: RequestTimeout = "30",
+    max_in_flight: MaxInFlight = "1024",
+    model_repository: Repository = DEFAULT_REPOSITORY,
+    json: Json = False,
+) -> None:
+    """Run an MLPerf scenario through the official LoadGen; the Server scenario's bound is --slo, else the workload's.
+
+    Example: servemark mlperf ranking --scenario Server --target-qps 500 --min-duration 60
+    """
+    if scenario not in [*Scenario]:
+        raise OptionError(f"--scenario {scenario!r} is unknown", fix=f"one of: {', '.join(Scenario)}")
+    if scenario == Scenario.SERVER and not target_qps:
+        raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
+    require()
+    flags = {
+        "model": workload,
+        "engine": engine,
+        "precision": precision,
+        "protocol": protocol,
+        "streaming": streaming,
+        "request_distribution": "poisson",
+        "duration": min_duration,
+        "warmup": 0,
+        "batch_size": batch_size,
+        "slo": slo,
+        "input_data": input_data,
+        "data_root": data_root,
+        "model_repository": model_repository,
+        "model_name": "",
+        "out": out,
+        "request_timeout": request_timeout,
+        "max_in_flight": max_in_flight,
+        "max_error_share": "0",
+    }
+    config = check(flags, seed, url)
+    settings = Settings.from_options(device, option or (), instances)
+    take_sigterm()
+    with server_for(config, url, settings) as address:
+        target = served(check(flags, seed, address))
+        result, directory = _measure(target, Scenario(scenario), config, target_qps, min_queries)
+    results.write(directory, result)
+    if json:
+        print(results.to_json(result), end="")  # noqa: T201
+    else:
+        render_mlperf(result, stdout())
+    note(f"result: {os.path.relpath(directory)}")
+    raise typer.Exit(int(result["verdict"]["exit_code"]))
+
+
+def _measure(
+    target: Target, scenario: Scenario, config: LoadConfig, target_qps: float, min_queries: int
+) -> tuple[dict[str, Any], Path]:
+    """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
+    placement = target.prepare()
+    golden = config.entry.read_golden()
+    objective = config.slo or config.workload.slo
+    concurrency = PROBE_CONCURRENCY if scenario is Scenario.OFFLINE else 1
+    requests = target.payloads(golden)
+    latency_ms, rate = probe(target, requests, concurrency, timeout_s=config.request_timeout_s)
+    plan = Plan(
+        scenario=scenario,
+        expected_qps=target_qps or HEADROOM * rate,
+        expected_latency_ms=latency_ms / HEADROOM,
+        min_duration_s=config.duration_s,
+        min_queries=min_queries,
+        latency_ms=objective.limit_ms,
+        percentile=objective.percentile,
+        seed=config.seed,
+    )
+    directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
+    note(f"LoadGen: {scenario.value}, at least {config.duration_s:g} s and {min_queries} queries")
+    timeout_s, most = config.request_timeout_s, config.max_in_flight
+    seen = run(target, requests, plan, directory, timeout_s=timeout_s, max_in_flight=most)
+    result = {
+        "schema_version": results.SCHEMA_VERSION,
+        "kind": "mlperf",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "config": {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)},
+        "workload": config.workload.name,
+        "engine": placement.engine,
+        "device": placement.device,
+        "provider": placement.provider,
+        "precision": config.precision,
+        "protocol": target.protocol,
+        "environment": collect(),
+        "partial": seen.interrupted,
+        **_figures(config, seen, golden, directory),
+    }
+    return result, directory
+
+
+def _figures(config: LoadConfig, seen: Seen, golden: Golden | None, logs: Path) -> dict[str, Any]:
+    """LoadGen's figures and verdict, this side's, and both verdicts as one."""
+    log = {} if seen.interrupted else read_log(logs)
+    official = log.get("result_validity")
+    outputs = config.workload.outputs
+    agreement, mismatch = (
+        agreement_figures(seen.sampled, golden, outputs, config.workload.agreement.at(config.precision))
+        if golden
+        else (unchecked(f"no golden outputs: `{config.entry.export_command()}`"), None)
+    )
+    why = log.get("result_invalid_reason", "interrupted" if seen.interrupted else "see mlperf_log_summary.txt")
+    errors = seen.errors.total()
+    constraints = [
+        Constraint("loadgen", official == "VALID", None, None, "", str(why).strip()),
+        Constraint("error_share", not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
+    ]
+    if golden:
+        remedy = mismatch or "no golden request was answered: raise --min-duration"
+        right = mismatch is None and bool(agreement["checked"])
+        constraints.append(Constraint("output_agreement", right, agreement["checked"], 1, "outputs checked", remedy))
+    return {
+        "loadgen": {
+            "validity": official,
+            **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
+            "early_stopping": {key: value for key, value in log.items() if key.startswith("early_stopping")},
+            "version": log.get("loadgen_version"),
+        },
+        "metrics": {
+            "latency_ms": seen.latency.summary(),
+            "errors": {"count": errors, "by_kind": dict(seen.errors), "messages": seen.messages},
+            "accuracy": {"output_agreement": agreement},
+        },
+        "verdict": Verdict(constraints).to_dict(),
+    }
