@@ -1,30 +1,39 @@
 """`servemark compare`: engines side by side in interleaved rounds, or saved results against each other."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
+    DEFAULT_PRECISION,
     DEFAULT_REPOSITORY,
     BatchSize,
     Concurrency,
     DataRoot,
     Duration,
+    GammaCv,
     InputData,
     Json,
     MaxErrorShare,
     MaxInFlight,
     Objective,
     Out,
+    Precision,
+    Protocol,
     Repository,
     RequestDistribution,
     RequestRate,
     RequestTimeout,
     Seed,
+    Stages,
+    Streaming,
+    Trace,
+    Url,
     Warmup,
 )
-from servemark.cli.ranges import concurrencies, rates
+from servemark.cli.ranges import load_points
+from servemark.cli.settings import Device
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
 
@@ -38,10 +47,12 @@ def compare(
     engines: Annotated[
         str, typer.Option(metavar="A,B[,C]", help="Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.")
     ] = "",
-    precision: Annotated[str, typer.Option(metavar="P", help="Of engines that name none.")] = "fp32",
+    precision: Precision = DEFAULT_PRECISION,
     pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Interleaved rounds.")] = PAIRS,
-    url: Annotated[str, typer.Option("-u", "--url", help="A running server; without it one is started.")] = "",
-    device: Annotated[str, typer.Option(metavar="D", help="cpu or cuda:N; default as exported.")] = "",
+    url: Url = "",
+    protocol: Protocol = "",
+    streaming: Streaming = False,
+    device: Device = "",
     isolate: Annotated[bool, typer.Option("--isolate", help="A server of its own for each turn.")] = False,
     skip_unavailable: Annotated[
         bool, typer.Option("--skip-unavailable", help="Leave out engines that cannot be used, and say so.")
@@ -49,7 +60,10 @@ def compare(
     batch_size: BatchSize = "1",
     concurrency: Concurrency = "",
     request_rate: RequestRate = "",
+    stages: Stages = "",
+    trace: Trace = "",
     request_distribution: RequestDistribution = "poisson",
+    gamma_cv: GammaCv = "",
     duration: Duration = "8",
     warmup: Warmup = "1",
     seed: Seed = 0,
@@ -83,18 +97,15 @@ def compare(
     if len(what) != 1 or fail_on:
         wrong = "--fail-on" if fail_on else f"{len(what)} workloads"
         raise OptionError(f"--engines with {wrong}", fix="one WORKLOAD with --engines, or two results without")
-    if concurrency and request_rate:
-        raise OptionError("--concurrency and --request-rate exclude each other", fix="give one of them")
     if max_rate and not slo:
         raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
-    load: dict[str, Any] = (
-        {"request_rate": rates("--request-rate", request_rate, "")[0]}
-        if request_rate
-        else {"num_users": concurrencies("--concurrency", concurrency or "1", "")[0]}
-    )
+    [load] = load_points(concurrency, "", request_rate, "", stages, trace)
     flags = {
         "model": what[0],
+        "protocol": protocol,
+        "streaming": streaming,
         "request_distribution": request_distribution,
+        "gamma_cv": gamma_cv,
         "duration": duration,
         "warmup": warmup,
         "batch_size": batch_size,

@@ -14,7 +14,7 @@ import psutil
 import typer
 
 import servers
-from loadgen.options import LoadConfig, normal_url
+from loadgen.options import LoadConfig
 from loadgen.served import control_of
 from servemark.cli.contenders import Contender, able
 from servemark.cli.drive import drive
@@ -46,21 +46,20 @@ class Place:
     flags: Mapping[str, Any]
 
 
-@contextlib.contextmanager
-def given(url: str, places: Sequence[Place]) -> Iterator[Host]:
+def given(places: Sequence[Place]) -> Host:
     """A server that runs already; every model is asked for first. Raises ServerError."""
-    address = normal_url(url)
     for place in places:
-        workload = place.config.workload
-        control_of(address).require_model(place.config.model, workload, place.contender.serve_command(workload))
-    yield lambda _: contextlib.nullcontext(address)
+        config = place.config
+        command = place.contender.serve_command(config.workload)
+        control_of(config.url).require_model(config.model, config.workload, command)
+    return lambda _: contextlib.nullcontext(places[0].config.url)
 
 
 @contextlib.contextmanager
-def together(repository: Path, models: Sequence[str]) -> Iterator[Host]:
+def together(repository: Path, models: Sequence[str], protocol: str) -> Iterator[Host]:
     """One Triton with all models: those that wait for their turn cost memory and no time."""
     with servers.open_server("auto", repository, list(dict.fromkeys(models))) as server:
-        yield lambda _: contextlib.nullcontext(f"http://{server.http}")
+        yield lambda _: contextlib.nullcontext(_address(server, protocol))
         try:
             server.check()
         except ServerError as error:
@@ -68,15 +67,19 @@ def together(repository: Path, models: Sequence[str]) -> Iterator[Host]:
             note(str(error))
 
 
-def alone(repository: Path) -> Host:
+def alone(repository: Path, protocol: str) -> Host:
     """A Triton of its own for each turn."""
 
     @contextlib.contextmanager
     def host(model: str) -> Iterator[str]:
         with servers.open_server("auto", repository, [model]) as server:
-            yield f"http://{server.http}"
+            yield _address(server, protocol)
 
     return host
+
+
+def _address(server: servers.Server, protocol: str) -> str:
+    return f"{protocol}://{server.grpc if protocol == 'grpc' else server.http}"
 
 
 def loaded(

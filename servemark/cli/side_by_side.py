@@ -1,6 +1,7 @@
 """Engines side by side: prepare all of them, measure in rounds, keep what was measured, report."""
 
 import contextlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def _open(
     """
     if request.url:
         places = [_place(request, contender, "") for contender in chosen]
-        return places, stack.enter_context(given(request.url, places)), False
+        return places, given(places), False
     repository, skip = config.model_repository, request.skip_unavailable
     able = exported(chosen, config.workload, repository, left_out, skip=skip)
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="servemark-models-")))
@@ -90,13 +91,14 @@ def _open(
     shared = not request.isolate and fit_together([served / model for model in models.values()])
     if not shared and not request.isolate:
         note("the models do not fit into this machine's free memory together: a server for each turn")
-    host: Host | None = None
+    apart, host = alone(served, config.protocol), None
     if shared:
         with contextlib.suppress(ServemarkError):  # raised again below, with the name of who cannot be loaded
-            host = stack.enter_context(together(served, list(models.values())))
+            host = stack.enter_context(together(served, list(models.values()), config.protocol))
     if host is None:
-        able = loaded(able, models, alone(served), left_out, skip=skip)
-        host = stack.enter_context(together(served, [models[c.label] for c in able])) if shared else alone(served)
+        able = loaded(able, models, apart, left_out, skip=skip)
+        names = [models[contender.label] for contender in able]
+        host = stack.enter_context(together(served, names, config.protocol)) if shared else apart
     return [_place(request, contender, models[contender.label]) for contender in able], host, not shared
 
 
@@ -132,7 +134,10 @@ class _Kept:
         results.write_atomically(self.folder / COMPARISON_FILE, results.to_json(self.document))
         if self.document["rows"] and not going_on:
             results.write_atomically(self.folder / "comparison.md", markdown(self.document))
-            results.write_atomically(self.folder / "comparison.html", page(self.document))
+            if importlib.util.find_spec("plotly") is None:
+                note("no comparison.html without plotly: pip install 'servemark[plots]'")
+            else:
+                results.write_atomically(self.folder / "comparison.html", page(self.document))
 
 
 def _measure(request: Request, places: Sequence[Place], host: Host, kept: _Kept, *, warm_each_turn: bool) -> None:
