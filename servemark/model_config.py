@@ -51,6 +51,10 @@ class Settings:
         model = parse(config)
         if self.max_batch is not None:
             model.max_batch_size = self.max_batch
+            if model.HasField("dynamic_batching"):
+                # Triton refuses a model that prefers a batch larger than its limit.
+                preferred = model.dynamic_batching.preferred_batch_size
+                preferred[:] = [size for size in preferred if size <= self.max_batch]
         if self.queue_delay_us is not None:
             model.dynamic_batching.max_queue_delay_microseconds = self.queue_delay_us
         if self.threads is not None:

@@ -11,9 +11,11 @@ POLL_S = 0.05
 REQUEST_TIMEOUT_S = 5.0
 
 
-def request(endpoint: str, path: str, *, method: str = "GET") -> tuple[int, bytes]:
+def request(
+    endpoint: str, path: str, *, method: str = "GET", timeout_s: float = REQUEST_TIMEOUT_S
+) -> tuple[int, bytes]:
     """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
-    connection = http.client.HTTPConnection(endpoint, timeout=REQUEST_TIMEOUT_S)
+    connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -85,7 +87,10 @@ def _raise_load_failure(endpoint: str, models: Sequence[str]) -> None:
         return
     for entry in json.loads(body):
         if entry["name"] in models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
-            # a Python traceback follows "At:"; an error of ours carries its own fix
-            reason = entry["reason"].partition("\n\nAt:")[0]
-            what, _, fix = reason.partition("\n  fix: ")
-            raise ServerError(f"Triton cannot load {entry['name']}: {what}", fix=fix or None)
+            raise load_failure(entry["name"], entry["reason"])
+
+
+def load_failure(model: str, reason: str) -> ServerError:
+    """Triton's reason as an error: a Python traceback follows "At:", and an error of ours carries its own fix."""
+    what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
+    return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)

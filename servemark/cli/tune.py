@@ -1,0 +1,142 @@
+"""`servemark tune`: search for the configuration with the highest rate within an objective, and write it."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servemark import results
+from servemark.cli.drive import check, take_sigterm
+from servemark.cli.options import (
+    DEFAULT_DATA_ROOT,
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    DEFAULT_REPOSITORY,
+    BatchSize,
+    DataRoot,
+    Duration,
+    Engine,
+    InputData,
+    Json,
+    MaxErrorShare,
+    MaxInFlight,
+    Objective,
+    Out,
+    Precision,
+    Repository,
+    RequestTimeout,
+    Seed,
+    Warmup,
+)
+from servemark.cli.serve import entries
+from servemark.cli.settings import Device, EngineOption
+from servemark.errors import ArtifactError, ExitCode, OptionError
+from servemark.model_config import Settings
+from servemark.output import note, stdout
+from servemark.paths import RESULTS
+from servemark.report.tuning import header, render_tuning
+
+BUDGET_S = 420.0
+BEFORE = "config.pbtxt.before-tune"
+CODES = {
+    "better": ExitCode.VALID,
+    "same": ExitCode.VALID,
+    "missed": ExitCode.SLO_MISSED,
+    "undecided": ExitCode.INVALID,
+}
+
+
+def tune(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    engine: Engine = DEFAULT_ENGINE,
+    precision: Precision = DEFAULT_PRECISION,
+    device: Device = "",
+    option: EngineOption = None,
+    slo: Objective = "",
+    budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds that trials may take.")] = BUDGET_S,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Try instances times threads up to twice the cores.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing to the model repository.")] = False,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.")
+    ] = None,
+    batch_size: BatchSize = "1",
+    duration: Duration = "6",
+    warmup: Warmup = "1",
+    seed: Seed = 0,
+    input_data: InputData = "synthetic",
+    data_root: DataRoot = DEFAULT_DATA_ROOT,
+    out: Out = RESULTS,
+    request_timeout: RequestTimeout = "30",
+    max_in_flight: MaxInFlight = "1024",
+    max_error_share: MaxErrorShare = "0.01",
+    model_repository: Repository = DEFAULT_REPOSITORY,
+    json: Json = False,
+) -> None:
+    """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
+
+    Example: servemark tune ranking --slo p99:20
+    """
+    if not slo:
+        raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
+    flags: dict[str, Any] = {
+        "model": workload,
+        "engine": engine,
+        "precision": precision,
+        "request_distribution": "poisson",
+        "duration": duration,
+        "warmup": warmup,
+        "batch_size": batch_size,
+        "slo": slo,
+        "input_data": input_data,
+        "data_root": data_root,
+        "model_repository": model_repository,
+        "model_name": "",
+        "out": out,
+        "request_timeout": request_timeout,
+        "max_in_flight": max_in_flight,
+        "max_error_share": max_error_share,
+    }
+    config = check(flags, seed, "")
+    [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
+    settings = Settings.from_options(device, option or ())
+    present = entry.config.read_text()
+    from servemark.cli.tuning_session import session
+
+    take_sigterm()
+    folder = resume or results.new_directory(config.out, f"tune-{config.model}")
+    document = session(
+        config,
+        flags,
+        settings.apply(present) if settings else present,
+        folder=folder,
+        budget_s=budget,
+        resume=resume is not None,
+        oversubscribe=oversubscribe,
+    )
+    if document["winner"] is None:
+        document["written_reason"] = f"{document['outcome']}, not better"
+    elif dry_run:
+        document["written_reason"] = "--dry-run"
+    else:
+        document["written"] = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
+    results.write_atomically(folder / "tuning.json", results.to_json(document))
+    if json:
+        print(results.to_json(document), end="")  # noqa: T201
+    else:
+        render_tuning(document, stdout())
+    note(f"result: {os.path.relpath(folder)}")
+    raise typer.Exit(int(CODES[document["outcome"]]))
+
+
+def _write(path: Path, present: str, tuned: str) -> str:
+    """Put the winner in the place of the present file, which is kept beside it. Raises ArtifactError, ResultError."""
+    if path.read_text() != present:
+        raise ArtifactError(
+            f"{path} was changed while it was tuned; nothing is written", fix="take the winner's text from tuning.json"
+        )
+    results.write_atomically(path.with_name(BEFORE), present)
+    results.write_atomically(path, tuned)
+    return os.path.relpath(path)

@@ -1,0 +1,280 @@
+"""The stages of a tuning: probe, coordinate descent over screens, searches for the highest rate, rounds."""
+
+import statistics
+from collections import Counter
+
+from servemark.errors import OptionError, ServerError
+from servemark.max_rate import START_SHARE, TOLERANCE, MaxRate, Point, search
+from servemark.ratios import Ratio
+from servemark.stats import samples_needed
+from servemark.tuning.rounds import MOST_RUNS, around, rate_ratio
+from servemark.tuning.space import Candidate, Space
+from servemark.tuning.trial import Bench, Objective, Standing, Trial, Tuning
+
+PROBE_CONCURRENCY = 8
+MOST_CONCURRENCY = 64
+QUEUE_SHARE = 3
+"""Screens keep as many requests on their way as wait when the mean latency is this part of the objective."""
+MARGIN = 0.03
+"""Screened candidates that lie closer together are alike."""
+SCREENING_SHARE, SEARCH_SHARE = 0.3, 0.65
+"""How much of the budget may be gone when screening ends, and when the searches end."""
+PRESENT_SHARE = 0.6
+"""Of the searches' time, for the present configuration: finalists start where it ended and need fewer runs. Only where
+no rate was met by then it goes on, since nothing can be decided without one."""
+FINALISTS = 2
+LEAST_ROUNDS, MOST_ROUNDS = 3, 5
+ROUND_RUNS = 2.5
+"""Runs that one side of a round takes more often than not."""
+
+
+def tune(bench: Bench, space: Space, objective: Objective, budget_s: float) -> Tuning:
+    """Search the space, from its present configuration, for the one with the highest rate within the objective.
+
+    Differences within the noise are resolved in favour of the present configuration, then of the one that changes
+    least. Raises ServerError where the present one cannot be used, OptionError where it is too slow for a run to hold
+    enough requests.
+    """
+    return _Search(bench, space, objective, budget_s).run()
+
+
+class _OutOfBudgetError(Exception):
+    """There is no time for another run."""
+
+
+class _Search:
+    """A running tuning."""
+
+    def __init__(self, bench: Bench, space: Space, objective: Objective, budget_s: float) -> None:
+        self._bench, self._space, self._objective, self._budget_s = bench, space, objective, budget_s
+        self._standings: dict[Candidate, Standing] = {}
+        self._present = self._standing(space.present)
+        self._concurrency = PROBE_CONCURRENCY
+        self._not_tried: list[str] = []
+        self._searched: Counter[Candidate] = Counter()
+        self._screen_costs_s: list[float] = []
+        self._run_costs_s: list[float] = []
+
+    def run(self) -> Tuning:
+        """All stages, one after another."""
+        self._probe()
+        self._descend()
+        if concluded := self._search_present():
+            return concluded
+        finalists = self._finalists()
+        lowest = self._present.rate or self._objective.lowest
+        left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+        for number, finalist in enumerate(finalists):
+            start = max(START_SHARE * finalist.score, lowest)
+            finalist.found = self._search(finalist, start, lowest, left_s / (len(finalists) - number))
+            left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+        return self._decide([f for f in finalists if not f.failure])
+
+    # Screening
+
+    def _probe(self) -> None:
+        """Find out how many requests have to be on their way for a mean latency well within the objective."""
+        present = self._present
+        self._trial("screen", present, PROBE_CONCURRENCY, 0)
+        waiting = present.score * self._objective.limit_ms / 1e3 / QUEUE_SHARE
+        self._concurrency = min(max(round(waiting), 2), MOST_CONCURRENCY)
+        if self._concurrency != PROBE_CONCURRENCY and not present.failure:
+            present.screens.clear()
+            self._trial("screen", present, self._concurrency, 0)
+        if present.failure:
+            reason = f"the present configuration cannot be used: {present.failure}"
+            raise ServerError(reason, fix="mend its config.pbtxt, or write it anew with servemark export --force")
+        percentile, lowest = self._objective.percentile, self._objective.lowest
+        if present.score < lowest:
+            longer_s = lowest * self._objective.duration_s / present.score * 2
+            raise OptionError(
+                f"p{percentile:g} needs {samples_needed(percentile):,} requests in a run, and the server answers about "
+                f"{present.score:,.3g}/s",
+                fix=f"--duration {longer_s:.0f} with a larger --budget, or a lower percentile",
+            )
+
+    def _descend(self) -> None:
+        """Coordinate descent: along each axis to its best value, where that is better twice."""
+        here, moved = self._present, True
+        while moved:
+            moved = False
+            for axis in self._space.axes():
+                others = [self._standing(candidate) for candidate in axis(here.candidate)]
+                for other in others:
+                    if not other.screens and not other.failure:
+                        self._screen(other)
+                best = max(others, key=lambda o: o.score, default=here)
+                if _ahead(best, here) and self._screen(here) and self._screen(best) and _ahead(best, here):
+                    here, moved = best, True
+
+    def _screen(self, standing: Standing) -> bool:
+        """Screen a candidate once more, if there is time for it and it works."""
+        left_s = SCREENING_SHARE * self._budget_s - self._spent_s
+        if left_s < statistics.fmean(self._screen_costs_s):
+            if not standing.screens:
+                self._not_tried.append(f"a screen of {standing.candidate}")
+            return False
+        self._trial("screen", standing, self._concurrency, len(standing.screens))
+        return not standing.failure
+
+    # The highest rate
+
+    def _search_present(self) -> Tuning | None:
+        """Find the rate that others are held against; the end, where there is none to be had."""
+        present, lowest = self._present, self._objective.lowest
+        left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+        found = present.found = self._search(present, START_SHARE * present.score, lowest, PRESENT_SHARE * left_s)
+        if found and _unmet(found) and found.above:
+            start = max(found.above / 2, lowest)
+            found = present.found = self._search(present, start, lowest, self._budget_s - self._spent_s) or found
+        if found is None:
+            return self._end("undecided", "the budget ended before the present configuration's rate was known")
+        if found.limited_by in {"generator", "broken"} or _unmet(found):
+            return self._end("undecided", f"the present configuration: {found.reason}")
+        return None
+
+    def _search(self, standing: Standing, start: float, lowest: float, time_s: float) -> MaxRate | None:
+        """The candidate's highest rate, within so much time; None where that is too little."""
+        most_runs = int(time_s / self._run_cost_s)
+        if most_runs < 2:
+            self._not_tried.append(f"a search for the rate of {standing.candidate}")
+            return None
+
+        def measure(rate: float) -> Point:
+            self._searched[standing.candidate] += 1
+            return self._run("search", standing, rate, self._searched[standing.candidate])
+
+        return search(measure, start, lowest=lowest, most_runs=most_runs)
+
+    def _finalists(self) -> list[Standing]:
+        """The best of those that screened faster than the present one."""
+        others = sorted(self._standings.values(), key=lambda s: s.score, reverse=True)
+        return [other for other in others if other.score > self._present.score][:FINALISTS]
+
+    # Deciding
+
+    def _decide(self, finalists: list[Standing]) -> Tuning:
+        present = self._present
+        sure = [f for f in finalists if f.found and f.found.best]
+        if present.rate is None:
+            return self._decide_without_rate([f for f in sure if f.found and f.found.confirmed])
+        ahead = [f for f in sure if (f.rate or 0) > present.rate * (1 + TOLERANCE)]
+        if not ahead:
+            return self._none_ahead(finalists)
+        winner = self._simplest(ahead)
+        trouble = self._rounds(winner)
+        if trouble:
+            return self._end("undecided", f"{winner.candidate} is ahead, but {trouble}")
+        ratio = rate_ratio(winner.rounds, present.rounds)
+        if ratio.low is None or ratio.low <= 1:
+            return self._end("same", f"{winner.candidate} is not better beyond the noise: ratio {ratio}", ratio=ratio)
+        least = " or more: the generator, not the server, limited it" if "round" in winner.limited else ""
+        reason = f"{winner.candidate} does {ratio.value:.3f} times the present rate{least}"
+        return self._end("better", reason, winner=winner.candidate, ratio=ratio)
+
+    def _none_ahead(self, finalists: list[Standing]) -> Tuning:
+        cut_short = [f for f in finalists if f.found is None or _unmet(f.found)]
+        if cut_short:
+            return self._end("undecided", f"the budget ended before the rate of {cut_short[0].candidate} was known")
+        if not finalists and "screen" in self._present.limited:
+            return self._end("undecided", "the generator, not the server, limited the screens")
+        if not finalists:
+            return self._end("same", "no candidate screened faster than the present configuration")
+        resolution = f"{TOLERANCE:.0%}, the search's resolution"
+        return self._end("same", f"no candidate's rate lies more than {resolution}, above the present one's")
+
+    def _decide_without_rate(self, sure: list[Standing]) -> Tuning:
+        """The present configuration meets the objective at no rate."""
+        if not sure:
+            return self._end("missed", "no configuration met the objective twice at any rate that was tried")
+        winner = self._simplest(sure)
+        reason = f"{winner.candidate} meets the objective, the present configuration does at no rate that was tried"
+        return self._end("better", reason, winner=winner.candidate)
+
+    def _simplest(self, ahead: list[Standing]) -> Standing:
+        """Of those within the search's resolution of the best, the one that changes least."""
+        best = max(f.rate or 0 for f in ahead)
+        alike = [f for f in ahead if (f.rate or 0) * (1 + TOLERANCE) >= best]
+        return min(alike, key=lambda f: (f.candidate.changes(self._space.present), f.candidate))
+
+    def _rounds(self, winner: Standing) -> str | None:
+        """Make interleaved rounds, whose number is fixed before the first; what went wrong, where something did."""
+        sides = (self._present, winner)
+        cost_s = len(sides) * ROUND_RUNS * self._run_cost_s
+        count = min(max(int((self._budget_s - self._spent_s) / cost_s), LEAST_ROUNDS), MOST_ROUNDS)
+        for number in range(count):
+            found: dict[Candidate, float | None] = {}
+            try:
+                for side in sides if number % 2 == 0 else reversed(sides):
+                    found[side.candidate] = self._around(side, number)
+            except _OutOfBudgetError:
+                self._not_tried.append(f"round {number + 1} of {count}")
+                if number >= LEAST_ROUNDS:
+                    return None
+                return f"only {number} of {LEAST_ROUNDS} rounds were made before the budget ended"
+            for side in sides:
+                rate = found[side.candidate]
+                if rate is None:
+                    return f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
+                side.rounds.append(rate)
+        if "round" in self._present.limited:
+            return "the generator, not the server, limited the present configuration's rounds"
+        return None
+
+    def _around(self, side: Standing, number: int) -> float | None:
+        """One side of a round. Raises _OutOfBudgetError."""
+        numbers = iter(range(MOST_RUNS * number, MOST_RUNS * (number + 1)))
+
+        def measure(rate: float) -> Point:
+            if self._budget_s - self._spent_s < self._run_cost_s:
+                raise _OutOfBudgetError
+            return self._run("round", side, rate, next(numbers))
+
+        start = side.rounds[-1] if side.rounds else side.rate
+        assert start is not None
+        rate, limited = around(measure, start)
+        side.limited |= {"round"} if limited else set()
+        return rate
+
+    # What all stages share
+
+    @property
+    def _spent_s(self) -> float:
+        return sum(self._screen_costs_s) + sum(self._run_costs_s)
+
+    @property
+    def _run_cost_s(self) -> float:
+        """What the next run will cost, from those before; the first one from the screens."""
+        if self._run_costs_s:
+            return statistics.fmean(self._run_costs_s)
+        return min(self._screen_costs_s) + self._objective.duration_s
+
+    def _standing(self, candidate: Candidate) -> Standing:
+        return self._standings.setdefault(candidate, Standing(candidate))
+
+    def _run(self, stage: str, standing: Standing, rate: float, number: int) -> Point:
+        """One run at a rate; without an outcome it is a point that no other rate would mend."""
+        return self._trial(stage, standing, rate, number).point or Point(rate, frozenset({"completed"}))
+
+    def _trial(self, stage: str, standing: Standing, load: float, number: int) -> Trial:
+        trial = self._bench.trial(stage, standing.candidate, load, number)
+        costs = self._screen_costs_s if stage == "screen" else self._run_costs_s
+        costs.append(trial.seconds)
+        standing.failure = standing.failure or trial.failure
+        if trial.throughput is not None:
+            standing.screens.append(trial.throughput)
+            standing.limited |= {"screen"} if trial.generator_limits else set()
+        return trial
+
+    def _end(self, outcome: str, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None) -> Tuning:
+        standings = tuple(s for s in self._standings.values() if s.screens or s.failure)
+        return Tuning(outcome, reason, winner, ratio, standings, tuple(self._not_tried), self._spent_s)
+
+
+def _ahead(one: Standing, other: Standing) -> bool:
+    return one.score > other.score * (1 + MARGIN)
+
+
+def _unmet(found: MaxRate) -> bool:
+    """Whether a search was cut short before it met any rate."""
+    return found.best is None and found.limited_by == "runs"

@@ -1,0 +1,135 @@
+"""What `servemark tune` may change of a model's configuration, and the values that make sense on a machine."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from servemark.model_config import THREADS, Settings, parse
+
+DELAYS_US = (0, 100, 500, 2000, 5000)
+GPU_INSTANCES = (1, 2, 4)
+"""On a GPU more instances overlap copies with kernels; past a few they only take memory."""
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """One configuration; `threads` 0 leaves the number to the engine, `queue_delay_us` None has no dynamic batching."""
+
+    instances: int
+    threads: int
+    max_batch: int
+    queue_delay_us: int | None
+
+    @classmethod
+    def of_config(cls, config: str) -> Self:
+        """Read a config.pbtxt. Raises ArtifactError where it is malformed."""
+        model = parse(config)
+        threads = model.parameters[THREADS].string_value if THREADS in model.parameters else "0"
+        batching = model.dynamic_batching if model.HasField("dynamic_batching") else None
+        return cls(
+            instances=max(model.instance_group[0].count, 1) if model.instance_group else 1,
+            threads=int(threads) if threads.isdecimal() else 0,
+            max_batch=model.max_batch_size,
+            queue_delay_us=None if batching is None else batching.max_queue_delay_microseconds,
+        )
+
+    @classmethod
+    def of_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**document)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the log and tuning.json hold it."""
+        return asdict(self)
+
+    def settings(self, present: "Candidate") -> Settings:
+        """What has to be set in the present configuration to get this one."""
+        mine, theirs = asdict(self), asdict(present)
+        return Settings(**{key: value for key, value in mine.items() if value != theirs[key]})
+
+    def changes(self, present: "Candidate") -> int:
+        """How many settings differ from the present configuration's."""
+        return sum(value != asdict(present)[key] for key, value in asdict(self).items())
+
+    def __str__(self) -> str:
+        threads = "all" if self.threads == 0 else str(self.threads)
+        delay = "no batching" if self.queue_delay_us is None else f"delay {self.queue_delay_us} us"
+        return f"{self.instances} x {threads} threads, batch {self.max_batch}, {delay}"
+
+
+Axis = Callable[[Candidate], list[Candidate]]
+"""From a candidate, the ones that differ from it in one respect."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values each setting may take; the present configuration's are always among them."""
+
+    present: Candidate
+    layouts: tuple[tuple[int, int], ...]
+    """(instances, threads of each)"""
+    batches: tuple[int, ...]
+    delays_us: tuple[int, ...]
+
+    @classmethod
+    def of(cls, config: str, *, cores: int, batch_size: int, largest: int, oversubscribe: bool = False) -> Self:
+        """The space of a configuration on a machine of `cores` cores.
+
+        `batch_size` is that of a request, which every batch limit must hold; `largest` the workload's own limit. Where
+        `oversubscribe` is set, instances times threads may be twice the cores. Raises ArtifactError.
+        """
+        present, model = Candidate.of_config(config), parse(config)
+        on_gpu = bool(model.instance_group) and model.instance_group[0].kind == model.instance_group[0].KIND_GPU
+        if on_gpu:
+            layouts = [(count, present.threads) for count in GPU_INSTANCES]
+        else:
+            layouts = _layouts(cores, 2 * cores if oversubscribe else cores)
+        mine = (present.instances, present.threads)
+        batches = [1 << n for n in range(largest.bit_length()) if batch_size <= 1 << n <= largest]
+        batched = present.max_batch > 0
+        return cls(
+            present=present,
+            layouts=tuple(each for each in layouts if _cores(each, cores) != _cores(mine, cores)),
+            batches=tuple(sorted({*batches, largest}, reverse=True)) if batched else (),
+            delays_us=DELAYS_US if batched else (),
+        )
+
+    def axes(self) -> tuple[Axis, ...]:
+        """One for each respect, the one that usually matters most first."""
+        return (self._with_layout, self._with_delay, self._with_batch)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As tuning.json holds it."""
+        document = asdict(self)
+        return {**document, "layouts": [{"instances": i, "threads": t} for i, t in self.layouts]}
+
+    def _with_layout(self, candidate: Candidate) -> list[Candidate]:
+        mine = (self.present.instances, self.present.threads)
+        found = [replace(candidate, instances=i, threads=t) for i, t in (mine, *self.layouts)]
+        return [each for each in found if each != candidate]
+
+    def _with_batch(self, candidate: Candidate) -> list[Candidate]:
+        found = [replace(candidate, max_batch=size) for size in self.batches]
+        return [each for each in found if each != candidate]
+
+    def _with_delay(self, candidate: Candidate) -> list[Candidate]:
+        # A batch of one is full at once and waits for nobody.
+        found = [replace(candidate, queue_delay_us=delay) for delay in self.delays_us if candidate.max_batch > 1]
+        return [each for each in found if each != candidate]
+
+
+def _layouts(cores: int, most: int) -> list[tuple[int, int]]:
+    """Instances in powers of two, each with its share of the cores or with half of it, which leaves some to Triton."""
+    found: list[tuple[int, int]] = []
+    for instances in (1 << n for n in range(most.bit_length()) if 1 << n <= most):
+        share = max(most // instances, 1)
+        for threads in (share, share // 2):
+            if 0 < threads <= cores and (instances, threads) not in found:
+                found.append((instances, threads))
+    return found
+
+
+def _cores(layout: tuple[int, int], cores: int) -> tuple[int, int]:
+    """The same with 0 threads, the engine's own choice, as the cores it takes."""
+    instances, threads = layout
+    return instances, threads or cores
