@@ -10,7 +10,8 @@ from google.protobuf.message import DecodeError
 
 from loadgen.channel import WRITE, ConnectionFailed, Payload, State
 from loadgen.control import TIMEOUT_S, Control
-from loadgen.grpc_connection import PREFIX_BYTES, GrpcAnswer, GrpcConnection, Method, enclose
+from loadgen.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
+from loadgen.grpc_connection import GrpcConnection
 from loadgen.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.tcp import resolve
 from servemark.errors import ServerError

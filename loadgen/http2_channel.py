@@ -1,5 +1,7 @@
 """An HTTP/2 connection below a channel: one stream at a time, and whatever else the server says."""
 
+from typing import ClassVar
+
 from loadgen.channel import ConnectionFailed, State
 from loadgen.http2 import (
     ACK,
@@ -29,20 +31,19 @@ from loadgen.http2 import (
 )
 from loadgen.http2_sender import Http2Sender
 
-_REFILL = 1 << 29
-"""The server gets its window back after so many bytes."""
-
 
 class Http2Channel(Http2Sender):
     """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
 
     Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
-    may not send raises ProtocolViolation.
+    may not send raises ProtocolViolation. The server gets its window back after `REFILL_BYTES`.
     """
 
     __slots__ = (
         "_block", "_block_flags", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted", "_rest",
     )  # fmt: skip
+
+    REFILL_BYTES: ClassVar[int] = 1 << 29
 
     def _forget(self) -> None:
         """Everything as on a new connection."""
@@ -101,7 +102,7 @@ class Http2Channel(Http2Sender):
                 self._other(kind, flags, stream, data[body:stop])
             position = stop
         self._rest = data[position:]
-        if self._consumed >= _REFILL:
+        if self._consumed >= self.REFILL_BYTES:
             self._refill()
 
     def _check(self, kind: int, size: int, data: bytes) -> None:

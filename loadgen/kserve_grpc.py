@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from loadgen.channel import Arrays
-from loadgen.grpc_connection import PREFIX_BYTES, enclose
+from loadgen.grpc_call import PREFIX_BYTES, enclose
 from loadgen.grpc_messages import SERVICE, message, parse
 from loadgen.kserve import judge_output
 from servemark.models import Tensor

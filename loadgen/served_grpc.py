@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from loadgen.channel import Arrays, Channel, Payload
-from loadgen.grpc_connection import GrpcConnection, GrpcStream, Method
+from loadgen.grpc_call import Method
+from loadgen.grpc_connection import GrpcConnection
+from loadgen.grpc_stream import GrpcStream
 from loadgen.inputs import payloads
 from loadgen.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.options import LoadConfig

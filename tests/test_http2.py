@@ -30,7 +30,8 @@ from hyperframe.frame import (
 
 from loadgen import http2
 from loadgen.channel import Payload
-from loadgen.grpc_connection import enclose
+from loadgen.grpc_call import Form, enclose
+from loadgen.http2_channel import Http2Channel
 from loadgen.kserve_grpc import encode_request
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
@@ -449,7 +450,7 @@ def test_settings_that_shrink_a_window_below_what_is_on_its_way() -> None:
 
 
 def test_our_own_window_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadgen.http2_channel._REFILL", 10_000)
+    monkeypatch.setattr(Http2Channel, "REFILL_BYTES", 10_000)
     updates: list[int] = []
 
     def respond(peer: Peer, stream: int) -> None:
@@ -480,6 +481,27 @@ def test_random_garbage_is_counted_not_raised(seed: int) -> None:
     with raw_server(answering(respond)) as (port, _):
         load = GrpcLoad(port, timeout_s=0.3).open(constant_ns(100, 8))
         assert load.kinds.total() == 8
+
+
+def test_a_response_of_a_known_form_is_one_only_where_all_but_its_message_is_the_same() -> None:
+    peer = Peer(socket.socket())
+    peer.socket.close()
+
+    def whole(stream: int, body: bytes) -> bytes:
+        return b"".join(frame.serialize() for frame in peer.whole(stream, body))
+
+    data = whole(7, answer())
+    form = Form.of(data, 7)
+    assert form is not None
+    assert Form.of(data, 9) is None
+    assert Form.of(data + PingFrame(0, b"12345678").serialize(), 7) is None
+    assert Form.of(data[:-1], 7) is None
+    other = enclose(bytes(len(answer()) - 5))
+    assert form.message(whole(0x01020304, other), (0x01020304).to_bytes(4, "big")) == other
+    for position in {*range(len(data))} - {*range(form.first, form.last)}:
+        changed = bytearray(data)
+        changed[position] ^= 1
+        assert form.message(bytes(changed), (7).to_bytes(4, "big")) is None, position
 
 
 def test_frames_equal_hyperframes() -> None:

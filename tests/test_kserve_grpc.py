@@ -7,7 +7,7 @@ import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from loadgen import grpc_messages
-from loadgen.grpc_connection import PREFIX_BYTES, enclose
+from loadgen.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve_grpc import AnswerReader, encode_request
 from servemark.models import Tensor
 
