@@ -24,6 +24,7 @@ SCREEN_S = 2.5
 SCREEN_WARMUP_S = 0.5
 LOAD_TIMEOUT_S = 300.0
 TAIL_CHARACTERS = 400
+FAILING = frozenset({"error_share", "server_alive"})
 STAGES = {"screen": 0, "search": 1000, "round": 2000}
 """What is added to the seed; in a round both sides get the same schedules."""
 
@@ -79,6 +80,8 @@ class ServedBench:
                 result = None
             said = _tail(errors.name)
         dead = self._death()
+        if result is None or _failed(result) & FAILING:
+            self._loaded = None  # what fails requests, perhaps since its process is gone, is not asked again as it is
         if result is None:
             why = dead or f"a run ended without a result: {said}"
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))

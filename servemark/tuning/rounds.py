@@ -17,7 +17,7 @@ def around(measure: Callable[[float], Point], start: float, most_runs: int = MOS
     whether the generator, not the server, set the limit; then, and where the runs were used up, the rate is a lower
     bound. None: no rate was met.
     """
-    rate, met, missed, limited, left = start, None, False, False, most_runs
+    rate, met, missed, limited, left = _rounded(start), None, False, False, most_runs
     while left > 0:
         point = measure(rate)
         left -= 1
@@ -28,14 +28,19 @@ def around(measure: Callable[[float], Point], start: float, most_runs: int = MOS
             met = rate
             if missed:
                 break
-            rate *= 1 + TOLERANCE
+            rate = _rounded(rate * (1 + TOLERANCE))
             continue
         missed = True
         limited |= point.generator_limits
         if met is not None or point.failed & BROKEN:
             break
-        rate /= 1 + TOLERANCE
+        rate = _rounded(rate / (1 + TOLERANCE))
     return met, limited
+
+
+def _rounded(rate: float) -> float:
+    """To six digits, so that a step up and one down lead back to the same rate."""
+    return float(f"{rate:.6g}")
 
 
 def rate_ratio(rates: list[float], others: list[float]) -> Ratio:

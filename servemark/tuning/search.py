@@ -27,6 +27,8 @@ LEAST_ROUNDS, MOST_ROUNDS = 3, 5
 ROUND_RUNS = 2.5
 """Runs that one side of a round takes more often than not."""
 
+LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
+
 
 def tune(bench: Bench, space: Space, objective: Objective, budget_s: float) -> Tuning:
     """Search the space, from its present configuration, for the one with the highest rate within the objective.
@@ -94,11 +96,15 @@ class _Search:
             )
 
     def _descend(self) -> None:
-        """Coordinate descent: along each axis to its best value, where that is better twice."""
+        """Coordinate descent: along each axis to its best value, where that is better twice.
+
+        Where the search stands is screened again for each axis: one lucky screen of it would keep all others out.
+        """
         here, moved = self._present, True
         while moved:
             moved = False
             for axis in self._space.axes():
+                self._screen(here)
                 others = [self._standing(candidate) for candidate in axis(here.candidate)]
                 for other in others:
                     if not other.screens and not other.failure:
@@ -129,7 +135,9 @@ class _Search:
             found = present.found = self._search(present, start, lowest, self._budget_s - self._spent_s) or found
         if found is None:
             return self._end("undecided", "the budget ended before the present configuration's rate was known")
-        if found.limited_by in {"generator", "broken"} or _unmet(found):
+        if found.limited_by == "generator":
+            return self._end("undecided", f"the present configuration: {found.reason}; {LIGHTER}")
+        if found.limited_by == "broken" or _unmet(found):
             return self._end("undecided", f"the present configuration: {found.reason}")
         return None
 
@@ -177,7 +185,7 @@ class _Search:
         if cut_short:
             return self._end("undecided", f"the budget ended before the rate of {cut_short[0].candidate} was known")
         if not finalists and "screen" in self._present.limited:
-            return self._end("undecided", "the generator, not the server, limited the screens")
+            return self._end("undecided", f"the generator, not the server, limited the screens; {LIGHTER}")
         if not finalists:
             return self._end("same", "no candidate screened faster than the present configuration")
         resolution = f"{TOLERANCE:.0%}, the search's resolution"
@@ -218,7 +226,7 @@ class _Search:
                     return f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
                 side.rounds.append(rate)
         if "round" in self._present.limited:
-            return "the generator, not the server, limited the present configuration's rounds"
+            return f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
         return None
 
     def _around(self, side: Standing, number: int) -> float | None:

@@ -1,0 +1,285 @@
+"""`servemark tune`: real trials on the embedded Triton, what is written where, and what is never touched."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import exporters
+import servemark.cli.tuning_bench as bench_module
+from servemark import results
+from servemark.artifacts import Entry
+from servemark.cli.tuning_bench import ServedBench
+from servemark.models import get
+from servemark.tuning import Candidate, Space, Trial
+from servers.embedded import missing
+from tests.load_config import config as load_config
+from tests.test_cli import servemark as command
+from tests.test_tuning import Server
+
+TINY = "ranking_tiny"
+embedded = pytest.mark.skipif(missing() is not None, reason=f"no embedded Triton: {missing()}")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    exporters.export(get(TINY), "onnxruntime", root)
+    return root
+
+
+@pytest.fixture
+def entry(repository: Path, tmp_path: Path) -> Entry:
+    """An entry of one's own, which a test may change."""
+    shutil.copytree(repository, tmp_path / "model_repo")
+    return Entry(tmp_path / "model_repo", TINY, "onnxruntime")
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    previous = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, previous)
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The command's trials are those of a server known by formula: two instances do half as much again."""
+    server = Server(lambda candidate: 1500.0 if candidate.instances == 2 else 1000.0)
+    monkeypatch.setattr(
+        ServedBench, "trial", lambda _, stage, candidate, load, number: server.trial(stage, candidate, load, number)
+    )
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    return server
+
+
+def tune(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, out: Path, *flags: str
+) -> tuple[int, str, str]:
+    line = ["tune", TINY, "--slo", "p99:50", "--duration", "10", "--budget", "2000"]
+    line += ["--model-repository", str(entry.repository), "--out", str(out), *flags]
+    return command(monkeypatch, *line), *capfd.readouterr()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# What is written
+
+
+def test_the_winner_is_written_beside_the_file_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    entry: Entry,
+    tmp_path: Path,
+    simulated: Server,
+) -> None:
+    before = files(entry.repository)
+    code, out, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    assert code == 0
+    [folder] = (tmp_path / "out").iterdir()
+    assert folder.name.endswith(f"-tune-{entry.model}")
+    document = json.loads((folder / "tuning.json").read_text())
+    assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", 1, "better")
+    assert document["environment"]["cpu"]
+    assert document["ratio"]["ci95"][0] > 1
+
+    text = entry.config.read_text()
+    assert Candidate.of_config(text) == Candidate(**document["winner"]["candidate"])
+    assert Candidate.of_config(text).instances == 2
+    comment = [line for line in text.splitlines() if line.startswith("#")]
+    assert "servemark tune ranking_tiny --slo p99:50" in comment[0]
+    assert any("requests/s; ratio 1." in line and "95 % interval" in line for line in comment)
+    after = files(entry.repository)
+    assert after.pop(f"{entry.model}/config.pbtxt.before-tune") == before[f"{entry.model}/config.pbtxt"]
+    assert {name for name in after if after[name] != before[name]} == {f"{entry.model}/config.pbtxt"}
+
+    assert "<- winner" in out
+    assert "present" in out
+    assert f"{len(simulated.trials)}" == str(len((folder / "log.jsonl").read_text().splitlines()) - 1)
+    assert f"result: {os.path.relpath(folder)}" in err
+
+    # A later export takes it for an edited file.
+    report = exporters.export(get(TINY), "onnxruntime", entry.repository)
+    assert report.config_kept
+    assert entry.config.read_text() == text
+
+
+def test_a_dry_run_writes_nothing_and_prints_one_document(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    before = files(entry.repository)
+    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out", "--dry-run", "--json")
+    document = json.loads(out)
+    assert (code, document["outcome"]) == (0, "better")
+    assert (document["written"], document["written_reason"]) == (None, "--dry-run")
+    assert files(entry.repository) == before
+    assert simulated.trials
+
+
+def test_where_nothing_is_better_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    simulated.capacity = lambda _: 1000.0
+    before = files(entry.repository)
+    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    assert code == 0
+    assert "same: " in out
+    assert "nothing written: same, not better" in out
+    assert files(entry.repository) == before
+
+
+def test_a_generator_that_limits_leaves_it_undecided(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    simulated.generator_above = 700.0
+    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    assert code == 2
+    assert "the generator, not the server" in out
+
+
+def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    before = files(entry.repository)
+    simulated.stop_at = 9
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    [folder] = (tmp_path / "out").iterdir()
+    assert code == 130
+    assert f"--resume {os.path.relpath(folder)}" in err
+    assert files(entry.repository) == before
+    assert len((folder / "log.jsonl").read_text().splitlines()) == 1 + 9
+
+    simulated.stop_at = None
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder), "--seed", "5")
+    assert code == 3
+    assert "seed was 0 and is 5" in err
+
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder))
+    assert code == 0
+    assert "9 trials are in the log already" in err
+    assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)
+    assert Candidate.of_config(entry.config.read_text()).instances == 2
+
+    # By now the configuration is another one.
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder))
+    assert code == 3
+    assert "config_sha256 was" in err
+
+
+def test_a_file_that_was_changed_meanwhile_is_not_overwritten(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    measured = simulated.measured
+
+    def meddling(stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+        entry.config.write_text("# somebody's own\n")
+        return measured(stage, candidate, load, number)
+
+    monkeypatch.setattr(simulated, "measured", meddling)
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    assert code == 3
+    assert "was changed while it was tuned" in err
+    assert entry.config.read_text() == "# somebody's own\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--slo", ""], "tune needs an objective"),
+        (["--batch-size", "1000"], "is above"),
+        (["--device", "tpu"], "--device 'tpu' is unknown"),
+        (["--resume", "nowhere"], "cannot be read"),
+    ],
+)
+def test_bad_flags_are_said_before_anything_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    entry: Entry,
+    tmp_path: Path,
+    simulated: Server,
+    flags: list[str],
+    said: str,
+) -> None:
+    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", *flags)
+    assert code == 3
+    assert said in err
+    assert not simulated.trials
+
+
+# The real Triton
+
+
+@embedded
+def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
+    monkeypatch: pytest.MonkeyPatch, entry: Entry, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
+    monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
+    before, text = files(entry.repository), entry.config.read_text()
+    flags = {"model": TINY, "model_repository": str(entry.repository), "duration": 0.3, "warmup": 0, "slo": "p50:500"}
+    config = load_config(TINY, "--slo", "p50:500", "--model-repository", str(entry.repository))
+    space = Space.of(text, cores=2, batch_size=1, largest=8)
+    present = space.present
+    other = Candidate(instances=2, threads=1, max_batch=4, queue_delay_us=100)
+    impossible = Candidate(instances=1, threads=1, max_batch=4, queue_delay_us=100)
+    (tmp_path / "out").mkdir()
+    with ServedBench(config, flags, text, space, tmp_path / "out") as bench:
+        own = bench.text
+        monkeypatch.setattr(bench, "text", lambda c: own(c).replace('"1"', '"many"') if c == impossible else own(c))
+        assert bench.trial("screen", present, 2, 0).throughput
+        moved = bench.trial("screen", other, 2, 0)
+        assert moved.throughput
+        served = results.read(tmp_path / "out" / str(moved.directory))
+        assert set(served["metrics"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
+        failed = bench.trial("screen", impossible, 2, 0)
+        assert failed.throughput is None
+        assert "intra_op_thread_count is 'many'" in str(failed.failure)
+        run = bench.trial("search", present, 50.0, 1)
+        assert run.point is not None
+        assert (run.point.rate, run.failure) == (50.0, None)
+        # A server that dies takes its candidate with it, not the search.
+        triton = next(p for p in psutil.Process().children(recursive=True) if "tritonserver" in p.name())
+        triton.kill()
+        psutil.wait_procs([triton], timeout=20)
+        gone = [bench.trial("screen", present, 2, number) for number in (1, 2)]
+        assert gone[-1].throughput, gone
+        assert all(trial.seconds > 0 for trial in gone)
+    assert files(entry.repository) == before
+
+
+@embedded
+def test_a_short_tuning_from_end_to_end(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path
+) -> None:
+    """Whatever it finds on a busy machine in so little time, it says so in the same words."""
+    monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
+    monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
+    before = entry.config.read_text()
+    flags = ["--slo", "p50:200", "--duration", "0.6", "--warmup", "0.1", "--budget", "15"]
+    code, out, err = tune(monkeypatch, capfd, entry, tmp_path / "out", *flags, "--json")
+    document: dict[str, Any] = json.loads(out)
+    [folder] = (tmp_path / "out").iterdir()
+    assert code == {"better": 0, "same": 0, "missed": 4, "undecided": 2}[document["outcome"]]
+    assert document == json.loads((folder / "tuning.json").read_text())
+    assert document["present"]["config"] == before
+    assert document["present"]["text"] in [row["text"] for row in document["candidates"]]
+    asked, *lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    assert asked["flags"]["slo"] == "p50:200"
+    assert document["spent_s"] == pytest.approx(sum(line["seconds"] for line in lines), abs=0.01)
+    for line in lines:
+        trial = Trial.of_dict(line)
+        assert trial.failure or results.read(folder / str(trial.directory))["workload"] == TINY
+        assert str(trial.candidate) in err
+    if document["winner"] is None:
+        assert entry.config.read_text() == before
+        assert document["written_reason"]
+    else:
+        assert Candidate.of_config(entry.config.read_text()) == Candidate(**document["winner"]["candidate"])
