@@ -30,12 +30,15 @@ def command() -> tuple[str, dict[str, str]]:
     return str(program), {**os.environ, "LD_LIBRARY_PATH": str(HOME)}
 
 
-def measure(model: str, url: str, concurrency: int, seconds: float) -> dict[str, float]:
-    """One stable measurement over HTTP: requests/s and p50 in ms."""
+def measure(
+    model: str, url: str, concurrency: int, seconds: float, protocol: str = "http", *, streaming: bool = False
+) -> dict[str, float]:
+    """One stable measurement at "host:port": requests/s and p50 in ms."""
     program, environment = command()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.csv")
-        arguments = [program, "-m", model, "-u", url, "-i", "http", "--concurrency-range", str(concurrency)]
+        arguments = [program, "-m", model, "-u", url, "-i", protocol, "--concurrency-range", str(concurrency)]
+        arguments += ["--streaming"] * streaming
         # Three windows, whatever their spread: pairs average the noise out, an unstable measurement would be none.
         arguments += ["-p", str(int(seconds * 1000 / 3)), "-s", "1000", "-f", str(report)]
         done = subprocess.run(
