@@ -3,20 +3,18 @@
 import math
 from typing import Any
 
-from loadgen.recorder import Recorder
 from servemark.models import Slo
-from servemark.stats import PERCENTILES, SURE, over_allowed, percentile_key, requests_to_show
+from servemark.stats import PERCENTILES, SURE, Histogram, over_allowed, percentile_key, requests_to_show
 
 _ROUNDS = 50
 """Steps towards the number of requests that would show an objective; where they do not end, no number would."""
 
 
-def early_stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:
+def early_stopping(latency: Histogram, failed: int, slo: Slo | None) -> dict[str, Any]:
     """The bound in ms that each percentile keeps with 99 % confidence, and whether the objective is one.
 
     A failed request lies beyond every bound. A percentile that has too few requests is None, with the reason.
     """
-    latency, failed = recorder.latency, recorder.errors.total()
     requests = latency.count + failed
     bounds: dict[str, Any] = {}
     for percentile in PERCENTILES:
@@ -29,14 +27,13 @@ def early_stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:
             bounds[f"{key}_reason"] = f"{failed:,} requests failed, {over:,} may lie beyond any bound"
         else:
             bounds[key] = latency.at_rank(latency.count - over + failed)
-    return {"confidence": SURE, "requests": requests, "bounds_ms": bounds, "slo": _objective(recorder, slo)}
+    return {"confidence": SURE, "requests": requests, "bounds_ms": bounds, "slo": _objective(latency, failed, slo)}
 
 
-def _objective(recorder: Recorder, slo: Slo | None) -> dict[str, Any] | None:
+def _objective(latency: Histogram, failed: int, slo: Slo | None) -> dict[str, Any] | None:
     if slo is None:
         return None
-    over = recorder.latency.count_above(slo.limit_ms) + recorder.errors.total()
-    requests = recorder.latency.count + recorder.errors.total()
+    over, requests = latency.count_above(slo.limit_ms) + failed, latency.count + failed
     holds = requests >= requests_to_show(slo.percentile, over)
     needed = requests if holds else _needed(slo.percentile, over, requests)
     return {

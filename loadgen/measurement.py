@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -19,6 +20,7 @@ from loadgen.recorder import Interval, Recorder
 from loadgen.target import Placement, Target
 from servemark.artifacts import Golden
 from servemark.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
+from servemark.errors import ServerError
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
@@ -26,6 +28,8 @@ IDLE_S = 1.0
 """How long the idle baseline of the energy meter is taken, where there is a meter."""
 CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
+START_TIMEOUT_S = 900.0
+"""How long a run that is ready waits for others that begin with it."""
 READ_TIMEOUT_S = 10.0
 """How long the end of a run waits for the target's counters."""
 
@@ -105,7 +109,7 @@ class Measurement:
         # The schedule is made before the clock starts.
         schedule = config.scenario.schedule(config.seed)
         driver.connect(CONNECT_AHEAD if config.open_loop else config.concurrency or 1)
-        start = time.monotonic_ns() + int(START_IN_S * 1e9)
+        start = _start_ns(config.start_file)
         measured_from = start + int(config.warmup_s * 1e9)
         measured_to = measured_from + int(config.duration_s * 1e9)
         # A closed loop's interval holds an answer for each connection, however slow the model is.
@@ -198,6 +202,18 @@ class Measurement:
         reader = Thread(target=read, daemon=True)
         reader.start()
         self._readers.append(reader)
+
+
+def _start_ns(file: Path | None) -> int:
+    """When the schedule begins: soon, or at the time that its caller writes when all of several runs are ready."""
+    if file is None:
+        return time.monotonic_ns() + int(START_IN_S * 1e9)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
+        time.sleep(0.01)
+    return int(file.read_text())
 
 
 def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:

@@ -25,7 +25,7 @@ def figures(
         "latency_ms": recorder.latency.summary(),
         "service_time_ms": recorder.service_time.summary(),
         "schedule_delay_ms": _schedule_delay(config, recorder),
-        "early_stopping": early_stopping(recorder, config.slo),
+        "early_stopping": early_stopping(recorder.latency, recorder.errors.total(), config.slo),
         "throughput": _throughput(config, measured),
         "errors": _errors(recorder),
         "accuracy": accuracy,

@@ -37,6 +37,7 @@ class LoadConfig:
     model_repository: Path
     out: Path
     result_dir: Path | None
+    start_file: Path | None
     request_timeout_s: float
     max_in_flight: int
     max_error_share: float
@@ -113,6 +114,7 @@ class LoadConfig:
             model_repository=Path(options.model_repository),
             out=Path(options.out),
             result_dir=Path(options.result_dir) if options.result_dir else None,
+            start_file=Path(options.start_file) if options.start_file else None,
             request_timeout_s=above("--request-timeout", options.request_timeout, 0),
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
@@ -192,6 +194,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         **hidden,
     )
     add("--out", default=str(RESULTS), metavar="DIR", help="where the result directory is made", **hidden)
+    add("--start-file", default="", metavar="FILE", help="begin at the time (monotonic ns) that comes there", **hidden)
     add("--result-dir", default="", metavar="DIR", help="the result directory itself, made by the caller", **hidden)
     add(
         "--request-timeout",

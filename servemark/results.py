@@ -76,6 +76,16 @@ def read(path: Path) -> dict[str, Any]:
     return result
 
 
+def read_histograms(directory: Path) -> dict[str, str]:
+    """Read the histograms beside a result. Raises ResultError."""
+    file = directory / HISTOGRAM_FILE
+    try:
+        histograms: dict[str, str] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ResultError(f"{file} cannot be read: {error}", fix="run again") from error
+    return histograms
+
+
 def to_json(document: object) -> str:
     """Strict JSON: a NaN or an infinity would not be read back by others, so it is an error here."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"

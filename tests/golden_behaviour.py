@@ -22,6 +22,7 @@ class Behaviour:
     """
 
     model: str = "golden"
+    aliases: tuple[str, ...] = ()  # other names of the same model, with a record of paths and the statistics in common
     inputs: tuple[str, ...] = ("INPUT0:FP32:64",)
     outputs: tuple[str, ...] = ("OUTPUT0:FP32:64",)
     max_batch_size: int = 64

@@ -170,6 +170,9 @@ class Connection(asyncio.Protocol):
     def _handle(self, method: str, path: str, headers: dict[str, str], body: bytes, arrival_ns: int) -> None:
         service = self.service
         service.record.paths[f"{method} {path}"] += 1
+        name = path.removeprefix("/v2/models/").partition("/")[0]
+        if name in service.behaviour.aliases:
+            path = path.replace(name, service.behaviour.model, 1)
         model = f"/v2/models/{service.behaviour.model}"
         if method == "POST" and path in {f"{model}/infer", f"{model}/versions/1/infer"}:
             self._infer(headers, body, arrival_ns)

@@ -1,5 +1,7 @@
 """MLPerf's early-stopping table, and what a run says of its tail with it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +39,10 @@ def test_confidence_is_what_it_says() -> None:
     assert 0.005 < wrongly <= 0.01 + 4 * np.sqrt(0.01 / 20_000)
 
 
+def stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:
+    return early_stopping(recorder.latency, recorder.errors.total(), slo)
+
+
 def recorded(*latencies_ms: float, failed: int = 0) -> Recorder:
     recorder = Recorder(Interval(0, S, 1))
     for ms in latencies_ms:
@@ -49,7 +55,7 @@ def recorded(*latencies_ms: float, failed: int = 0) -> Recorder:
 
 def test_bounds_are_order_statistics() -> None:
     latencies = [float(ms) for ms in range(1, 663)]
-    found = early_stopping(recorded(*latencies), None)
+    found = stopping(recorded(*latencies), None)
     assert (found["requests"], found["confidence"], found["slo"]) == (662, 0.99, None)
     # of 662, one may lie beyond p99's bound
     assert found["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
@@ -65,9 +71,9 @@ def test_bounds_are_order_statistics() -> None:
 
 
 def test_failed_requests_lie_beyond_every_bound() -> None:
-    one = early_stopping(recorded(*[float(ms) for ms in range(1, 662)], failed=1), None)
+    one = stopping(recorded(*[float(ms) for ms in range(1, 662)], failed=1), None)
     assert one["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
-    two = early_stopping(recorded(*[5.0] * 660, failed=2), Slo(99, 10))
+    two = stopping(recorded(*[5.0] * 660, failed=2), Slo(99, 10))
     assert two["bounds_ms"]["p99"] is None
     assert two["bounds_ms"]["p99_reason"] == "2 requests failed, 1 may lie beyond any bound"
     assert two["slo"] == {
@@ -91,12 +97,12 @@ def test_failed_requests_lie_beyond_every_bound() -> None:
 def test_an_objective_says_how_many_more_requests_it_needs(
     over: int, requests: int, holds: bool, more: int | None
 ) -> None:
-    slo = early_stopping(recorded(*[1.0] * (requests - over), *[9.0] * over), Slo(99, 5))["slo"]
+    slo = stopping(recorded(*[1.0] * (requests - over), *[9.0] * over), Slo(99, 5))["slo"]
     assert (slo["over"], slo["requests"], slo["holds"], slo["more_requests"]) == (over, requests, holds, more)
 
 
 def test_so_many_more_like_these_are_enough() -> None:
-    slo = early_stopping(recorded(*[1.0] * 996, *[9.0] * 4), Slo(99, 5))["slo"]
+    slo = stopping(recorded(*[1.0] * 996, *[9.0] * 4), Slo(99, 5))["slo"]
     assert slo["holds"] is False
     total = 1000 + slo["more_requests"]
     assert total >= requests_to_show(99, round(total * 0.004))

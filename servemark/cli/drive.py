@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -28,7 +28,7 @@ UNCHANGED = Settings()
 
 def check(flags: Mapping[str, Any], seed: int, url: str) -> LoadConfig:
     """Resolve one run's options as the locustfile will. Raises OptionError."""
-    absent: dict[str, Any] = {"protocol": "", "streaming": False}
+    absent: dict[str, Any] = {"protocol": "", "streaming": False, "start_file": ""}
     absent |= {"request_rate": None, "num_users": None, "stages": "", "trace": "", "gamma_cv": "", "result_dir": ""}
     return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url}))
 
@@ -87,6 +87,21 @@ def drive(
     there is no result: it has said why on stderr.
     """
     directory = directory or results.new_directory(config.out, config.model)
+    process = launch(config, flags, directory, output=output, errors=errors)
+    with stopping([process]):
+        code = process.wait()
+    return read_result(directory, code)
+
+
+def launch(
+    config: LoadConfig,
+    flags: Mapping[str, Any],
+    directory: Path,
+    *,
+    output: IO[Any] | int | None = None,
+    errors: IO[Any] | int | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Start the task's locustfile as a process that writes its result to `directory`."""
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
     command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
     command += ["--skip-log-setup", f"--result-dir={directory}"]
@@ -96,19 +111,31 @@ def drive(
             command += [flag] * value
         else:
             command += [f"{flag}={value}"] if str(value) else []
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+
+
+@contextlib.contextmanager
+def stopping(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[None]:
+    """Leave no process behind: where the block is cut short, each writes what it measured and ends."""
     try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        # The terminal's Ctrl-C reached Locust too; a SIGTERM only us. It writes what it measured, then ends.
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+        yield
+    except BaseException:
+        # The terminal's Ctrl-C reached Locust too; a SIGTERM only us.
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
         raise
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def read_result(directory: Path, code: int) -> dict[str, Any]:
+    """The result of a run that ended with `code`. Raises typer.Exit where there is none."""
     result = results.read(directory) if (directory / results.RESULT_FILE).exists() else None
     if result is None or result["verdict"] is None:
         # Locust has said why on stderr; the code is the one it ended with.

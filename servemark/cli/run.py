@@ -15,6 +15,7 @@ from servemark import results
 from servemark.cli.drive import check, drive, server_for, take_sigterm
 from servemark.cli.in_process import Measure, engines_for
 from servemark.cli.max_rate import find, write
+from servemark.cli.mix import run_mix
 from servemark.cli.options import (
     DEFAULT_DATA_ROOT,
     DEFAULT_ENGINE,
@@ -54,13 +55,14 @@ from servemark.paths import RESULTS
 from servemark.report.curve import curve
 from servemark.report.curve_plot import page
 from servemark.report.max_rate import render_max_rate
+from servemark.report.mix import render_mix
 from servemark.report.series import render_curve, render_series
 
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
 
 def run(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload, or a mix like ranking=0.7,ncf=0.3.")],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",
@@ -131,6 +133,12 @@ def run(
         "max_in_flight": max_in_flight,
         "max_error_share": max_error_share,
     }
+    if "=" in workload:
+        others = {"--repeat": repeat > 1, "--in-process": in_process, "--model-name": model_name, "--device": device}
+        others |= {"--option": option, "--instances": instances}
+        raise typer.Exit(
+            _mix(workload, flags, points, [flag for flag, given in others.items() if given], seed, url, json=json)
+        )
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, seed, url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
@@ -175,6 +183,31 @@ def _show_curve(config: LoadConfig, found: list[dict[str, Any]], *, json: bool) 
     path = folder / "curve.html"
     results.write_atomically(path, page(shape, config.model))
     note(f"curve: {os.path.relpath(path)}")
+
+
+def _mix(
+    text: str,
+    flags: dict[str, Any],
+    points: list[dict[str, Any]],
+    others: list[str],
+    seed: int,
+    url: str,
+    *,
+    json: bool,
+) -> int:
+    """Drive a mix of workloads and report it; the exit code."""
+    if others:
+        raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
+    if len(points) > 1 or "request_rate" not in points[0]:
+        raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
+    take_sigterm()
+    folder, result = run_mix(text, flags | points[0], seed=seed, url=url, output=subprocess.DEVNULL)
+    if json:
+        print(results.to_json(result), end="")  # noqa: T201
+    else:
+        render_mix(result, stdout())
+    note(f"result: {os.path.relpath(folder)}")
+    return int(result["verdict"]["exit_code"])
 
 
 def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool) -> int:

@@ -29,6 +29,8 @@ def title(scenario: Mapping[str, Any]) -> str:
             return f"closed loop, {describe(scenario)}"
         case "max-rate":
             return f"highest rate, {scenario['distribution']} {scenario['requested_rate']:.5g} requests/s"
+        case "mix":
+            return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s in all"
         case "open":
             return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
         case _:
