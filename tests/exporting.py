@@ -1,12 +1,32 @@
-"""Exporters bent for a test: one part of an engine's module is another, the rest its own."""
+"""Exports that tests share, and exporters bent for a test."""
 
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import exporters
 from exporters._registry import Exporter
+from servemark import models
+from servemark.artifacts import Entry
 
 FROM_TORCH = ("onnxruntime", "pytorch")
 """The engines whose artifacts are written from the PyTorch module; the others read the ONNX file."""
+
+
+class Exports:
+    """Exports each workload once, (name, engine) -> its entry, which tests only read; `said` holds its warnings."""
+
+    def __init__(self, repository: Path) -> None:
+        self.repository = repository
+        self.said: dict[tuple[str, str], list[str]] = {}
+
+    def __call__(self, name: str, engine: str) -> Entry:
+        if (name, engine) not in self.said:
+            with warnings.catch_warnings(record=True) as said:
+                exporters.export(models.get(name), engine, self.repository)
+            self.said[name, engine] = [str(warning.message) for warning in said]
+        return Entry(self.repository, name, engine)
 
 
 def variant(module: Exporter, **changes: Any) -> Any:

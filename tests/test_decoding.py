@@ -1,11 +1,9 @@
 """Autoregressive decoding: every decoder against a plain one that knows neither batches nor caches nor padding."""
 
 import dataclasses
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +14,10 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.flop_counter import FlopCounterMode
 
-import exporters
 from servemark import models
-from servemark.artifacts import Entry
 from servemark.models import image_caption, nmt, summarization, transformer
 from servemark.models._decoding import Search, search
-from tests.exporting import FROM_TORCH
+from tests.exporting import FROM_TORCH, Exports
 from tests.test_models import answer, batch_of
 
 Tensor = torch.Tensor
@@ -255,11 +251,9 @@ def test_decoding_stops_with_the_longest_sentence_of_the_batch(
 
 
 @pytest.mark.parametrize("engine", FROM_TORCH)
-def test_exported_loop_has_no_end_but_its_condition(engine: str, tmp_path: Path) -> None:
-    with warnings.catch_warnings(record=True) as said:
-        exporters.export(models.get("summarization_tiny"), engine, tmp_path)
-    assert not [str(warning.message) for warning in said]
-    entry = Entry(tmp_path, "summarization_tiny", engine)
+def test_exported_loop_has_no_end_but_its_condition(engine: str, exported: Exports) -> None:
+    entry = exported("summarization_tiny", engine)
+    assert exported.said["summarization_tiny", engine] == []
     if engine == "onnxruntime":
         graph = onnx.load(entry.version / "model.onnx").graph
         (loop,) = (node for node in graph.node if node.op_type == "Loop")

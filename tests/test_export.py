@@ -37,18 +37,6 @@ EXPORTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Exports each workload once: (name, engine) -> entry."""
-    repository = tmp_path_factory.mktemp("repository")
-
-    def entry(name: str, engine: str) -> Entry:
-        exporters.export(models.get(name), engine, repository)
-        return Entry(repository, name, engine)
-
-    return entry
-
-
 def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **changes: Any) -> ExportReport:
     """Export the smallest workload, changed."""
     return exporters.export(dataclasses.replace(models.get("ncf_tiny"), **changes), engine, tmp_path, force=force)

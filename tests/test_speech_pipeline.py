@@ -14,12 +14,12 @@ import torch
 import tritonclient.http
 import tritonclient.utils
 
-import exporters
 from servemark import models
 from servemark.datasets import _audio
 from servemark.models import _speech, deepspeech2
 from servemark.paths import CHECKOUT
 from servers import embedded, open_server
+from tests.exporting import Exports
 
 TRACKED = CHECKOUT / "model_repo"
 PIPELINE, STEPS = "speech_to_text", ("speech_spectrogram", "speech_text")
@@ -30,14 +30,17 @@ needs_strings = pytest.mark.skipif(np.__version__ >= "2", reason="the wheel's Py
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tritonclient.http.InferenceServerClient]:
+def client(
+    exported: Exports, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tritonclient.http.InferenceServerClient]:
     """A Triton with the pipeline over the tiny Deep Speech 2; the pipeline alone is named, Triton loads its parts."""
     repository = tmp_path_factory.mktemp("model_repo")
     for name in (PIPELINE, *STEPS):
         shutil.copytree(TRACKED / name, repository / name)
     config = repository / PIPELINE / "config.pbtxt"
     config.write_text(config.read_text().replace('"deepspeech2_onnxruntime"', '"deepspeech2_tiny_onnxruntime"'))
-    exporters.export(models.get("deepspeech2_tiny"), "onnxruntime", repository)
+    model = exported("deepspeech2_tiny", "onnxruntime").folder
+    shutil.copytree(model, repository / model.name)
     with open_server("embedded", repository, [PIPELINE], start_timeout_s=START_S) as server:
         yield tritonclient.http.InferenceServerClient(server.http, connection_timeout=30, network_timeout=30)
 
