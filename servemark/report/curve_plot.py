@@ -28,9 +28,10 @@ def page(curve: Mapping[str, Any], title: str) -> str:
             x=knee["requests_per_s"], line={"dash": "dash", "color": "#444"}, annotation_text=f"knee {knee['rate']:g}/s"
         )
     figure.update_layout(
-        title={"text": f"{title}<br><sup>knee: {curve['definition']}; {curve['knee_reason']}</sup>"},
+        title={"text": f"{title}<br><sup>knee: {curve['definition']}<br>{curve['knee_reason']}</sup>"},
         xaxis={"title": {"text": "requests/s"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "latency, ms"}, "type": "log"},
         template="plotly_white",
+        margin={"t": 120},
     )
     return str(figure.to_html(include_plotlyjs=True, full_html=True))

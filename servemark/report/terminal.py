@@ -84,18 +84,20 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
     lines = [Text.assemble("Result is : ", (word, style))]
     for constraint in verdict["constraints"]:
         ok = constraint["ok"]
-        line = Text.assemble(f"  {constraint['name']:<20} ", ("Yes", "green") if ok else ("No ", "bold red"))
+        line = Text.assemble(f"  {constraint['name']:<{width}} ", ("Yes", "green") if ok else ("No ", "bold red"))
         value, limit = constraint["value"], constraint["limit"]
         if value is not None and limit is not None:
+    # A mix has its workloads' names before those of the constraints.
+    width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
             # 1.104 beside a limit of 1.10 must not look like it.
             shown = figure(value) if ok or figure(value) != figure(limit) else f"{value:.6g}"
             line.append(f"  {shown} (limit {figure(limit)} {constraint['unit']})")
         lines.append(line)
         if not ok:
-            lines.append(Text(f"  {'':<20} -> {constraint['remedy']}", style="yellow"))
+            lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
         if constraint["name"] == "slo":
-            lines.append(Text(f"  {'':<20} {_confidence(result['metrics']['early_stopping'])}"))
-    lines += [Text(f"  {name:<20} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
+            lines.append(Text(f"  {'':<{width}} {_confidence(result['metrics']['early_stopping'])}"))
+    lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
 
 
