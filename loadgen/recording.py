@@ -66,7 +66,10 @@ def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
         if not terminal and calls % PLAIN_PROGRESS_S:
             return
         whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
-        phase = f"warm-up {-elapsed_s:.0f} s left" if elapsed_s < 0 else f"{elapsed_s:.0f}/{whole_s:g} s"
+        if elapsed_s < 0:
+            phase = f"warm-up {-elapsed_s:.0f} s left"
+        else:
+            phase = f"{elapsed_s:.0f}/{whole_s:g} s" if elapsed_s < whole_s else f"{whole_s:g} s, waiting for answers"
         latency = recorder.latency
         figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
         line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"

@@ -48,7 +48,7 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     lines = [
-        f"{throughput['requests_per_s']:,.1f} requests/s, {throughput['inferences_per_s']:,.1f} inferences/s; "
+        f"{_rate(throughput['requests_per_s'])} requests/s, {_rate(throughput['inferences_per_s'])} inferences/s; "
         f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
     ]
     bounds = metrics["early_stopping"]["bounds_ms"]
@@ -76,6 +76,11 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
     known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
     lines.append(f"energy: {known}")
     return [Text(line) for line in lines]
+
+
+def _rate(value: float) -> str:
+    """One decimal, or three digits of a slow model's."""
+    return f"{value:,.1f}" if value >= 10 else figure(value)
 
 
 def _verdict(result: Mapping[str, Any]) -> list[Text]:
