@@ -1,4 +1,7 @@
-"""ONNX: one file with the weights inside, read by ONNX Runtime and every converter behind it."""
+"""ONNX: one file with the weights inside, read by ONNX Runtime and every converter behind it.
+
+The reduced precisions are written from the fp32 file. There is no bf16: ONNX Runtime's CPU provider cannot run it.
+"""
 
 import warnings
 from collections.abc import Mapping
@@ -7,21 +10,37 @@ from typing import Any
 
 from exporters._job import Job
 from exporters._registry import Run
-from servemark.artifacts import Arrays
+from servemark.artifacts import Arrays, Entry
 from servemark.models import Workload
 
 ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 EXTRA = "onnxruntime"
-PRECISIONS = ("fp32",)
+PRECISIONS = ("fp32", "fp16", "int8")
 DEVICE = "cpu"
 
 OPSET, IR_VERSION = 18, 10
 """Of the year 2024: ONNX Runtime 1.19 and later, and with it NVIDIA's containers since 24.09, read both."""
+_FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
+"""On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
+_VERSIONS = {"opset": OPSET, "ir_version": IR_VERSION}
 
 
 def write(job: Job) -> Mapping[str, object]:
-    """Write model.onnx through torch.export."""
+    """Write model.onnx through torch.export, or from the fp32 file. Raises ArtifactError where int8 cannot be."""
+    if job.precision == "fp16":
+        from exporters._half import to_float16
+
+        return _VERSIONS | to_float16(job.onnx, job.path)
+    if job.precision == "int8":
+        from exporters._quantisation import to_int8
+
+        return _VERSIONS | to_int8(job.onnx, job.path, job.calibration())
+    _trace(job)
+    return _VERSIONS
+
+
+def _trace(job: Job) -> None:
     import torch
 
     workload, example = job.workload, job.example
@@ -47,14 +66,16 @@ def write(job: Job) -> Mapping[str, object]:
         raise AssertionError("torch.onnx.export returns None only with dynamo=False")
     program.model.ir_version = IR_VERSION
     program.save(job.path, external_data=False)
-    return {"opset": OPSET, "ir_version": IR_VERSION}
 
 
 def load(path: Path, workload: Workload) -> Run:
     """Start a session of the CPU execution provider."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    settings = onnxruntime.SessionOptions()
+    if Entry.of_folder(path.parent.parent).precision == "fp16":
+        settings.add_session_config_entry(*_FP16_ON_CPU)
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     names = [tensor.name for tensor in workload.outputs]
 
     def run(inputs: Arrays) -> Arrays:

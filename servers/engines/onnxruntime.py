@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, ServerError
 from servers.engines import Arrays, check_options, export_command, thread_count
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 ARTIFACT = "model.onnx"
 OPTIONS = ("intra_op_thread_count", "execution_accelerator")
+_FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
+"""On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
 
 
 class OnnxRuntime:
@@ -56,6 +59,8 @@ def load(
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = thread_count(options)
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
+    if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
+        settings.add_session_config_entry(*_FP16_ON_CPU)
     try:
         session = onnxruntime.InferenceSession(str(artifact), settings, providers=providers)
     except Exception as error:

@@ -1,0 +1,112 @@
+"""ONNX graphs in int8: post-training static quantisation (Jacob et al. 2018, sections 2 and 3) by ONNX Runtime.
+
+Convolutions and matrix products with constant weights are quantised: weights in int8 with a scale for each output
+channel, activations in uint8 with ranges from calibration. So is what lies between convolutions, for activations to
+stay in 8 bits on the way. Everything else (recurrent layers, loops, softmax, coordinates, scores) stays in float32.
+"""
+
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx_ir as ir
+
+from servemark.artifacts import Arrays
+from servemark.errors import ArtifactError
+
+MULTIPLYING = {"Conv", "Gemm", "MatMul"}
+BETWEEN = {"Add", "AveragePool", "Clip", "Concat", "GlobalAveragePool", "MaxPool", "Relu"}
+FLOATING = {"ConvTranspose", "GRU", "LSTM", "RNN"}
+"""Operators with weights that ONNX Runtime cannot quantise statically."""
+SMALLEST_SHARE = 0.25
+"""A model with less of its weights in int8 would have int8's name and fp32's speed."""
+
+
+class _Batches:
+    """Calibration batches as ONNX Runtime asks for them."""
+
+    def __init__(self, batches: Iterator[Arrays]) -> None:
+        self._batches = batches
+
+    def get_next(self) -> Arrays | None:
+        return next(self._batches, None)
+
+
+def to_int8(source: Path, target: Path, batches: Iterator[Arrays]) -> dict[str, object]:
+    """Write the graph of `source` in int8; returns which share of the weights is.
+
+    Raises ArtifactError where that is too little to be called int8.
+    """
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder, _silence():
+        prepared = Path(folder, "prepared.onnx")
+        # folds batch normalisation into convolutions; its symbolic inference fails on sizes that vary
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        graph = ir.load(prepared).graph
+        chosen = [node for node in graph if node.op_type in MULTIPLYING and _weights(node)]
+        share = _share(graph, chosen)
+        chosen += _between(graph, chosen)
+        quantization.quantize_static(
+            prepared,
+            target,
+            _Batches(batches),
+            op_types_to_quantize=sorted({node.op_type for node in chosen}),
+            nodes_to_quantize=[node.name for node in chosen],
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+    return {"int8_share_of_weights": round(share, 3)}
+
+
+def _share(graph: ir.Graph, chosen: list[ir.Node]) -> float:
+    """Share of the weights that are quantised. Raises ArtifactError where it is too small, with what has the others."""
+    counts: dict[str, int] = {}
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        place = node.op_type if node.graph is graph else f"{node.op_type} in a loop"
+        counts[place] = counts.get(place, 0) + _weights(node)
+    total = sum(counts.values())
+    share = sum(_weights(node) for node in chosen) / total if total else 0.0
+    if share < SMALLEST_SHARE:
+        others = {place: count for place, count in counts.items() if count and place not in MULTIPLYING}
+        reasons = ", ".join(f"{place} {count / total:.0%}" for place, count in sorted(others.items()))
+        raise ArtifactError(
+            f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: {reasons}",
+            fix="use fp32 or fp16",
+        )
+    return share
+
+
+def _weights(node: ir.Node) -> int:
+    """Count the constants that a node multiplies with; biases are none."""
+    if node.op_type not in MULTIPLYING | FLOATING:
+        return 0
+    constants = [value.const_value for value in node.inputs[:3] if value is not None and value.const_value is not None]
+    return sum(constant.size for constant in constants if len(constant.shape) > 1)
+
+
+def _between(graph: ir.Graph, chosen: list[ir.Node]) -> list[ir.Node]:
+    """Find what reads nothing but what convolutions made, at one remove or more."""
+    made = {value for node in chosen if node.op_type == "Conv" for value in node.outputs}
+    found = []
+    for node in graph:
+        read = node.inputs[:1] if node.op_type == "Clip" else node.inputs
+        if node.op_type in BETWEEN and all(value in made for value in read):
+            found.append(node)
+            made.update(node.outputs)
+    return found
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the quantiser's advice, which is taken already, off the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

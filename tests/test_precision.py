@@ -1,0 +1,154 @@
+"""Reduced precisions: real artifacts that compute in them, agree within their floor and keep their interface."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import exporters
+from exporters._registry import exporter
+from servemark import models
+from servemark.artifacts import Entry
+from servemark.errors import ArtifactError
+from servers.engines import load_engine
+
+SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+QUICK = {("ncf", "onnxruntime", "int8"), ("ranking", "onnxruntime", "fp16"), ("ranking", "onnxruntime", "int8")}
+"""Small graphs with and without convolutions, of integers and floats; the others are exported in the slow suite."""
+NOT_INT8 = {"deepspeech", "deepspeech2", "enas", "faster_rcnn", "googlenet", "mask_rcnn", "nmt", "nmt_greedy"} | {
+    "ssd300",
+    "summarization",
+}
+"""Tiny workloads that ONNX Runtime's int8 cannot do: the test fails where one of them can, or another cannot."""
+REDUCED = [
+    pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else SLOW)
+    for name in models.names()
+    for engine in ("onnxruntime",)
+    for precision in exporter(engine).PRECISIONS[1:]
+    if not (precision == "int8" and name in NOT_INT8)
+]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repository")
+
+
+def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
+    exporters.export(models.get(f"{name}_tiny"), engine, repository, precision=precision)
+    return Entry(repository, f"{name}_tiny", engine, precision)
+
+
+@pytest.mark.parametrize(("name", "engine", "precision"), REDUCED)
+def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
+    repository: Path, name: str, engine: str, precision: str
+) -> None:
+    entry = exported(repository, name, engine, precision)
+    workload, golden, manifest = models.get(f"{name}_tiny"), entry.read_golden(), entry.read_manifest()
+    assert golden is not None
+    assert manifest is not None
+    assert manifest["precision"] == precision
+    assert all(each["agrees"] for outputs in manifest["parity"].values() for each in outputs.values())
+    loaded = load_engine(
+        engine,
+        entry.version / exporter(engine).ARTIFACT,
+        inputs=[tensor.name for tensor in workload.inputs],
+        outputs=[tensor.name for tensor in workload.outputs],
+        options={"intra_op_thread_count": "1"},
+    )
+    for rows in (1, 5):
+        answer = loaded.run({key: array[:rows] for key, array in golden.inputs.items()})
+        for tensor in workload.outputs:
+            assert answer[tensor.name].dtype == tensor.dtype
+            assert answer[tensor.name].shape == golden.outputs[tensor.name][:rows].shape
+    errors = [each["max_abs"] for outputs in manifest["parity"].values() for each in outputs.values()]
+    if any(error is not None for error in errors):
+        assert max(error for error in errors if error is not None) > 0  # or it computes in float32
+
+
+def multiplied(path: Path) -> Counter[str]:
+    """In which types a model's products are computed, loops included."""
+    import onnx
+    import onnx_ir as ir
+
+    kinds: Counter[str] = Counter()
+    for node in ir.traversal.RecursiveGraphIterator(ir.from_proto(onnx.load(path)).graph):
+        if node.op_type in {"Conv", "Gemm", "MatMul"}:
+            weights = node.inputs[1]
+            assert weights is not None
+            producer = weights.producer()
+            int8 = producer is not None and producer.op_type == "DequantizeLinear"
+            kinds["int8" if int8 else str(weights.dtype)] += 1
+    return kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "kind"),
+    [
+        ("ranking", "fp16", "FLOAT16"),
+        ("ranking", "int8", "int8"),
+        pytest.param("enas", "fp16", "FLOAT16", marks=SLOW),  # its products are in a loop
+    ],
+)
+def test_products_are_computed_in_the_precision(repository: Path, name: str, precision: str, kind: str) -> None:
+    path = exported(repository, name, "onnxruntime", precision).version / "model.onnx"
+    assert set(multiplied(path)) == {kind}
+
+
+def test_int8_in_name_only_is_refused(tmp_path: Path) -> None:
+    """A recurrent layer with a small projection: what could be quantised is a tenth of it."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    from exporters._quantisation import to_int8
+
+    rng = np.random.default_rng(0)
+    weights = {"W": (1, 96, 32), "R": (1, 96, 32), "P": (32, 21)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("GRU", ["X", "W", "R"], ["Y"], hidden_size=32),
+            helper.make_node("MatMul", ["Y", "P"], ["Z"]),
+        ],
+        "recurrent",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [5, "batch", 32])],
+        [helper.make_tensor_value_info("Z", TensorProto.FLOAT, [5, 1, "batch", 21])],
+        [numpy_helper.from_array(rng.standard_normal(shape, np.float32), name) for name, shape in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    checker.check_model(model)
+    save(model, tmp_path / "recurrent.onnx")
+    with pytest.raises(ArtifactError, match=r"quantise 10% of the weights; it has no static .* for: GRU 90%"):
+        to_int8(tmp_path / "recurrent.onnx", tmp_path / "int8.onnx", iter([]))
+    assert [path.name for path in tmp_path.iterdir()] == ["recurrent.onnx"]
+
+
+def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
+    """Other calibration data, other scales: the ranges are measured, not assumed."""
+    import onnx
+
+    from exporters._quantisation import to_int8
+
+    source = exported(tmp_path, "ncf", "onnxruntime", "fp32")
+    golden: Any = source.read_golden()
+    batch = {name: array[:4] for name, array in golden.inputs.items()}
+    other = {name: np.zeros_like(array) for name, array in batch.items()}
+    files = []
+    for index, batches in enumerate(([batch], [other])):
+        files.append(tmp_path / f"{index}.onnx")
+        to_int8(source.version / "model.onnx", files[-1], iter(batches))
+    constants = [{each.name: each for each in onnx.load(file).graph.initializer} for file in files]
+    scales = [
+        {name: onnx.numpy_helper.to_array(each).tolist() for name, each in found.items() if name.endswith("_scale")}
+        for found in constants
+    ]
+    assert scales[0].keys() == scales[1].keys()
+    assert scales[0] != scales[1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", sorted(NOT_INT8))
+def test_what_int8_cannot_do_says_why(repository: Path, name: str) -> None:
+    with pytest.raises(ArtifactError, match=r"could quantise \d+%|differs from eager PyTorch"):
+        exported(repository, name, "onnxruntime", "int8")
