@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.models._spec import NUMPY_DTYPES
+from servemark.quiet_tensorflow import import_tensorflow
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -22,7 +23,12 @@ W: FloatArray = np.arange(24, dtype=np.float32).reshape(8, 3) / 10
 B: FloatArray = np.array([1, -2, 3], np.float32)
 
 TABLE: FloatArray = np.arange(12, dtype=np.float32).reshape(4, 3)
-ARTIFACTS = {"onnxruntime": "model.onnx", "openvino": "model.xml", "pytorch": "model.pt2"}
+ARTIFACTS = {
+    "onnxruntime": "model.onnx",
+    "openvino": "model.xml",
+    "pytorch": "model.pt2",
+    "tensorflow": "model.savedmodel",
+}
 DATATYPES = ["BOOL", "UINT8", "INT8", "INT32", "INT64", "FP16", "FP32", "FP64"]
 
 CONFIG = """name: "{model}"
@@ -51,7 +57,7 @@ def affine(repository: Path, engine: str, *, queue_delay_us: int = 0, instances:
     """Write the model into a repository for one engine and return its artifact."""
     artifact = artifact_of(repository, engine)
     artifact.parent.mkdir(parents=True)
-    {"onnxruntime": _write_onnx, "openvino": _write_openvino, "pytorch": _write_torch}[engine](artifact)
+    WRITERS[engine](artifact)
     _configure(artifact, engine, ["X FP32 8"], ["SCORES FP32 3", "TOTAL FP32 1"], queue_delay_us, instances)
     return artifact
 
@@ -164,3 +170,24 @@ def _write_torch(path: Path) -> None:
     batch = torch.export.Dim("batch", min=1, max=8)
     program = torch.export.export(Affine().eval(), (torch.zeros(2, 8),), dynamic_shapes=({0: batch},))
     torch.export.save(program, path)
+
+
+def _write_tensorflow(path: Path) -> None:
+    tf: Any = import_tensorflow()
+    tf.config.threading.set_intra_op_parallelism_threads(1)  # the tests ask for one, and it is set once in a process
+    module = tf.Module()
+
+    def forward(X: Any) -> dict[str, Any]:  # noqa: N803 - the input's name
+        scores = tf.matmul(X, W) + B
+        return {"SCORES": scores, "TOTAL": tf.reduce_sum(scores, axis=1, keepdims=True)}
+
+    module.forward = tf.function(forward, input_signature=[tf.TensorSpec([None, 8], tf.float32, "X")])
+    tf.saved_model.save(module, str(path), signatures={"serving_default": module.forward})
+
+
+WRITERS = {
+    "onnxruntime": _write_onnx,
+    "openvino": _write_openvino,
+    "pytorch": _write_torch,
+    "tensorflow": _write_tensorflow,
+}

@@ -11,7 +11,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError
 from servers.engines import Engine, engine_names, load_engine
 from tests.small_models import NAMES, affine, artifact_of, expected
 
-ENGINES = ["onnxruntime", "openvino", "pytorch"]
+ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
 Loader = Callable[..., Engine]
 
 
@@ -73,7 +73,7 @@ def test_truncated_artifact_names_the_export_command(
 ) -> None:
     damaged = artifact_of(tmp_path, engine)
     shutil.copytree(artifact_of(repository, engine).parent, damaged.parent)
-    for file in damaged.parent.iterdir():
+    for file in (path for path in damaged.parent.rglob("*") if path.is_file()):
         whole = file.read_bytes()
         file.write_bytes(whole[: int(len(whole) * keep)])
     with pytest.raises(ArtifactError) as error:
@@ -108,6 +108,34 @@ def test_unknown_engine_lists_the_known(repository: Path) -> None:
         load_engine("caffe", repository / "model", inputs=[], outputs=[])
     assert error.value.fix is not None
     assert "onnxruntime" in error.value.fix
+
+
+@pytest.mark.parametrize("options", [{"NUM_STREAMS": "1"}, {"PERFORMANCE_HINT": "THROUGHPUT"}])
+def test_openvino_takes_its_own_properties(repository: Path, options: dict[str, str]) -> None:
+    loaded = load(repository, "openvino", options=options)
+    x = np.ones((2, 8), np.float32)
+    np.testing.assert_allclose(loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5)
+
+
+def test_openvino_refuses_a_type_that_the_cpu_lacks(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO itself would compute in f32 and say nothing."""
+    monkeypatch.setattr("servers.engines.openvino.CAPABILITIES", {"f16": "NO_SUCH_CAPABILITY"})
+    with pytest.raises(ServerError, match="does not compute in f16"):
+        load(repository, "openvino", options={"INFERENCE_PRECISION_HINT": "f16"})
+
+
+def test_tensorflow_refuses_other_threads_once_it_runs(repository: Path) -> None:
+    x = np.ones((1, 8), np.float32)
+    load(repository, "tensorflow").run({"X": x})
+    with pytest.raises(ServerError, match="already runs with"):
+        load(repository, "tensorflow", options={"intra_op_thread_count": "7"})
+
+
+def test_tensorflow_compiled_by_xla(repository: Path) -> None:
+    loaded = load(repository, "tensorflow", options={"jit_compile": "true"})
+    x = np.ones((3, 8), np.float32)
+    np.testing.assert_allclose(loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5)
+    assert loaded.provider == "CPU:0 XLA"
 
 
 @pytest.mark.slow

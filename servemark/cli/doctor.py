@@ -17,7 +17,12 @@ from servemark.results import to_json
 PORTS = (8000, 8001, 8002)
 ROOM_GB = 2.0
 """The default job's exports and results take less than this."""
-ENGINE_PACKAGES = {"onnxruntime": ("onnxruntime",), "openvino": ("openvino",), "pytorch": ("torch",)}
+ENGINE_PACKAGES = {
+    "onnxruntime": ("onnxruntime",),
+    "openvino": ("openvino",),
+    "pytorch": ("torch",),
+    "tensorflow": ("tensorflow",),
+}
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 

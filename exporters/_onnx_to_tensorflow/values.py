@@ -1,0 +1,89 @@
+"""A value of the graph in one or both of two layouts: channels first, as ONNX has it, or channels last."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+Array = npt.NDArray[np.generic]
+
+
+class Value:
+    """A constant or tensor. What is made of it is kept for each TensorFlow graph: a loop's body is one of its own."""
+
+    def __init__(self, first: Any = None, *, last: Any = None) -> None:
+        self.prefers_last = last is not None
+        """Computed with its channels last, so that who can should take it so."""
+        source = last if self.prefers_last else first
+        self.array: Array | None = source if isinstance(source, np.ndarray) else None
+        self._source = source
+        self._made: dict[tuple[str, Any], Any] = {}
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions. Raises ValueError where TensorFlow does not know."""
+        return len(self._source.shape)
+
+    @property
+    def first(self) -> Any:
+        """The tensor as ONNX has it."""
+        return self._in("last" if self.prefers_last else "", channels_first)
+
+    @property
+    def last(self) -> Any:
+        """The tensor with dimension 1, the channels, moved to the end."""
+        return self._in("" if self.prefers_last else "first", channels_last)
+
+    def static(self) -> Array | None:
+        """The value where it is known now."""
+        if self.array is not None:
+            return self.array
+        found: Array | None = tf.get_static_value(self.first)
+        return None if found is None else np.asarray(found)
+
+    def set_shape(self, shape: Sequence[int | None]) -> None:
+        """Tell TensorFlow what ONNX knows of the shape, channels first."""
+        if isinstance(self._source, tf.Tensor):
+            known = list(shape)
+            self._source.set_shape([known[0], *known[2:], known[1]] if self.prefers_last else known)
+
+    def _in(self, other: str, move: Callable[[Any], Any]) -> Any:
+        """Return the source, or the other layout of it, as a tensor of the graph that is being built."""
+        key = (other, tf.compat.v1.get_default_graph())
+        if key not in self._made:
+            made = move(self._source) if other else self._source
+            self._made[key] = tf.constant(made) if isinstance(made, np.ndarray) else made
+        return self._made[key]
+
+
+def channels_last(tensor: Any) -> Any:
+    """Move dimension 1 to the end."""
+    rank = len(tensor.shape)
+    order = [0, *range(2, rank), 1]
+    return np.transpose(tensor, order) if isinstance(tensor, np.ndarray) else tf.transpose(tensor, order)
+
+
+def channels_first(tensor: Any) -> Any:
+    """Move the last dimension to place 1."""
+    rank = len(tensor.shape)
+    order = [0, rank - 1, *range(1, rank - 1)]
+    return np.transpose(tensor, order) if isinstance(tensor, np.ndarray) else tf.transpose(tensor, order)
+
+
+def aligned(values: Sequence[Value]) -> tuple[list[Any], bool]:
+    """Return tensors that broadcast as ONNX says, and whether they have their channels last."""
+    rank = max(value.rank for value in values)
+    if not any(value.prefers_last and value.rank == rank for value in values):
+        return [value.first for value in values], False
+    return [_widened(value, rank) for value in values], True
+
+
+def _widened(value: Value, rank: int) -> Any:
+    if value.rank in {0, rank}:
+        return value.last if value.rank else value.first
+    missing = rank - value.rank
+    if value.array is not None:
+        return Value(value.array.reshape((1,) * missing + value.array.shape)).last
+    return channels_last(tf.reshape(value.first, tf.concat([[1] * missing, tf.shape(value.first)], 0)))

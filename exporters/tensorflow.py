@@ -1,0 +1,75 @@
+"""TensorFlow: a SavedModel made from the ONNX file, with one signature, `serving_default`."""
+
+import contextlib
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from exporters._job import Job
+from exporters._registry import Run
+from servemark.artifacts import Arrays
+from servemark.errors import ArtifactError
+from servemark.models import Workload
+from servemark.quiet_tensorflow import import_tensorflow
+
+
+def _distribution() -> str:
+    """With CUDA and without, TensorFlow is two distributions."""
+    with contextlib.suppress(PackageNotFoundError):
+        version("tensorflow")
+        return "tensorflow"
+    return "tensorflow-cpu"
+
+
+ARTIFACT = "model.savedmodel"
+PACKAGES = (_distribution(), "onnx", "onnxscript")
+EXTRA = "tensorflow"
+PRECISIONS = ("fp32",)
+DEVICE = "cpu"
+
+SIGNATURE = "serving_default"
+
+
+def write(job: Job) -> Mapping[str, object]:
+    """Write model.savedmodel: the ONNX graph in TensorFlow's operators, weights as constants, images channels last."""
+    import onnx
+
+    source = job.onnx
+    tf = _tensorflow()
+    from exporters._onnx_to_tensorflow import Unsupported, concrete
+
+    model = onnx.load(source)
+    try:
+        function = concrete(model)
+    except (Unsupported, ValueError, TypeError, tf.errors.OpError) as error:
+        raise ArtifactError(
+            f"TensorFlow cannot run {job.workload.name}: {type(error).__name__}: {error}",
+            fix="docs/support.md lists what each engine runs",
+        ) from error
+    module = tf.Module()
+    module.answer = function
+    tf.saved_model.save(module, str(job.path), signatures={SIGNATURE: function})
+    return {"signature": SIGNATURE, "image_layout_inside": "channels last"}
+
+
+def load(path: Path, workload: Workload) -> Run:
+    """Load the signature on the CPU."""
+    tf = _tensorflow()
+    module = tf.saved_model.load(str(path))
+    function = module.signatures[SIGNATURE]
+
+    def run(inputs: Arrays) -> Arrays:
+        _ = module  # what the signature refers to lives as long as this
+        answer = function(**{name: tf.constant(array) for name, array in inputs.items()})
+        return {tensor.name: answer[tensor.name].numpy() for tensor in workload.outputs}
+
+    return run
+
+
+def _tensorflow() -> Any:
+    """Import TensorFlow and keep GPUs out of its hands: it takes all memory of each that it sees."""
+    tf = import_tensorflow()
+    if tf.config.get_visible_devices("GPU"):
+        tf.config.set_visible_devices([], "GPU")
+    return tf
