@@ -29,7 +29,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
     """
     from servers.model import engine_options
 
-    model = _configuration(config.entry, settings)
+    model = configuration(config.entry, settings)
     with Workers(_loaders(config.entry, model)) as workers:
 
         def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
         yield measure
 
 
-def _configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
+def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
     """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
     from google.protobuf.json_format import MessageToDict
 
