@@ -2,8 +2,8 @@
 
     python -m benchmarks.serving_cost [--workload resnet50] [--engine onnxruntime] [--pairs 5] [--seconds 4]
 
-One request at a time, in turns: `servemark run` against the server, `servemark run --in-process`. The ratio of their p50
-is printed; the aim is at most 1.10.
+One request at a time, in turns: `servemark run` against the server, `servemark run --in-process`. The ratio of their
+p50 is printed; the aim is at most 1.10.
 """
 
 import argparse
