@@ -12,7 +12,7 @@ from rich.console import Console
 
 import exporters
 from servemark.cli import main, rounds
-from servemark.cli.contenders import Contender, able, contenders, placed
+from servemark.cli.contenders import Contender, able, configured, contenders, placed
 from servemark.compare import Turn, document, order, rows
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import get
@@ -336,7 +336,8 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     workload = get(TINY)
     exporters.export(workload, "pytorch", tmp_path / "models")
     chosen = contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
-    served, models = placed(chosen, workload, tmp_path / "models", "cpu", tmp_path / "scratch")
+    configs = configured(chosen, workload, tmp_path / "models", "cpu")
+    served, models = placed(chosen, workload, tmp_path / "models", configs, tmp_path / "scratch")
     assert served == tmp_path / "scratch"
     assert list(models.values()) == [f"{TINY}_pytorch", f"{TINY}_pytorch_2", f"{TINY}_pytorch_2"]
     config = (served / f"{TINY}_pytorch_2" / "config.pbtxt").read_text()
@@ -344,5 +345,6 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     assert "compile" in config
     assert "compile" not in (served / f"{TINY}_pytorch" / "config.pbtxt").read_text()
     assert (served / f"{TINY}_pytorch_2" / "1" / "model.pt2").is_file()
-    plain, names = placed(chosen[:1], workload, tmp_path / "models", "", tmp_path / "scratch")
+    unchanged = configured(chosen[:1], workload, tmp_path / "models", "")
+    plain, names = placed(chosen[:1], workload, tmp_path / "models", unchanged, tmp_path / "scratch")
     assert (plain, names) == (tmp_path / "models", {"pytorch": f"{TINY}_pytorch"})

@@ -15,6 +15,8 @@ import exporters
 import servemark.cli.tuning_bench as bench_module
 from servemark import results
 from servemark.artifacts import Entry
+from servemark.cli.contenders import configured, contenders, placed
+from servemark.cli.tuned import tuned_settings
 from servemark.cli.tuning_bench import ServedBench
 from servemark.models import get
 from servemark.tuning import Candidate, Space, Trial
@@ -283,3 +285,57 @@ def test_a_short_tuning_from_end_to_end(
         assert document["written_reason"]
     else:
         assert Candidate.of_config(entry.config.read_text()) == Candidate(**document["winner"]["candidate"])
+
+
+# Comparing tuned engines
+
+
+def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_path: Path, simulated: Server) -> None:
+    before = files(entry.repository)
+    flags = {
+        "model": TINY,
+        "model_repository": str(entry.repository),
+        "out": str(tmp_path / "out"),
+        "duration": 10,
+        "warmup": 1,
+        "batch_size": 1,
+        "slo": "p99:50",
+        "input_data": "synthetic",
+        "data_root": str(tmp_path),
+        "request_timeout": 30,
+        "max_in_flight": 1024,
+        "max_error_share": 0.01,
+    }
+    chosen = contenders("onnxruntime,onnxruntime", "fp32")
+    configs = configured(chosen, get(TINY), entry.repository, "cpu")
+    found = tuned_settings(chosen, flags, configs, seed=0, budget_s=2000)
+    assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)  # alike: tuned once
+    for tuned in found.values():
+        assert tuned.to_dict()["taken"].startswith("2 x")
+        assert (Path(tuned.directory) / "tuning.json").exists()
+    texts = {label: tuned.config for label, tuned in found.items()}
+    served, models = placed(chosen, get(TINY), entry.repository, texts, tmp_path / "scratch")
+    assert set(models.values()) == {entry.model}
+    assert Candidate.of_config((served / entry.model / "config.pbtxt").read_text()).instances == 2
+    assert files(entry.repository) == before
+
+    simulated.capacity = lambda _: 1000.0
+    same = tuned_settings(chosen[:1], flags, configs, seed=0, budget_s=2000)["onnxruntime"]
+    assert same.config == configs["onnxruntime"]
+    assert same.to_dict()["outcome"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--tuned"], "--tuned needs an objective"),
+        (["--tuned", "--slo", "p99:50", "-u", "http://127.0.0.1:9"], "a server that runs already cannot be given"),
+    ],
+)
+def test_a_tuned_comparison_needs_an_objective_and_its_own_server(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, flags: list[str], said: str
+) -> None:
+    line = ["compare", TINY, "--engines", "onnxruntime,pytorch", "--out", str(tmp_path / "out"), *flags]
+    assert command(monkeypatch, *line) == 3
+    assert said in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -117,35 +117,44 @@ def able(
     return found
 
 
+def configured(able: Sequence[Contender], workload: Workload, repository: Path, device: str) -> dict[str, str]:
+    """The config.pbtxt of each label; as it was exported, or edited since, but for the contender's own settings."""
+    found = {}
+    for contender in able:
+        text = contender.entry(workload, repository).config.read_text()
+        settings = Settings.from_options(device, [f"{key}={value}" for key, value in contender.options.items()])
+        found[contender.label] = settings.apply(text) if settings else text
+    return found
+
+
 def placed(
-    able: Sequence[Contender], workload: Workload, repository: Path, device: str, scratch: Path
+    able: Sequence[Contender], workload: Workload, repository: Path, configs: Mapping[str, str], scratch: Path
 ) -> tuple[Path, dict[str, str]]:
     """The repository to serve from, and the model's name of each label in it.
 
-    That is the model repository itself, unless a contender changes its configuration: then `scratch`, where each entry
-    is linked beside a configuration of its own. Contenders that are alike share a model.
+    That is the model repository itself, unless `configs` has another config.pbtxt for a label: then `scratch`, where
+    each entry is linked beside its own. Contenders that are alike share a model.
     """
-    settings = {c.label: Settings.from_options(device, [f"{k}={v}" for k, v in c.options.items()]) for c in able}
-    if not any(settings.values()):
-        return repository, {c.label: c.entry(workload, repository).model for c in able}
-    names: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+    entries = {contender.label: contender.entry(workload, repository) for contender in able}
+    if all(entry.config.read_text() == configs[label] for label, entry in entries.items()):
+        return repository, {label: entry.model for label, entry in entries.items()}
+    names: dict[tuple[str, str], str] = {}
     models = {}
-    for contender in able:
-        entry = contender.entry(workload, repository)
-        key = (entry.model, tuple(sorted(contender.options.items())))
+    for label, entry in entries.items():
+        key = (entry.model, configs[label])
         if key not in names:
             number = sum(model == entry.model for model, _ in names) + 1
             names[key] = entry.model if number == 1 else f"{entry.model}_{number}"
-            _link(entry, settings[contender.label], scratch / names[key])
-        models[contender.label] = names[key]
+            _link(entry, configs[label], scratch / names[key])
+        models[label] = names[key]
     return scratch, models
 
 
-def _link(entry: Entry, settings: Settings, folder: Path) -> None:
-    """Make a model directory like an entry's, under another name and with other settings."""
+def _link(entry: Entry, text: str, folder: Path) -> None:
+    """Make a model directory like an entry's, under another name and with another configuration."""
     from google.protobuf import text_format
 
-    config = parse(settings.apply(entry.config.read_text()))
+    config = parse(text)
     config.name = folder.name
     folder.mkdir(parents=True)
     for item in entry.folder.iterdir():

@@ -14,10 +14,11 @@ from typing import Any
 
 from loadgen.options import LoadConfig
 from servemark import results
-from servemark.cli.contenders import Contender, contenders, exported, placed
+from servemark.cli.contenders import Contender, configured, contenders, exported, placed
 from servemark.cli.drive import check, take_sigterm
 from servemark.cli.max_rate import find, write
 from servemark.cli.rounds import Host, Place, Rounds, alone, fit_together, given, loaded, together
+from servemark.cli.tuned import Tuned, tuned_settings
 from servemark.compare import COMPARISON_FILE, Turn, document
 from servemark.environment import collect
 from servemark.errors import ExitCode, OptionError, ServemarkError
@@ -44,23 +45,27 @@ class Request:
     load: Mapping[str, Any]
     seed: int
     max_rate: bool
+    tune_budget_s: float | None = None
+    """How long each engine may be tuned for; None: it is compared as configured."""
 
 
 def compare_engines(request: Request, *, json: bool) -> int:
     """Measure and report; the exit code. Raises ServemarkError before anything is measured, KeyboardInterrupt."""
     chosen = contenders(request.engines, request.precision)
-    if request.url and (request.device or request.isolate or any(c.options for c in chosen)):
+    tuned = request.tune_budget_s is not None
+    if request.url and (request.device or request.isolate or tuned or any(c.options for c in chosen)):
         raise OptionError(
-            "a server that runs already cannot be given --device, --isolate or an engine's options",
+            "a server that runs already cannot be given --device, --isolate, --tuned or an engine's options",
             fix="leave them out, or leave out --url",
         )
     # The options are checked before minutes of export.
     config, *_ = [_place(request, contender, "").config for contender in chosen]
     take_sigterm()
     left_out: dict[str, str] = {}
+    tunings: dict[str, Tuned] = {}
     with contextlib.ExitStack() as stack:
-        places, host, warm_each_turn = _open(request, chosen, config, left_out, stack)
-        kept = _Kept(config, request, [place.contender.label for place in places], left_out)
+        places, host, warm_each_turn = _open(request, chosen, config, left_out, tunings, stack)
+        kept = _Kept(config, request, [place.contender.label for place in places], left_out, tunings)
         _measure(request, places, host, kept, warm_each_turn=warm_each_turn)
     if json:
         print(results.to_json(kept.document), end="")  # noqa: T201
@@ -75,6 +80,7 @@ def _open(
     chosen: list[Contender],
     config: LoadConfig,
     left_out: dict[str, str],
+    tunings: dict[str, Tuned],
     stack: contextlib.ExitStack,
 ) -> tuple[list[Place], Host, bool]:
     """Have every contender served, or left out with its reason; the last value says if each turn has a new server.
@@ -87,7 +93,12 @@ def _open(
     repository, skip = config.model_repository, request.skip_unavailable
     able = exported(chosen, config.workload, repository, left_out, skip=skip)
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="servemark-models-")))
-    served, models = placed(able, config.workload, repository, request.device, scratch)
+    configs = configured(able, config.workload, repository, request.device)
+    if request.tune_budget_s is not None:
+        budget_s = request.tune_budget_s
+        tunings |= tuned_settings(able, request.flags, configs, seed=request.seed, budget_s=budget_s)
+    configs |= {label: tuned.config for label, tuned in tunings.items()}
+    served, models = placed(able, config.workload, repository, configs, scratch)
     shared = not request.isolate and fit_together([served / model for model in models.values()])
     if not shared and not request.isolate:
         note("the models do not fit into this machine's free memory together: a server for each turn")
@@ -106,7 +117,12 @@ class _Kept:
     """What has been measured so far, on disk: written whole after each round, also when it is cut short."""
 
     def __init__(
-        self, config: LoadConfig, request: Request, labels: Sequence[str], left_out: Mapping[str, str]
+        self,
+        config: LoadConfig,
+        request: Request,
+        labels: Sequence[str],
+        left_out: Mapping[str, str],
+        tunings: Mapping[str, Tuned],
     ) -> None:
         self.folder = results.new_directory(config.out, f"compare-{config.workload.name}")
         self.labels = labels
@@ -124,6 +140,7 @@ class _Kept:
             "duration_s": config.duration_s,
             "pairs": request.pairs,
             "left_out": [{"label": label, "reason": reason} for label, reason in left_out.items()],
+            "tuned": {label: tuned.to_dict() for label, tuned in tunings.items()},
             "environment": collect(),
         }
 
@@ -190,7 +207,7 @@ def _highest_rate(request: Request, place: Place, host: Host, folder: Path) -> d
 def _place(request: Request, contender: Contender, model: str) -> Place:
     """A contender with its resolved load. Raises OptionError."""
     flags = {**request.flags, "engine": contender.engine, "precision": contender.precision, "model_name": model}
-    if request.max_rate:
+    if request.max_rate or request.tune_budget_s is not None:
         flags["slo"] = ""  # the objective of the search; the rounds are too short to judge it
     loaded_flags = flags | dict(request.load)
     return Place(contender, model, check(loaded_flags, request.seed, request.url), loaded_flags)
