@@ -40,7 +40,6 @@ class Drive:
             for name in ("schedule_delay_p99", "client_cpu", "steady_state", "slo")
         ]
         result["verdict"] |= {"valid": not failed, "exit_code": 4 if failed == {"slo"} else 2 if failed else 0}
-        result["metrics"]["service_time_ms"]["p90"] = 0.5
         result["limited_by"] = {"by": "generator" if "schedule_delay_p99" in failed else "server", "evidence": ""}
         results.write(directory, result, {"latency_us": f"histogram at {rate}"})
         return result
