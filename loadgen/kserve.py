@@ -17,7 +17,7 @@ from loadgen.channel import Arrays, ConnectionFailed
 from servemark.models import Tensor
 
 HEAD_END = b"\r\n\r\n"
-_REMEMBERED = 1024
+REMEMBERED = 1024
 """How many distinct response heads are remembered; a server that varies them is parsed anew each time."""
 
 
@@ -40,15 +40,19 @@ def encode_request(
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     tensors = b"".join(array.tobytes() for array in arrays.values())
-    head = (
-        f"POST /v2/models/{quote(model)}/infer HTTP/1.1\r\n"
-        f"Host: {host}\r\n"
-        "Content-Type: application/octet-stream\r\n"
-        f"Inference-Header-Content-Length: {len(text)}\r\n"
-        f"Content-Length: {len(text) + len(tensors)}\r\n"
-        "\r\n"
-    )
-    return head.encode() + text + tensors
+    fields = {
+        "Content-Type": "application/octet-stream",
+        "Inference-Header-Content-Length": len(text),
+        "Content-Length": len(text) + len(tensors),
+    }
+    return request_head(host, model, fields) + text + tensors
+
+
+def request_head(host: str, model: str, fields: Mapping[str, object]) -> bytes:
+    """The head of an inference request, with these header fields."""
+    lines = [f"POST /v2/models/{quote(model)}/infer HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    return "\r\n".join(lines).encode() + HEAD_END
 
 
 class MalformedResponse(ConnectionFailed):
@@ -86,7 +90,7 @@ class ResponseChecker:
         known = self._heads.get(head)
         if known is None:
             known = _parse_head(head)
-            if len(self._heads) < _REMEMBERED:
+            if len(self._heads) < REMEMBERED:
                 self._heads[head] = known
         return known
 
@@ -102,7 +106,7 @@ class ResponseChecker:
         known = self._headers.get(text)
         if known is None:
             known = self._judge_header(text)
-            if len(self._headers) < _REMEMBERED:
+            if len(self._headers) < REMEMBERED:
                 self._headers[text] = known
         error, binary_size = known
         if error is None and head.content_length - head.json_length != binary_size:
@@ -121,15 +125,21 @@ class ResponseChecker:
             return "malformed_response", 0
 
 
-def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
-    """The kind of error of one described output, None where it is right."""
+def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+    """The kind of error of what an answer says of an output, None where it is right."""
     if output is None:
         return "missing_output"
     if output.get("datatype") != tensor.datatype:
         return "wrong_datatype"
-    shape = output.get("shape")
-    if not _fits(shape, batch_size, tensor):
-        return "wrong_shape"
+    return None if _fits(output.get("shape"), batch_size, tensor) else "wrong_shape"
+
+
+def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+    """The kind of error of one described output with its values, None where it is right."""
+    error = judge_description(output, tensor, batch_size)
+    if error:
+        return error
+    shape = output["shape"]
     size = output.get("parameters", {}).get("binary_data_size")
     if size is None and "data" not in output:
         return "missing_output"

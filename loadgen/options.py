@@ -18,6 +18,9 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 DEFAULT_ENGINE = "onnxruntime"
 
+SHARED_MEMORY = ("none", "system")
+"""In the requests and answers, or in POSIX shared memory that the server maps too."""
+
 
 @dataclass(frozen=True)
 class LoadConfig:
@@ -42,6 +45,7 @@ class LoadConfig:
     max_in_flight: int
     max_error_share: float
     streaming: bool
+    shared_memory: str
 
     @property
     def protocol(self) -> str:
@@ -119,6 +123,7 @@ class LoadConfig:
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
             streaming=options.streaming,
+            shared_memory=_shared_memory(options.shared_memory, url),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +139,7 @@ class LoadConfig:
             "seed": self.seed,
             "slo": str(self.slo) if self.slo else None,
             "input_data": self.input_data,
+            "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
             "max_error_share": self.max_error_share,
@@ -174,6 +180,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         **hidden,
     )
     add("--protocol", default="", choices=["", *DEFAULT_URLS], help="http or grpc; empty: what --url says", **hidden)
+    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="where tensors lie", **hidden)
     add("--streaming", action="store_true", help="gRPC: one stream for each connection, not calls", **hidden)
     add(
         "--concurrency",
@@ -239,4 +246,12 @@ def normal_url(text: str, protocol: str = "") -> str:
 def _precision(text: str) -> str:
     if text not in PRECISIONS:
         raise OptionError(f"--precision {text!r} is unknown", fix=f"one of: {', '.join(PRECISIONS)}")
+    return text
+
+
+def _shared_memory(text: str, url: str) -> str:
+    if text not in SHARED_MEMORY:
+        raise OptionError(f"--shared-memory {text!r} is unknown", fix=f"one of: {', '.join(SHARED_MEMORY)}")
+    if text != SHARED_MEMORY[0] and url.startswith("grpc:"):
+        raise OptionError(f"--shared-memory {text} goes over HTTP only", fix="--protocol http")
     return text

@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from loadgen.channel import Payload
 from loadgen.measurement import Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder
@@ -22,10 +23,19 @@ PLAIN_PROGRESS_S = 5
 
 def record(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
     """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured."""
-    requests = measurement.prepare()
-    directory = config.result_dir or results.new_directory(config.out, config.model)
-    result = header(config, measurement)
-    results.write(directory, result)
+    try:
+        requests = measurement.prepare()
+        directory = config.result_dir or results.new_directory(config.out, config.model)
+        result = header(config, measurement)
+        results.write(directory, result)
+        return _run(config, measurement, requests, directory, result)
+    finally:
+        measurement.target.close()
+
+
+def _run(
+    config: LoadConfig, measurement: Measurement, requests: Iterator[Payload], directory: Path, result: dict[str, Any]
+) -> dict[str, Any]:
     try:
         measurement.run(requests)
     finally:

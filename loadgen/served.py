@@ -72,6 +72,10 @@ def served(config: LoadConfig) -> Served:
         from loadgen.served_grpc import ServedGrpc
 
         return ServedGrpc(config)
+    if config.shared_memory == "system":
+        from loadgen.served_shared import ServedShared
+
+        return ServedShared(config)
     return Served(config)
 
 

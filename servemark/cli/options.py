@@ -25,6 +25,9 @@ Protocol = Annotated[
     str, typer.Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc://.", show_default=False)
 ]
 Streaming = Annotated[bool, typer.Option("--streaming", help="gRPC: one stream for each connection, not calls.")]
+SharedMemory = Annotated[
+    str, typer.Option(metavar="KIND", help="Where tensors lie: none (in the messages) or system, on this machine.")
+]
 # The load, as the locustfile's own flags have it; text, since it is the locustfile's options that are checked.
 BatchSize = Annotated[str, typer.Option("-b", "--batch-size", metavar="N", help="Samples in a request.")]
 Concurrency = Annotated[str, typer.Option(metavar="N", help="Closed loop: requests on their way.")]
