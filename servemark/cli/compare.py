@@ -26,6 +26,7 @@ from servemark.cli.options import (
     RequestRate,
     RequestTimeout,
     Seed,
+    SharedMemory,
     Stages,
     Streaming,
     Trace,
@@ -34,6 +35,7 @@ from servemark.cli.options import (
 )
 from servemark.cli.ranges import load_points
 from servemark.cli.settings import Device
+from servemark.cli.tune import BUDGET_S
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
 
@@ -52,6 +54,7 @@ def compare(
     url: Url = "",
     protocol: Protocol = "",
     streaming: Streaming = False,
+    shared_memory: SharedMemory = "none",
     device: Device = "",
     isolate: Annotated[bool, typer.Option("--isolate", help="A server of its own for each turn.")] = False,
     skip_unavailable: Annotated[
@@ -71,6 +74,10 @@ def compare(
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search each engine's highest rate that meets --slo, after the rounds.")
     ] = False,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="Tune each engine for --slo first, as servemark tune does; writes none.")
+    ] = False,
+    tune_budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds to tune each engine.")] = BUDGET_S,
     input_data: InputData = "synthetic",
     data_root: DataRoot = DEFAULT_DATA_ROOT,
     out: Out = RESULTS,
@@ -97,13 +104,15 @@ def compare(
     if len(what) != 1 or fail_on:
         wrong = "--fail-on" if fail_on else f"{len(what)} workloads"
         raise OptionError(f"--engines with {wrong}", fix="one WORKLOAD with --engines, or two results without")
-    if max_rate and not slo:
-        raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
+    if (max_rate or tuned) and not slo:
+        flag = "--max-rate" if max_rate else "--tuned"
+        raise OptionError(f"{flag} needs an objective", fix="give one, like --slo p99:50")
     [load] = load_points(concurrency, "", request_rate, "", stages, trace)
     flags = {
         "model": what[0],
         "protocol": protocol,
         "streaming": streaming,
+        "shared_memory": shared_memory,
         "request_distribution": request_distribution,
         "gamma_cv": gamma_cv,
         "duration": duration,
@@ -133,5 +142,6 @@ def compare(
         load=load,
         seed=seed,
         max_rate=max_rate,
+        tune_budget_s=tune_budget if tuned else None,
     )
     raise typer.Exit(compare_engines(request, json=json))
