@@ -1,40 +1,109 @@
-"""PyTorch: a torch.export program, which needs none of the workload's Python code to run."""
+"""PyTorch: a torch.export program, which needs none of the workload's Python code to run.
+
+The reduced precisions are the module in that type, which takes float32 and answers float32. Batch normalisation keeps
+its statistics in float32, as PyTorch's kernels expect and as its own autocast does.
+"""
 
 import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporters._job import Job
 from exporters._registry import Run
 from servemark.artifacts import Arrays
+from servemark.errors import ArtifactError
 from servemark.models import Workload
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 ARTIFACT = "model.pt2"
 PACKAGES = ()
 EXTRA = "torch"
-PRECISIONS = ("fp32",)
+PRECISIONS = ("fp32", "fp16", "bf16")
 DEVICE = "cpu"
 
 
 def write(job: Job) -> Mapping[str, object]:
-    """Write model.pt2."""
+    """Write model.pt2. Raises ArtifactError with torch's words where it has an operator in float32 only."""
     import torch
 
-    workload, example = job.workload, job.example
-    batch: Any = torch.export.Dim("batch")
-    program = torch.export.export(
-        job.model,
-        tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
-        dynamic_shapes=tuple(
-            {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
-        ),
-    )
+    # the golden answers, which the example is taken from, and the seeded weights come before anything is cast
+    workload, example, model = job.workload, job.example, job.model
+    kind = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[job.precision]
+    try:
+        with _default(kind):
+            program = _trace(model, kind, workload, example)
+    except RuntimeError as error:
+        if job.precision == "fp32":
+            raise
+        reason = str(error).strip().splitlines()[0]
+        raise ArtifactError(f"{workload.name} cannot be exported in {job.precision}: {reason}") from error
     buffer = io.BytesIO()
     torch.export.save(program, buffer)  # straight to a file, torch's writer aborts the process on a full disk
     job.path.write_bytes(buffer.getbuffer())
     return {}
+
+
+def _trace(
+    model: "nn.Module", kind: "torch.dtype", workload: Workload, example: Arrays
+) -> "torch.export.ExportedProgram":
+    import torch
+
+    batch: Any = torch.export.Dim("batch")
+    sizes: Any = tuple(
+        {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
+    )
+    module = model if kind == torch.float32 else _cast(model, kind)
+    return torch.export.export(
+        module,
+        tuple(torch.from_numpy(example[tensor.name]) for tensor in workload.inputs),
+        dynamic_shapes=sizes if module is model else (sizes,),  # of *tensors
+    )
+
+
+def _cast(model: "nn.Module", kind: "torch.dtype") -> "nn.Module":
+    """Cast a module and wrap it, so that it takes and answers float32."""
+    import torch
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    class Cast(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model.to(kind)
+
+        def forward(self, *tensors: torch.Tensor) -> Any:
+            answer = self.model(*(_as(tensor, kind) for tensor in tensors))
+            if isinstance(answer, tuple):
+                return tuple(_as(each, torch.float32) for each in answer)
+            return _as(answer, torch.float32)
+
+    cast = Cast().eval()
+    for module in cast.modules():
+        if isinstance(module, _BatchNorm):
+            module.float()
+    return cast
+
+
+def _as(tensor: "torch.Tensor", kind: "torch.dtype") -> "torch.Tensor":
+    return tensor.to(kind) if tensor.is_floating_point() else tensor
+
+
+@contextmanager
+def _default(kind: "torch.dtype") -> Iterator[None]:
+    """Make tensors that a model creates without a type of this one."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(kind)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def load(path: Path, workload: Workload) -> Run:
