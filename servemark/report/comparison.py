@@ -54,6 +54,7 @@ def notes(document: Document) -> list[str]:
     rows = document["rows"]
     lines = [f"partial: {document['partial_reason']}"] if document["partial"] else []
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
+    lines += [f"{label} was tuned first: {t['taken']} ({t['outcome']})" for label, t in document.get("tuned", {}).items()]
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
         lines.append(
