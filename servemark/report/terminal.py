@@ -87,13 +87,13 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
     verdict = result["verdict"]
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     lines = [Text.assemble("Result is : ", (word, style))]
+    # A mix has its workloads' names before those of the constraints.
+    width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
     for constraint in verdict["constraints"]:
         ok = constraint["ok"]
         line = Text.assemble(f"  {constraint['name']:<{width}} ", ("Yes", "green") if ok else ("No ", "bold red"))
         value, limit = constraint["value"], constraint["limit"]
         if value is not None and limit is not None:
-    # A mix has its workloads' names before those of the constraints.
-    width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
             # 1.104 beside a limit of 1.10 must not look like it.
             shown = figure(value) if ok or figure(value) != figure(limit) else f"{value:.6g}"
             line.append(f"  {shown} (limit {figure(limit)} {constraint['unit']})")
