@@ -83,7 +83,8 @@ def test_a_range_of_rates_gives_a_curve(
     """400/s at most, whatever the machine: 1,200/s cannot all be completed."""
     with server_of(get("ranking_tiny"), capacity_per_s=400.0) as server:
         flags = ["--request-rate-range", "100:1200:1100", "--duration", "1", "--warmup", "0.1", "--json"]
-        servemark(monkeypatch, "run", "ranking_tiny", "-u", server.url, *flags, "--out", str(tmp_path))
+        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path)]
+        servemark(monkeypatch, "run", "ranking_tiny", "-u", server.url, *flags)
     document = json.loads(capfd.readouterr().out)
     low, high = document["curve"]["points"]
     assert (low["rate"], high["rate"]) == (100, 1200)

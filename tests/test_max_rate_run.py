@@ -128,6 +128,7 @@ def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_limit_of_the_golden_server(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -135,6 +136,7 @@ def test_the_limit_of_the_golden_server(
 
     def attempt(out: Path) -> int:
         flags = ["--slo", "p90:25", "--duration", "6", "--warmup", "1", "--out", str(out)]
+        flags += ["--model-repository", str(tmp_path / "none")]
         return command(monkeypatch, "run", TINY, "-u", server.url, "--max-rate", *flags)
 
     server: GoldenServer

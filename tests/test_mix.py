@@ -133,13 +133,14 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(
     """Two names of one model on the golden server, whose log has what each received."""
     with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
         flags = ["--request-rate", "120", "--duration", "2", "--warmup", "0.2", "--seed", "3", "--json"]
-        line = ["run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags, "--out", str(tmp_path)]
+        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+        line = ["run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags]
         code = servemark(monkeypatch, *line)
         log = server.log()
     out, err = capfd.readouterr()
     assert code in {0, 2}, err
     document = json.loads(out)
-    [folder] = tmp_path.iterdir()
+    [folder] = (tmp_path / "out").iterdir()
     assert document == results.read(folder)
     received = {name: log["paths"][INFER.format(name)] for name in ("ranking_tiny", "ranking")}
     for entry in document["mix"]:
