@@ -40,7 +40,7 @@ Stages = Annotated[str, typer.Option(metavar="S:R,...", help="Open loop in steps
 Trace = Annotated[
     str, typer.Option(metavar="FILE", help="Open loop from a CSV or JSONL file of arrival times in seconds.")
 ]
-Duration = Annotated[str, typer.Option(metavar="S", help="Measured seconds.")]
+Duration = Annotated[str, typer.Option(metavar="S", help="Measured seconds; a closed loop's are the least.")]
 Warmup = Annotated[str, typer.Option(metavar="S", help="Seconds before, which do not count.")]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of schedule and inputs.")]
 Objective = Annotated[str, typer.Option(metavar="pXX:MS", help="Latency objective, like p99:50.")]
