@@ -86,7 +86,7 @@ def _machine(environment: Mapping[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     return (
         f"{environment['cpu']}, {environment['cores']} cores, {environment['memory_gb']} GB, {gpus}; "
-        f"{environment['os']}, Python {environment['python']}; commit {environment['git_commit']}{changed}; {packages}."
+        f"{environment['os']}, Python {environment['python']}; commit {environment['git_commit'] or 'unknown'}{changed}; {packages}."
     )
 
 
