@@ -82,11 +82,12 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 def _machine(environment: Mapping[str, Any]) -> str:
     gpus = ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
-    changed = " with uncommitted changes" if environment["git_dirty"] else ""
+    commit = environment["git_commit"] or "unknown"
+    commit += " with uncommitted changes" if environment["git_dirty"] else ""
     packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     return (
         f"{environment['cpu']}, {environment['cores']} cores, {environment['memory_gb']} GB, {gpus}; "
-        f"{environment['os']}, Python {environment['python']}; commit {environment['git_commit'] or 'unknown'}{changed}; {packages}."
+        f"{environment['os']}, Python {environment['python']}; commit {commit}; {packages}."
     )
 
 
