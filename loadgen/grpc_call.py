@@ -48,7 +48,6 @@ class Method:
     judge: Callable[[bytes], str | None]
     decode: Callable[[bytes, Sequence[Tensor]], Arrays]
     words: Callable[[bytes], str]
-    metadata: tuple[tuple[str, str], ...] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
     forms: dict[int, "Form"] = field(default_factory=dict)
     """The forms of good responses that came whole, by their length."""
@@ -57,7 +56,7 @@ class Method:
     def block(self) -> bytes:
         """The header block of every call."""
         fields = [(":method", "POST"), (":scheme", "http"), (":path", self.path), (":authority", self.authority)]
-        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc"), *self.metadata])
+        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc")])
 
 
 class Form(NamedTuple):

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from loadgen.grpc_control import GrpcControl
-from servemark.errors import ServerError
+from loadgen.tcp import resolve
+from servemark.errors import OptionError, ServerError
 from servemark.models import Tensor, get
 from tests.golden_grpc import ERROR, GoldenGrpc
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
+from tests.load_config import config
 
 WORKLOAD = dataclasses.replace(
     get("ranking_tiny"), inputs=(Tensor("INPUT0", "FP32", (64,)),), outputs=(Tensor("OUTPUT0", "FP32", (64,)),)
@@ -87,11 +89,12 @@ def test_values_that_are_not_raw_are_read_too(streaming: bool) -> None:
 
 def test_a_stream_that_the_server_ends_fails_one_request_and_is_opened_again() -> None:
     with GoldenGrpc(end_every=5) as server:
-        load = GrpcLoad(server.port, streaming=True).open(constant_ns(50, 20))
+        load = GrpcLoad(server.port, streaming=True).closed(1, 0.5)
         log = server.log()
-    assert load.kinds == {"ok": 16, "grpc_aborted": 4}
-    assert log["requests"] == 20
-    assert log["streams"] == 4
+    assert [o.error for o in load.outcomes] == [
+        None if number % 5 else "grpc_aborted" for number in range(1, log["requests"] + 1)
+    ]
+    assert log["streams"] == -(-log["requests"] // 5)
 
 
 @both
@@ -122,6 +125,43 @@ def test_a_foreign_server_is_checked_over_grpc_alone() -> None:
             control.require_model("other", WORKLOAD, "servemark serve x")
     with pytest.raises(ServerError, match=r"no server answers at grpc://.*refused"):
         control.require_model("golden", WORKLOAD, "servemark serve x")
+
+
+@pytest.mark.parametrize(
+    ("flags", "url"),
+    [
+        ("", "http://127.0.0.1:8000"),
+        ("--protocol http", "http://127.0.0.1:8000"),
+        ("--protocol grpc", "grpc://127.0.0.1:8001"),
+        ("--protocol grpc --url somewhere:9", "grpc://somewhere:9"),
+        ("--url grpc://somewhere:9/", "grpc://somewhere:9"),
+        ("--url grpc://somewhere --protocol grpc --streaming", "grpc://somewhere"),
+        ("--url somewhere:9", "http://somewhere:9"),
+    ],
+)
+def test_the_protocol_is_a_flag_or_the_url_s(flags: str, url: str) -> None:
+    found = config("ranking_tiny", *flags.split())
+    assert found.url == url
+    assert found.protocol == url.partition(":")[0]
+    assert found.streaming == ("--streaming" in flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--streaming", "--streaming is a way of gRPC"),
+        ("--protocol http --url grpc://somewhere:9", "is not for --protocol http"),
+        ("--protocol grpc --url http://somewhere:9", "is not for --protocol grpc"),
+        ("--url h2://somewhere:9", "is not http://HOST:PORT or grpc://HOST:PORT"),
+    ],
+)
+def test_protocols_that_contradict(flags: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        config("ranking_tiny", *flags.split())
+
+
+def test_a_grpc_url_without_a_port_is_triton_s() -> None:
+    assert resolve("grpc://127.0.0.1").sockaddr[1] == 8001
 
 
 def test_a_foreign_server_of_another_shape_is_refused() -> None:
