@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import exporters
+from exporters import config
+from servemark.artifacts import Entry
 from servemark.cli import main, rounds
 from servemark.cli.contenders import Contender, able, configured, contenders, placed
 from servemark.compare import Turn, document, order, rows
@@ -334,15 +335,19 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
 
 def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None:
     workload = get(TINY)
-    exporters.export(workload, "pytorch", tmp_path / "models")
+    entry = Entry(tmp_path / "models", TINY, "pytorch")
+    entry.version.mkdir(parents=True)
+    (entry.version / "model.pt2").write_bytes(b"a program")
+    text = config.render(workload, model=entry.model, engine="pytorch", artifact="model.pt2", device="cpu")
+    entry.config.write_text(text)
     chosen = contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
     configs = configured(chosen, workload, tmp_path / "models", "cpu")
     served, models = placed(chosen, workload, tmp_path / "models", configs, tmp_path / "scratch")
     assert served == tmp_path / "scratch"
     assert list(models.values()) == [f"{TINY}_pytorch", f"{TINY}_pytorch_2", f"{TINY}_pytorch_2"]
-    config = (served / f"{TINY}_pytorch_2" / "config.pbtxt").read_text()
-    assert f'name: "{TINY}_pytorch_2"' in config
-    assert "compile" in config
+    changed = (served / f"{TINY}_pytorch_2" / "config.pbtxt").read_text()
+    assert f'name: "{TINY}_pytorch_2"' in changed
+    assert "compile" in changed
     assert "compile" not in (served / f"{TINY}_pytorch" / "config.pbtxt").read_text()
     assert (served / f"{TINY}_pytorch_2" / "1" / "model.pt2").is_file()
     unchanged = configured(chosen[:1], workload, tmp_path / "models", "")

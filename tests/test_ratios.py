@@ -70,11 +70,11 @@ def test_few_pairs_have_a_ratio_and_no_interval() -> None:
     assert str(found) == "2.000 (no interval)"
 
 
-@pytest.mark.parametrize(("pairs", "least"), [(5, 0.88), (8, 0.90), (16, 0.92)])
+@pytest.mark.parametrize(("pairs", "least"), [(5, 0.88), (8, 0.90)])
 def test_intervals_over_pairs_cover_the_truth(pairs: int, least: float) -> None:
     rng = np.random.default_rng(11)
     hits = []
-    for _ in range(600):
+    for _ in range(400):
         drift = rng.lognormal(0, 0.3, pairs)
         a, b = (truth * drift * rng.lognormal(0, 0.05, pairs) for truth in (1.5, 1.0))
         hits.append(inside(ratio_of_pairs(list(zip(a, b, strict=True))), 1.5))
@@ -85,7 +85,7 @@ def test_intervals_over_pairs_cover_the_truth(pairs: int, least: float) -> None:
 def test_intervals_over_repeats_cover_the_truth(runs: tuple[int, int]) -> None:
     rng = np.random.default_rng(12)
     hits = []
-    for _ in range(500):
+    for _ in range(300):
         a, b = rng.lognormal(math.log(3), 0.1, runs[0]), rng.lognormal(0, 0.1, runs[1])
         hits.append(inside(ratio_of_repeats(a.tolist(), b.tolist()), 3))
     assert 0.93 <= coverage(hits) <= 0.99

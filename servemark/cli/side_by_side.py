@@ -188,7 +188,8 @@ def _highest_rate(request: Request, place: Place, host: Host, folder: Path) -> d
     note(f"highest rate of {place.contender.label}")
     directory = folder / f"max-rate-{place.contender.slug}"
     directory.mkdir()
-    flags = {**place.flags, "slo": request.flags["slo"]}
+    without_load = {name: value for name, value in place.flags.items() if name not in request.load}
+    flags = {**without_load, "slo": request.flags["slo"]}
     with host(place.model) as address:
         try:
             found = find(
