@@ -27,6 +27,8 @@ WARM_S = 2.0
 """Each engine answers for so long before the first round, so that what it does once (allocate, compile) is over."""
 WARM_TIMEOUT_S = 300
 """A model that compiles on its first request may take minutes for it."""
+START_TIMEOUT_S = 300.0
+"""Triton loads the models of a comparison one after another; some engines take a minute to start."""
 ENGINE_BYTES = 1 << 30
 """What a framework takes in memory besides the model; PyTorch and TensorFlow come near."""
 WEIGHT_COPIES = 3
@@ -58,7 +60,9 @@ def given(places: Sequence[Place]) -> Host:
 @contextlib.contextmanager
 def together(repository: Path, models: Sequence[str], protocol: str) -> Iterator[Host]:
     """One Triton with all models: those that wait for their turn cost memory and no time."""
-    with servers.open_server("auto", repository, list(dict.fromkeys(models))) as server:
+    with servers.open_server(
+        "auto", repository, list(dict.fromkeys(models)), start_timeout_s=START_TIMEOUT_S
+    ) as server:
         yield lambda _: contextlib.nullcontext(_address(server, protocol))
         try:
             server.check()
@@ -72,7 +76,7 @@ def alone(repository: Path, protocol: str) -> Host:
 
     @contextlib.contextmanager
     def host(model: str) -> Iterator[str]:
-        with servers.open_server("auto", repository, [model]) as server:
+        with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
             yield _address(server, protocol)
 
     return host
