@@ -36,6 +36,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         requests=recorder.scheduled,
         measured_s=measured.measured_s,
         errors=recorder.errors.total(),
+        timeouts=recorder.errors["timeout"],
         max_error_share=config.max_error_share,
         cpu_share=cpu_share(measured) or 0.0,
         windows=_judged(recorder.windows, open_loop=open_loop),

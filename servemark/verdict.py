@@ -84,6 +84,8 @@ class Observations:
     """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
     stages: Sequence[Windows] = ()
     """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
+    timeouts: int = 0
+    """How many of the errors are requests that were not answered in time."""
     open_loop: bool = False
     unfinished_growth: int = 0
     """How many more requests were on their way at the end of the interval than at its start."""
@@ -127,6 +129,8 @@ def _completed(seen: Observations) -> Constraint:
 def _errors(seen: Observations) -> Constraint:
     share = seen.errors / seen.requests if seen.requests else 1.0
     remedy = "see the errors by kind; allow more with --max-error-share"
+    if 2 * seen.timeouts > seen.errors:
+        remedy = "most were not answered in time: raise --request-timeout, or lower the load"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
     return Constraint("error_share", share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)

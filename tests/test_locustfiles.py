@@ -177,6 +177,7 @@ def test_a_closed_loop_that_is_never_answered_ends(tmp_path: Path) -> None:
     result = the_result(tmp_path)
     assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
     assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
+    assert "--request-timeout" in constraint(result, "error_share")["remedy"]
     assert result["metrics"]["latency_ms"]["count"] == 0
 
 

@@ -40,6 +40,8 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
     ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
     ("error_share", GOOD, {"errors": 1500, "max_error_share": 1.0}, True, ""),
+    ("error_share", GOOD, {"errors": 21, "timeouts": 11}, False, "raise --request-timeout"),
+    ("error_share", GOOD, {"errors": 22, "timeouts": 11}, False, "errors by kind"),
     ("error_share", GOOD, {"requests": 0, "max_error_share": 0.5}, False, "no request was sent"),
     ("achieved_rate", OPEN, {"unfinished_growth": 15}, True, ""),
     ("achieved_rate", OPEN, {"unfinished_growth": 16}, False, "lower --request-rate"),
