@@ -44,6 +44,11 @@ class _Panel:
     intervals: Sequence[Sequence[float] | None]
 
     @property
+    def starts(self) -> list[float | None]:
+        """Where each whisker starts."""
+        return [min(v, i[0]) if v is not None and i else v for v, i in zip(self.values, self.intervals, strict=True)]
+
+    @property
     def ends(self) -> list[float | None]:
         """Where each whisker ends."""
         return [max(v, i[1]) if v is not None and i else v for v, i in zip(self.values, self.intervals, strict=True)]
@@ -101,7 +106,7 @@ def _ratios(rows: Sequence[Mapping[str, Any]], first: str) -> "go.Figure":
     figure = _draw(rows, panels, bars=False)
     figure.add_vline(x=1, line_dash="dash", line_color=_GREY)
     for number, panel in enumerate(panels, start=1):
-        ticks = _ticks([1.0, *panel.ends])
+        ticks = _ticks([1.0, *panel.starts, *panel.ends])
         figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], col=number, row=1)
     return figure
 
