@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import warnings
@@ -24,7 +25,7 @@ from servemark.agreement import compare
 from servemark.artifacts import Arrays, Entry
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import Workload
-from tests.exporting import FROM_TORCH, variant
+from tests.exporting import FROM_TORCH, Exports, variant
 
 SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only, and may take longer than a test."""
@@ -35,6 +36,14 @@ EXPORTS = [
     for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
     for engine in FROM_TORCH
 ]
+
+
+@pytest.fixture
+def begun(exported: Exports, tmp_path: Path) -> Entry:
+    """A repository of the test's own, in which the smallest workload is up to date."""
+    made = exported("ncf_tiny", "pytorch")
+    shutil.copytree(made.folder, tmp_path / made.folder.name)
+    return Entry(tmp_path, made.workload, made.engine)
 
 
 def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **changes: Any) -> ExportReport:
@@ -195,16 +204,16 @@ def age_manifest(entry: Entry) -> None:
         lambda entry: (entry.version / "model.pt2").unlink(),
     ],
 )
-def test_anything_but_a_whole_recent_entry_is_made_anew(tmp_path: Path, damage: Any) -> None:
-    linear(tmp_path)
-    damage(Entry(tmp_path, "ncf_tiny", "pytorch"))
+def test_anything_but_a_whole_recent_entry_is_made_anew(begun: Entry, tmp_path: Path, damage: Any) -> None:
+    assert linear(tmp_path).up_to_date
+    damage(begun)
     again = linear(tmp_path)
     assert (again.up_to_date, again.config_kept) == (False, False)
     assert linear(tmp_path).up_to_date
 
 
-def test_edited_configuration_is_kept_unless_forced(tmp_path: Path) -> None:
-    entry = Entry(tmp_path, "ncf_tiny", "pytorch")
+def test_edited_configuration_is_kept_unless_forced(begun: Entry, tmp_path: Path) -> None:
+    entry = begun
     assert not linear(tmp_path).config_kept
     written = entry.config.read_text()
     edited = written.replace("# max_queue", "max_queue")
@@ -221,9 +230,8 @@ def test_edited_configuration_is_kept_unless_forced(tmp_path: Path) -> None:
     assert entry.config.read_text() == written
 
 
-def test_files_that_are_not_servemarks_survive(tmp_path: Path) -> None:
-    entry = Entry(tmp_path, "ncf_tiny", "pytorch")
-    linear(tmp_path)
+def test_files_that_are_not_servemarks_survive(begun: Entry, tmp_path: Path) -> None:
+    entry = begun
     (entry.folder / "labels.txt").write_text("a film")
     (entry.folder / "2").mkdir()
     linear(tmp_path, force=True)
@@ -255,9 +263,8 @@ def test_out_of_tolerance_export_fails_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_failed_export_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload, entry = models.get("ncf_tiny"), Entry(tmp_path, "ncf_tiny", "pytorch")
-    linear(tmp_path)
+def test_failed_export_keeps_what_was_there(begun: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, entry = models.get("ncf_tiny"), begun
     before = entry.manifest.read_text()
     module = drifting(workload, "pytorch")
     monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
@@ -319,7 +326,7 @@ def test_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_unknown_engine_lists_the_known(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="onnxruntime, pytorch"):
+    with pytest.raises(OptionError, match=r"onnxruntime, .*pytorch"):
         linear(tmp_path, engine="caffe")
 
 
