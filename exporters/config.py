@@ -33,7 +33,7 @@ instance_group [
 ]
 
 {threads}
-"""
+{on_host}"""
 
 ALL_CORES = """\
 # Threads of one run; by default as many as there are cores.
@@ -42,6 +42,10 @@ ONE_THREAD = """\
 # Threads of one run. So small a model gains nothing from more: they wait for each other, and spin on cores that Triton
 # and a load generator on the same machine need.
 parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+ON_DEVICE = """\
+# Triton's Python backend hands input tensors on as they lie, on the GPU where they are there.
+parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value: { string_value: "no" } }
+"""
 CPU = "count: 1 kind: KIND_CPU"
 SMALL_FLOPS = 100_000_000
 """Below this a forward pass of one sample takes well under 10 ms on one core."""
@@ -56,6 +60,7 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str, device
         max_batch=workload.max_batch,
         inputs=_tensors(workload.inputs),
         outputs=_tensors(workload.outputs),
+        on_host="" if device == "cpu" else ON_DEVICE,
         place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
         threads=ONE_THREAD if workload.flops < SMALL_FLOPS else ALL_CORES,
         preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",

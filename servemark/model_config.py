@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 THREADS = "intra_op_thread_count"
 """The parameter of Triton's own onnxruntime backend; every engine here understands it."""
+ON_HOST = "FORCE_CPU_ONLY_INPUT_TENSORS"
+"""Triton's Python backend copies input tensors to the host, unless this parameter says no."""
 _DEVICES = re.compile(r"cpu|cuda:\d+(,\d+)*")
 
 
@@ -73,6 +75,10 @@ class Settings:
                 kind, _, numbers = self.device.partition(":")
                 group.kind = group.KIND_CPU if kind == "cpu" else group.KIND_GPU
                 group.gpus[:] = [int(number) for number in numbers.split(",") if number]
+        if self.device is not None:
+            model.parameters[ON_HOST].string_value = "no"
+            if self.device == "cpu":
+                del model.parameters[ON_HOST]
 
 
 def parse(config: str) -> "ModelConfig":

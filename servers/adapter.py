@@ -5,18 +5,32 @@ Runs in the Python backend's stub, which calls `initialize`, `execute` and `fina
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import triton_python_backend_utils as triton
 
 from servers import tensors
-from servers.engines import Arrays
+from servers.engines import DeviceEngine, Engine
 from servers.model import load_model
 
 ENGINE_METRIC = "servemark_engine_info"
 """A metric that is always 1; its labels say which engine, device and provider really run a model."""
+
+
+class Tensors(Protocol):
+    """Triton's tensors to the engine's and back: the module `servers.tensors`, or `DeviceTensors` on a GPU."""
+
+    def read(self, tensor: "triton.Tensor") -> Any:
+        """View a request's tensor."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Join requests along the batch."""
+
+    def write(self, name: str, value: Any, /) -> "triton.Tensor":
+        """Wrap an answer for a response."""
 
 
 class Adapter:
@@ -30,6 +44,7 @@ class Adapter:
         version = Path(args["model_repository"], args["model_version"])
         on_gpu = args["model_instance_kind"] == "GPU"
         self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
+        self._tensors, self._run = _path(self._engine)
         self._publish(args["model_name"])
 
     def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
@@ -43,23 +58,27 @@ class Adapter:
 
     def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
         try:
-            return _response(request, self._engine.run(self._read(request)))
+            return self._response(request, self._run(self._read(request)))
         except Exception as error:  # whatever the engine raises belongs to the client
             return triton.InferenceResponse(error=triton.TritonError(f"{self._engine.name}: {error}"))
 
     def _together(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
         arrays = [self._read(request) for request in requests]
-        batch = {name: np.concatenate([each[name] for each in arrays]) for name in self._inputs}
-        answer = self._engine.run(batch)
+        batch = {name: self._tensors.join([each[name] for each in arrays]) for name in self._inputs}
+        answer = self._run(batch)
         ends = np.cumsum([len(each[self._inputs[0]]) for each in arrays]).tolist()
         return [
-            _response(request, {name: array[start:end] for name, array in answer.items()})
+            self._response(request, {name: array[start:end] for name, array in answer.items()})
             for request, start, end in zip(requests, [0, *ends], ends, strict=False)
         ]
 
-    def _read(self, request: "triton.InferenceRequest") -> Arrays:
+    def _read(self, request: "triton.InferenceRequest") -> dict[str, Any]:
         # Looked up by name, each would cost 3 us.
-        return {tensor.name(): tensors.read(tensor) for tensor in request.inputs()}
+        return {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
+
+    def _response(self, request: "triton.InferenceRequest", answer: dict[str, Any]) -> "triton.InferenceResponse":
+        asked = request.requested_output_names()
+        return triton.InferenceResponse([self._tensors.write(name, answer[name]) for name in answer if name in asked])
 
     def _publish(self, model: str) -> None:
         """Make what really runs readable at the metrics endpoint, where every client can see it."""
@@ -73,6 +92,10 @@ class Adapter:
         self._metric = (family, metric)  # the stub takes a metric away when Python drops it
 
 
-def _response(request: "triton.InferenceRequest", answer: Arrays) -> "triton.InferenceResponse":
-    asked = request.requested_output_names()
-    return triton.InferenceResponse([tensors.write(name, answer[name]) for name in answer if name in asked])
+def _path(engine: Engine) -> tuple[Tensors, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Choose how tensors reach an engine, and what of it runs them: on a GPU they stay there, if it takes them so."""
+    if engine.device != "cpu" and isinstance(engine, DeviceEngine):
+        from servers.device_tensors import DeviceTensors
+
+        return DeviceTensors(engine.device), engine.run_tensors
+    return tensors, engine.run

@@ -6,6 +6,9 @@ from typing import Any
 
 from servers.engines import Engine, engine_module, load_engine
 
+OF_TRITON = {"FORCE_CPU_ONLY_INPUT_TENSORS", "EXECUTION_ENV_PATH"}
+"""Parameters of Triton's Python backend itself; the others are the engine's options."""
+
 
 def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
     """Load one instance on a device; `config` is the model's configuration as Triton gives it in JSON.
@@ -25,7 +28,8 @@ def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
 
 def engine_options(config: Mapping[str, Any]) -> dict[str, str]:
     """Gather the engine's options: the model's parameters, and the accelerator where one is configured."""
-    options = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
+    parameters = config.get("parameters", {})
+    options = {key: value["string_value"] for key, value in parameters.items() if key not in OF_TRITON}
     accelerators = config.get("optimization", {}).get("execution_accelerators", {})
     for accelerator in accelerators.get("gpu_execution_accelerator", []):
         options["execution_accelerator"] = accelerator["name"]

@@ -6,6 +6,8 @@ layout of numpy's type descriptors changed (NumPy 2.0 migration guide, "changes 
 at some 50 us a tensor instead of 3. With numpy 1, in turn, `Tensor.from_dlpack` crashes the stub.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import triton_python_backend_utils as triton
@@ -18,6 +20,11 @@ _STUB_KNOWS_NUMPY = int(np.__version__.split(".", maxsplit=1)[0]) < 2
 def read(tensor: "triton.Tensor") -> Array:
     """View a request's tensor; the array may be read-only and lives as long as the request."""
     return tensor.as_numpy() if _STUB_KNOWS_NUMPY else np.from_dlpack(tensor)
+
+
+def join(parts: Sequence[Array]) -> Array:
+    """Join requests along the batch."""
+    return np.concatenate(parts)
 
 
 def write(name: str, array: Array) -> "triton.Tensor":

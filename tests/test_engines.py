@@ -144,4 +144,4 @@ def test_torch_compile(repository: Path) -> None:
     x = np.ones((3, 8), np.float32)
     scores = loaded.run({"X": x})["SCORES"].astype(np.float32)
     np.testing.assert_allclose(scores, expected(x)["SCORES"], rtol=1e-5)
-    assert loaded.provider == "torch.compile"
+    assert loaded.provider == "torch.compile(inductor)"

@@ -9,13 +9,16 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, OptionError
+
+if TYPE_CHECKING:
+    import torch
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 
@@ -37,6 +40,14 @@ class Engine(Protocol):
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""
+
+
+@runtime_checkable
+class DeviceEngine(Protocol):
+    """An engine that also takes PyTorch's tensors where it runs, so that they need not pass through the host."""
+
+    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
 
 
 class EngineModule(Protocol):

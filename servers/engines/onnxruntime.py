@@ -1,18 +1,20 @@
-"""ONNX Runtime on its CPU, CUDA and TensorRT execution providers."""
+"""ONNX Runtime on its CPU, CUDA and TensorRT execution providers; the latter two have not run on a GPU yet."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.artifacts import Entry
-from servemark.errors import ArtifactError, ServerError
-from servers.engines import Arrays, check_options, export_command, thread_count
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servers.engines import Arrays, check_options, export_command, flag, thread_count
+from servers.engines._device_session import DeviceSession
 
 if TYPE_CHECKING:
     import onnxruntime
+    import torch
 
 ARTIFACT = "model.onnx"
-OPTIONS = ("intra_op_thread_count", "execution_accelerator")
+OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph")
 _FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
 """On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
 
@@ -37,12 +39,47 @@ class OnnxRuntime:
         return dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))
 
 
+class OnnxRuntimeOnGpu(OnnxRuntime):
+    """One inference session on a GPU, on device memory and a stream of PyTorch's."""
+
+    def __init__(
+        self,
+        session: "onnxruntime.InferenceSession",
+        device: str,
+        outputs: Sequence[str],
+        stream: "torch.cuda.Stream",
+        *,
+        graphs: bool,
+    ) -> None:
+        super().__init__(session, device, outputs)
+        self._graphs = graphs
+        self._place = stream.device
+        self._bound = DeviceSession(session, device, outputs, stream, graphs=graphs)
+
+    @property
+    def provider(self) -> str:
+        """The execution provider of the highest priority in the session."""
+        return super().provider + (" with CUDA graphs" if self._graphs else "")
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch."""
+        import torch
+
+        answer = self.run_tensors({name: torch.from_numpy(array).to(self._place) for name, array in inputs.items()})
+        return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
+
+    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
+        return self._bound.run(inputs)
+
+
 def load(
     artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
 ) -> OnnxRuntime:
     """Load an ONNX file; option `execution_accelerator=tensorrt` asks for the TensorRT provider on a GPU.
 
-    Raises ServerError where the package or the provider is missing: a session that falls back to the CPU is refused.
+    Option `cuda_graph=true` replays a CUDA graph for each combination of input shapes. Raises ServerError where the
+    package or the provider is missing: a session that falls back to the CPU is refused.
     """
     check_options(options, OPTIONS)
     try:
@@ -50,6 +87,9 @@ def load(
     except ImportError as error:
         raise ServerError(f"onnxruntime cannot be imported: {error}", fix="pip install -e '.[onnxruntime]'") from error
     providers = _providers(device, options.get("execution_accelerator"))
+    graphs = flag(options, "cuda_graph")
+    if graphs and device == "cpu":
+        raise OptionError("cuda_graph needs a GPU", fix="use --device cuda:0, or leave out --option cuda_graph")
     wanted = providers[0][0]
     if wanted not in onnxruntime.get_available_providers():
         raise ServerError(
@@ -61,6 +101,7 @@ def load(
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
     if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
         settings.add_session_config_entry(*_FP16_ON_CPU)
+    stream = _stream(providers, device, graphs=graphs) if device != "cpu" else None
     try:
         session = onnxruntime.InferenceSession(str(artifact), settings, providers=providers)
     except Exception as error:
@@ -73,7 +114,25 @@ def load(
         )
     _check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
     _check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
-    return OnnxRuntime(session, device, outputs)
+    return (
+        OnnxRuntimeOnGpu(session, device, outputs, stream, graphs=graphs)
+        if stream
+        else OnnxRuntime(session, device, outputs)
+    )
+
+
+def _stream(providers: list[tuple[str, dict[str, str]]], device: str, *, graphs: bool) -> "torch.cuda.Stream":
+    """Let the providers use a stream of the instance's own. Raises ServerError without PyTorch, whose memory it is."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ServerError(f"device memory is PyTorch's: {error}", fix="pip install -e '.[torch]'") from error
+    stream = torch.cuda.Stream(torch.device(device))
+    for name, settings in providers:
+        settings["user_compute_stream"] = str(stream.cuda_stream)
+        if graphs:
+            settings["trt_cuda_graph_enable" if name.startswith("Tensorrt") else "enable_cuda_graph"] = "1"
+    return stream
 
 
 def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str, str]]]:
@@ -84,9 +143,8 @@ def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str
         )
     if device == "cpu":
         return [("CPUExecutionProvider", {})]
-    place = {"device_id": device.removeprefix("cuda:")}
-    cuda = ("CUDAExecutionProvider", place)
-    return [("TensorrtExecutionProvider", place), cuda] if accelerator else [cuda]
+    names = ["TensorrtExecutionProvider"] if accelerator else []
+    return [(name, {"device_id": device.removeprefix("cuda:")}) for name in [*names, "CUDAExecutionProvider"]]
 
 
 def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Sequence[str]) -> None:

@@ -1,9 +1,13 @@
-"""PyTorch: a torch.export program (`model.pt2`), run eagerly or, with option `compile=true`, by torch.compile."""
+"""PyTorch: a torch.export program (`model.pt2`), run eagerly or, with option `compile=true`, by torch.compile.
+
+Its path on a GPU has not run on one yet.
+"""
 
 import importlib
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,42 +15,59 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers.engines import Arrays, check_options, export_command, thread_count
+from servers.engines import Arrays, check_options, export_command, flag, thread_count
 
 if TYPE_CHECKING:
     import torch
 
 ARTIFACT = "model.pt2"
-OPTIONS = ("intra_op_thread_count", "compile")
+OPTIONS = ("intra_op_thread_count", "compile", "cuda_graph")
+WARM_UP_ROWS = (2, 1, 3)
+"""Traced with two, compiled anew for the special case of one; three shows that the batch is not baked in."""
 
 
 class PyTorch:
-    """One exported program on one device."""
+    """One exported program on one device, a GPU's on a stream of its own."""
 
     name = "pytorch"
 
     def __init__(
-        self, module: Callable[..., Any], device: str, inputs: Sequence[str], outputs: Sequence[str], *, compiled: bool
+        self, module: Callable[..., Any], device: str, inputs: Sequence[str], outputs: Sequence[str], provider: str
     ) -> None:
         import torch
 
         self.device = device
-        self.provider = "torch.compile" if compiled else "eager"
+        self.provider = provider
         self._torch = torch
         self._place = torch.device(device)
+        self._stream = torch.cuda.Stream(self._place) if self._place.type == "cuda" else None
         self._module = module
         self._inputs = list(inputs)
         self._outputs = list(outputs)
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
-        with self._torch.inference_mode():
-            answer = self._module(*(self._tensor(inputs[name]) for name in self._inputs))
+        answer = self.run_tensors({name: self._tensor(inputs[name]) for name in self._inputs})
+        return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
+
+    def run_tensors(self, inputs: Mapping[str, "torch.Tensor"]) -> "dict[str, torch.Tensor]":
+        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
+        with self._torch.inference_mode(), self._torch.cuda.stream(self._stream) if self._stream else nullcontext():
+            if self._stream:  # what another stream is still writing must be there before this one reads it
+                self._stream.wait_stream(self._torch.cuda.default_stream(self._place))
+            answer = self._module(*(inputs[name] for name in self._inputs))
             tensors = (answer,) if isinstance(answer, self._torch.Tensor) else tuple(answer)
-            return {name: tensor.numpy(force=True) for name, tensor in zip(self._outputs, tensors, strict=True)}
+            if self.provider == CUDA_GRAPHS:  # the next replay overwrites the graph's own
+                tensors = tuple(tensor.clone() for tensor in tensors)
+        if self._stream:
+            self._stream.synchronize()
+        return dict(zip(self._outputs, tensors, strict=True))
 
     def _tensor(self, array: npt.NDArray[np.generic]) -> "torch.Tensor":
         return self._torch.from_numpy(array).to(self._place)
+
+
+EAGER, COMPILED, CUDA_GRAPHS = "eager", "torch.compile(inductor)", "torch.compile(inductor) with CUDA graphs"
 
 
 def load(
@@ -54,10 +75,12 @@ def load(
 ) -> PyTorch:
     """Load a torch.export program and move it to the device.
 
-    Raises ServerError where torch or the device is missing, ArtifactError on a damaged file.
+    Option `compile=true` compiles it and runs it once, so that no request waits for that; `cuda_graph=true` with it
+    replays CUDA graphs. Raises ServerError where torch, the device or a compiler is missing or the program cannot be
+    compiled, ArtifactError on a damaged file.
     """
     check_options(options, OPTIONS)
-    compiled = _flag(options, "compile")
+    provider = _provider(device, options)
     try:
         import torch
         from torch.export.passes import move_to_device_pass
@@ -69,14 +92,7 @@ def load(
             f"torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices, {device} was asked for",
             fix="check the driver with: servemark doctor, or use --device cpu",
         )
-    if not zipfile.is_zipfile(artifact):
-        raise ArtifactError(f"{artifact} is truncated or no torch.export program", fix=export_command(artifact))
-    try:
-        _import_operators(artifact)
-        program = torch.export.load(artifact)
-    except Exception as error:
-        # a damaged archive surfaces as anything from BadZipFile to AssertionError
-        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+    program = _read(artifact)
     signature = program.graph_signature
     if (len(signature.user_inputs), len(signature.user_outputs)) != (len(inputs), len(outputs)):
         raise ArtifactError(
@@ -88,8 +104,31 @@ def load(
         torch.set_num_threads(threads)  # of the whole process: torch has no setting per model
     # Triton's input buffers may be read-only; the model only reads them.
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-    module = move_to_device_pass(program, device).module()
-    return PyTorch(torch.compile(module) if compiled else module, device, inputs, outputs, compiled=compiled)
+    program = move_to_device_pass(program, device)
+    if provider == EAGER:
+        return PyTorch(program.module(), device, inputs, outputs, provider)
+    return _compile(program, device, inputs, outputs, provider)
+
+
+def _provider(device: str, options: Mapping[str, str]) -> str:
+    if not flag(options, "cuda_graph"):
+        return COMPILED if flag(options, "compile") else EAGER
+    if device == "cpu" or not flag(options, "compile"):
+        raise OptionError("cuda_graph needs compile=true and a GPU", fix="--option compile --device cuda:0")
+    return CUDA_GRAPHS
+
+
+def _read(artifact: Path) -> "torch.export.ExportedProgram":
+    import torch
+
+    if not zipfile.is_zipfile(artifact):
+        raise ArtifactError(f"{artifact} is truncated or no torch.export program", fix=export_command(artifact))
+    try:
+        _import_operators(artifact)
+        return torch.export.load(artifact)
+    except Exception as error:
+        # a damaged archive surfaces as anything from BadZipFile to AssertionError
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
 
 
 def _import_operators(artifact: Path) -> None:
@@ -100,8 +139,49 @@ def _import_operators(artifact: Path) -> None:
             importlib.import_module("torchvision")
 
 
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "false").lower()
-    if text not in {"true", "false"}:
-        raise OptionError(f"{name} is {text!r}", fix="give true or false")
-    return text == "true"
+def _compile(
+    program: "torch.export.ExportedProgram", device: str, inputs: Sequence[str], outputs: Sequence[str], provider: str
+) -> PyTorch:
+    """Compile a program for any batch size and length, and run it, which is when torch really compiles."""
+    import torch
+    from torch._inductor import config, cpp_builder, exc
+
+    config.compile_threads = 1  # else torch starts a pool of processes, one for each core, that outlives the load
+    if device == "cpu":
+        try:
+            cpp_builder.get_cpp_compiler()
+        except exc.InvalidCxxCompiler as error:
+            raise ServerError(
+                f"torch.compile needs a C++ compiler for the CPU: {str(error).strip()}",
+                fix="apt-get install g++, or leave out --option compile",
+            ) from error
+    module = torch.compile(
+        program.module(), fullgraph=True, mode="reduce-overhead" if provider == CUDA_GRAPHS else None
+    )
+    engine = PyTorch(module, device, inputs, outputs, provider)
+    try:
+        for rows in WARM_UP_ROWS:
+            engine.run_tensors(dict(zip(inputs, _example(program, rows, torch.device(device)), strict=True)))
+    except Exception as error:  # the compiler's errors share no base
+        reason = str(error).strip().splitlines()[0]
+        raise ServerError(
+            f"torch.compile cannot compile the model: {reason}", fix="leave out --option compile"
+        ) from error
+    return engine
+
+
+def _example(program: "torch.export.ExportedProgram", rows: int, place: "torch.device") -> "list[torch.Tensor]":
+    """Make a batch from the sample that the program was traced with, its sizes that vary marked as such."""
+    import torch
+
+    if program.example_inputs is None:
+        raise ArtifactError("the program holds no sample of its inputs", fix="export it with servemark")
+    tensors = []
+    placeholders = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
+    for node, example in zip(placeholders, program.example_inputs[0], strict=True):
+        tensor = example[:1].repeat(rows, *[1] * (example.dim() - 1)).to(place)
+        for axis, size in enumerate(node.meta["val"].shape):
+            if isinstance(size, torch.SymInt) and tensor.shape[axis] > 1:
+                torch._dynamo.mark_dynamic(tensor, axis)
+        tensors.append(tensor)
+    return tensors

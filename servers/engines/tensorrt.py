@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from servemark.errors import ServerError
 from servemark.tensorrt_plan import Plan
 from servers.engines import Arrays, check_options, flag
+
+if TYPE_CHECKING:
+    import torch
 
 ARTIFACT = "model.plan"
 OPTIONS = ("intra_op_thread_count", "cuda_graph")
@@ -27,8 +31,12 @@ class TensorRT:
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
-        answer = self._plan.run({name: self._from_numpy(array) for name, array in inputs.items()})
+        answer = self.run_tensors({name: self._from_numpy(array) for name, array in inputs.items()})
         return {name: answer[name].numpy(force=True) for name in self._outputs}
+
+    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
+        return self._plan.run(inputs)
 
 
 def load(
