@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from exporters._job import Job
 from exporters._registry import Run
 from servemark.artifacts import Arrays
@@ -40,9 +42,8 @@ def write(job: Job) -> Mapping[str, object]:
     try:
         model = openvino.Core().read_model(str(job.onnx))
     except RuntimeError as error:
-        raise ArtifactError(
-            f"OpenVINO cannot convert {job.workload.name}: {error}", fix="docs/support.md lists what each engine runs"
-        ) from error
+        raise _refusal("convert", job.workload, error) from error
+    _keep_slices(model)
     if job.precision == "int8":
         model = _quantised(model, job)
     model.set_rt_info(COMPUTES_IN[job.precision], HINT)
@@ -60,7 +61,10 @@ def load(path: Path, workload: Workload) -> Run:
     precision = str(model.get_rt_info(HINT).astype(str))
     if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise ArtifactError("this CPU has no bf16 instructions", fix="export bf16 on a machine whose CPU has them")
-    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": precision})
+    try:
+        compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": precision})
+    except RuntimeError as error:
+        raise _refusal("run", workload, error) from error
     names = [tensor.name for tensor in workload.outputs]
 
     def run(inputs: Arrays) -> Arrays:
@@ -68,6 +72,36 @@ def load(path: Path, workload: Workload) -> Run:
         return {name: answer[name] for name in names}
 
     return run
+
+
+def _refusal(verb: str, workload: Workload, error: RuntimeError) -> ArtifactError:
+    """Quote OpenVINO without the places in its sources, which come first."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from")]
+    return ArtifactError(
+        f"OpenVINO cannot {verb} {workload.name}: {' '.join(lines)}", fix="docs/support.md lists what each engine runs"
+    )
+
+
+def _keep_slices(model: "openvino.Model") -> None:
+    """Turn a slice before GatherElements into a split.
+
+    OpenVINO 2026.4 takes such a slice away when it compiles (its pass EliminateSliceBeforeGatherElements), also where
+    it cuts another axis than the one that is picked along, and then refuses the shapes.
+    """
+    from openvino import opset8
+
+    for node in model.get_ordered_ops():
+        cut = node.input_value(0).get_node() if node.get_type_name() == "GatherElements" else node
+        if cut is node or cut.get_type_name() != "Slice":
+            continue
+        data, start, stop, step, axes = (cut.input_value(place) for place in range(5))
+        known = [getattr(each.get_node(), "data", None) for each in (start, stop, step, axes)]
+        if any(each is None or each.size != 1 for each in known):
+            continue
+        first, end, stride, axis = (int(each.item()) for each in known if each is not None)
+        if (first, stride) == (0, 1) and end > 0:
+            parts = opset8.variadic_split(data, np.int64(axis), np.array([end, -1], np.int64))
+            node.input(0).replace_source_output(parts.output(0))
 
 
 def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
