@@ -191,11 +191,14 @@ def test_an_engine_that_cannot_be_loaded_says_so_and_leaves_no_thread() -> None:
 
 
 def test_a_closed_loop_keeps_its_concurrency() -> None:
-    end_ns = time.monotonic_ns() + 200 * MS
     engine = FakeEngine(lambda _: time.sleep(0.002))
-    outcomes = drive([engine], ClosedLoop(4, lambda now: now >= end_ns))
-    assert len(outcomes) == len(engine.calls) >= 4
+    outcomes = drive([engine], ClosedLoop(4, lambda _: len(engine.calls) >= 40))
     assert not any(outcome.error for outcome in outcomes)
+    assert len(outcomes) == len(engine.calls)
+    assert 40 <= len(outcomes) <= 44
+    # Whenever one goes out, the three that went out before it are on their way still, and none before those.
+    for earlier, later in zip(outcomes, outcomes[4:], strict=False):
+        assert earlier.done <= later.sent
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +319,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
     [
         (["--url", "http://127.0.0.1:1"], "--in-process has no server"),
         (["--max-rate", "--slo", "p99:5"], "--in-process has no server"),
+        (["--shared-memory", "system"], "--in-process has no server"),
         (["--device", "cuda:63"], "cuda:63"),
         (["--option", "no_such=1"], "no_such"),
         (["--engine", "pytorch"], "servemark export ranking_tiny --engine pytorch"),

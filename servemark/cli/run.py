@@ -145,8 +145,9 @@ def run(
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, seed, url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
-    if in_process and (url or protocol or model_name or max_rate):
-        raise OptionError("--in-process has no server", fix="leave out --url, --protocol, --model-name and --max-rate")
+    wire = url or protocol or streaming or shared_memory != "none"
+    if in_process and (wire or model_name or max_rate):
+        raise OptionError("--in-process has no server", fix="leave out what is for a server, and --max-rate")
     take_sigterm()
     if max_rate:
         with server_for(config, url, settings) as address:
