@@ -1,7 +1,7 @@
 """The highest rate that meets a latency objective: bracket, bisect, confirm; every point is a run of full length."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +73,7 @@ class MaxRate:
     confirmed: bool
     above: float | None
     limited_by: str
-    """What ended the search: "server", "generator", "broken" (no rate would do) or "runs" (they were used up)."""
+    """What ended it: "server", "generator", "broken" (no rate would do), "runs" (used up) or "interrupted"."""
     reason: str
     points: tuple[Point, ...]
 
@@ -114,6 +114,14 @@ def point_of(result: Mapping[str, Any], directory: str | None = None) -> Point:
         directory=directory,
         result=result,
     )
+
+
+def interrupted(points: Sequence[Point]) -> MaxRate:
+    """What the points of a search that was cut short say."""
+    met = [point for point in points if point.valid]
+    best = max(met, key=lambda point: point.rate) if met else None
+    above = min((p.rate for p in points if not p.valid and (best is None or p.rate > best.rate)), default=None)
+    return MaxRate(best, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points))
 
 
 def search(

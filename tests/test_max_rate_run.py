@@ -127,6 +127,25 @@ def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(
     assert len(drive.flags) == 1
 
 
+def test_a_search_that_is_cut_short_keeps_what_it_found(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+) -> None:
+    class Interrupted(Drive):
+        def __call__(self, config: Any, flags: Mapping[str, Any], *, directory: Path, output: Any) -> Result:
+            if len(self.flags) == 4:
+                raise KeyboardInterrupt
+            return super().__call__(config, flags, directory=directory, output=output)
+
+    code, _, _ = search(monkeypatch, capfd, tmp_path, Interrupted(template, limit=350.0))
+    assert code == 130
+    document = results.read(next(tmp_path.iterdir()))
+    found = document["max_rate"]
+    assert (document["partial"], found["limited_by"], found["confirmed"]) == (True, "interrupted", False)
+    assert (found["rate"], len(found["points"])) == (320, 3)
+    assert 350 < found["above"] <= 480
+    assert document["verdict"]["valid"] is False
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_limit_of_the_golden_server(

@@ -10,7 +10,7 @@ from loadgen.options import LoadConfig
 from servemark import results
 from servemark.cli.drive import drive
 from servemark.errors import ExitCode, OptionError, ServerError
-from servemark.max_rate import START_SHARE, MaxRate, Point, lowest_rate, point_of, search
+from servemark.max_rate import START_SHARE, MaxRate, Point, interrupted, lowest_rate, point_of, search
 from servemark.output import note
 
 PROBE_CONCURRENCY = 8
@@ -24,7 +24,8 @@ def find(
     """Search for the highest rate with runs of the task's locustfile, each in a directory of its own in `folder`.
 
     `flags` are the locustfile's without its load, `host` among them; each run takes the next seed from `seed`. Raises
-    OptionError where the server is too slow for a run to hold enough requests.
+    OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes what
+    it found so far.
     """
     slo = config.slo
     assert slo is not None
@@ -36,11 +37,10 @@ def find(
             f"answers about {capacity:,.3g}/s",
             fix=f"--duration {lowest * config.duration_s / capacity * 2:.0f}, or a lower percentile",
         )
-    runs = 0
+    points: list[Point] = []
 
     def measure(rate: float) -> Point:
-        nonlocal runs
-        runs += 1
+        runs = len(points) + 1
         directory = folder / f"{runs:02}-{rate:.6g}"
         directory.mkdir()
         arguments = {**flags, "request_rate": rate, "seed": seed + runs}
@@ -48,9 +48,15 @@ def find(
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
         verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
         note(f"run {runs}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
+        points.append(point)
         return point
 
-    return search(measure, START_SHARE * capacity, lowest=lowest)
+    try:
+        return search(measure, START_SHARE * capacity, lowest=lowest)
+    except KeyboardInterrupt:
+        if points:
+            write(folder, interrupted(points))
+        raise
 
 
 def _probe(
@@ -85,6 +91,7 @@ def write(folder: Path, found: MaxRate) -> dict[str, Any]:
         "scenario": {**point.result["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, point.result["verdict"]),
         "max_rate": found.to_dict(),
+        "partial": found.limited_by == "interrupted",
     }
     histograms = folder / str(point.directory) / results.HISTOGRAM_FILE
     if histograms.exists():
