@@ -26,7 +26,7 @@ LOAD_TIMEOUT_S = 300.0
 TAIL_CHARACTERS = 400
 FAILING = frozenset({"error_share", "server_alive"})
 STAGES = {"screen": 0, "search": 1000, "round": 2000}
-"""What is added to the seed; in a round both sides get the same schedules."""
+"""What is added to the seed, besides the trial's number: candidates meet the same schedules as far as they can."""
 
 
 class ServedBench:
@@ -62,7 +62,7 @@ class ServedBench:
     def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
         """Serve the candidate and make one run of it."""
         try:
-            address = self._serve(candidate)
+            address = self._served(candidate)
         except ServerError as error:
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=error.what))
         self._count += 1
@@ -103,6 +103,16 @@ class ServedBench:
             elif "output_agreement" in failed:
                 outcome |= {"failure": "its outputs do not agree with the golden ones", "throughput": None}
         return Trial(**{**vars(trial), **outcome})
+
+    def _served(self, candidate: Candidate) -> str:
+        """Have the candidate loaded; where the server dies of it, once more on another one. Raises ServerError."""
+        try:
+            return self._serve(candidate)
+        except ServerError as error:
+            if self._server is not None:
+                raise
+            note(f"{error.what}\nonce more on another server")
+            return self._serve(candidate)
 
     def _serve(self, candidate: Candidate) -> str:
         """Have the candidate loaded, on a new server where there is none. Raises ServerError."""

@@ -1,5 +1,6 @@
 """The last word on a winner: its rate and the present one's, found again in interleaved rounds."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -48,7 +49,10 @@ def rate_ratio(rates: list[float], others: list[float]) -> Ratio:
 
     A rate that was met lies up to one step of the search below what the server can do: the interval is wider by that.
     """
-    ratio = ratio_of_repeats(rates, others)
+    with warnings.catch_warnings():
+        # One side may have found the same rate in each round, of which SciPy warns.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ratio = ratio_of_repeats(rates, others)
     if ratio.low is None or ratio.high is None:
         return ratio
     return replace(ratio, low=ratio.low / (1 + TOLERANCE), high=ratio.high * (1 + TOLERANCE))

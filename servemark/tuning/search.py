@@ -1,18 +1,17 @@
 """The stages of a tuning: probe, coordinate descent over screens, searches for the highest rate, rounds."""
 
-import statistics
-from collections import Counter
-
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate import START_SHARE, TOLERANCE, MaxRate, Point, search
 from servemark.ratios import Ratio
 from servemark.stats import samples_needed
-from servemark.tuning.rounds import MOST_RUNS, around, rate_ratio
+from servemark.tuning.book import Book
+from servemark.tuning.rounds import around, rate_ratio
 from servemark.tuning.space import Candidate, Space
-from servemark.tuning.trial import Bench, Objective, Standing, Trial, Tuning
+from servemark.tuning.trial import Bench, Objective, Standing, Tuning
 
 PROBE_CONCURRENCY = 8
-MOST_CONCURRENCY = 64
+LEAST_CONCURRENCY, MOST_CONCURRENCY = 2, 64
+MOST_PROBES = 3
 QUEUE_SHARE = 3
 """Screens keep as many requests on their way as wait when the mean latency is this part of the objective."""
 MARGIN = 0.03
@@ -48,14 +47,11 @@ class _Search:
     """A running tuning."""
 
     def __init__(self, bench: Bench, space: Space, objective: Objective, budget_s: float) -> None:
-        self._bench, self._space, self._objective, self._budget_s = bench, space, objective, budget_s
-        self._standings: dict[Candidate, Standing] = {}
-        self._present = self._standing(space.present)
+        self._space, self._objective, self._budget_s = space, objective, budget_s
+        self._book = Book(bench, objective.duration_s)
+        self._present = self._book.standing(space.present)
         self._concurrency = PROBE_CONCURRENCY
         self._not_tried: list[str] = []
-        self._searched: Counter[Candidate] = Counter()
-        self._screen_costs_s: list[float] = []
-        self._run_costs_s: list[float] = []
 
     def run(self) -> Tuning:
         """All stages, one after another."""
@@ -65,11 +61,11 @@ class _Search:
             return concluded
         finalists = self._finalists()
         lowest = self._present.rate or self._objective.lowest
-        left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+        left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
         for number, finalist in enumerate(finalists):
             start = max(START_SHARE * finalist.score, lowest)
             finalist.found = self._search(finalist, start, lowest, left_s / (len(finalists) - number))
-            left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+            left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
         return self._decide([f for f in finalists if not f.failure])
 
     # Screening
@@ -77,12 +73,14 @@ class _Search:
     def _probe(self) -> None:
         """Find out how many requests have to be on their way for a mean latency well within the objective."""
         present = self._present
-        self._trial("screen", present, PROBE_CONCURRENCY, 0)
-        waiting = present.score * self._objective.limit_ms / 1e3 / QUEUE_SHARE
-        self._concurrency = min(max(round(waiting), 2), MOST_CONCURRENCY)
-        if self._concurrency != PROBE_CONCURRENCY and not present.failure:
+        for left in reversed(range(MOST_PROBES)):
             present.screens.clear()
-            self._trial("screen", present, self._concurrency, 0)
+            self._book.screen(present, self._concurrency)
+            waiting = round(present.score * self._objective.limit_ms / 1e3 / QUEUE_SHARE)
+            wanted = min(max(waiting, LEAST_CONCURRENCY), MOST_CONCURRENCY)
+            if present.failure or not left or self._concurrency / 2 <= wanted <= self._concurrency * 2:
+                break
+            self._concurrency = wanted
         if present.failure:
             reason = f"the present configuration cannot be used: {present.failure}"
             raise ServerError(reason, fix="mend its config.pbtxt, or write it anew with servemark export --force")
@@ -105,7 +103,7 @@ class _Search:
             moved = False
             for axis in self._space.axes():
                 self._screen(here)
-                others = [self._standing(candidate) for candidate in axis(here.candidate)]
+                others = [self._book.standing(candidate) for candidate in axis(here.candidate)]
                 for other in others:
                     if not other.screens and not other.failure:
                         self._screen(other)
@@ -115,12 +113,12 @@ class _Search:
 
     def _screen(self, standing: Standing) -> bool:
         """Screen a candidate once more, if there is time for it and it works."""
-        left_s = SCREENING_SHARE * self._budget_s - self._spent_s
-        if left_s < statistics.fmean(self._screen_costs_s):
+        left_s = SCREENING_SHARE * self._budget_s - self._book.spent_s
+        if left_s < self._book.screen_cost_s:
             if not standing.screens:
                 self._not_tried.append(f"a screen of {standing.candidate}")
             return False
-        self._trial("screen", standing, self._concurrency, len(standing.screens))
+        self._book.screen(standing, self._concurrency)
         return not standing.failure
 
     # The highest rate
@@ -128,11 +126,11 @@ class _Search:
     def _search_present(self) -> Tuning | None:
         """Find the rate that others are held against; the end, where there is none to be had."""
         present, lowest = self._present, self._objective.lowest
-        left_s = SEARCH_SHARE * self._budget_s - self._spent_s
+        left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
         found = present.found = self._search(present, START_SHARE * present.score, lowest, PRESENT_SHARE * left_s)
         if found and _unmet(found) and found.above:
             start = max(found.above / 2, lowest)
-            found = present.found = self._search(present, start, lowest, self._budget_s - self._spent_s) or found
+            found = present.found = self._search(present, start, lowest, self._budget_s - self._book.spent_s) or found
         if found is None:
             return self._end("undecided", "the budget ended before the present configuration's rate was known")
         if found.limited_by == "generator":
@@ -143,20 +141,16 @@ class _Search:
 
     def _search(self, standing: Standing, start: float, lowest: float, time_s: float) -> MaxRate | None:
         """The candidate's highest rate, within so much time; None where that is too little."""
-        most_runs = int(time_s / self._run_cost_s)
+        most_runs = int(time_s / self._book.run_cost_s)
         if most_runs < 2:
             self._not_tried.append(f"a search for the rate of {standing.candidate}")
             return None
 
-        def measure(rate: float) -> Point:
-            self._searched[standing.candidate] += 1
-            return self._run("search", standing, rate, self._searched[standing.candidate])
-
-        return search(measure, start, lowest=lowest, most_runs=most_runs)
+        return search(lambda rate: self._book.run("search", standing, rate), start, lowest=lowest, most_runs=most_runs)
 
     def _finalists(self) -> list[Standing]:
         """The best of those that screened faster than the present one."""
-        others = sorted(self._standings.values(), key=lambda s: s.score, reverse=True)
+        others = sorted(self._book.standings, key=lambda s: s.score, reverse=True)
         return [other for other in others if other.score > self._present.score][:FINALISTS]
 
     # Deciding
@@ -208,13 +202,13 @@ class _Search:
     def _rounds(self, winner: Standing) -> str | None:
         """Make interleaved rounds, whose number is fixed before the first; what went wrong, where something did."""
         sides = (self._present, winner)
-        cost_s = len(sides) * ROUND_RUNS * self._run_cost_s
-        count = min(max(int((self._budget_s - self._spent_s) / cost_s), LEAST_ROUNDS), MOST_ROUNDS)
+        cost_s = len(sides) * ROUND_RUNS * self._book.run_cost_s
+        count = min(max(int((self._budget_s - self._book.spent_s) / cost_s), LEAST_ROUNDS), MOST_ROUNDS)
         for number in range(count):
             found: dict[Candidate, float | None] = {}
             try:
                 for side in sides if number % 2 == 0 else reversed(sides):
-                    found[side.candidate] = self._around(side, number)
+                    found[side.candidate] = self._around(side)
             except _OutOfBudgetError:
                 self._not_tried.append(f"round {number + 1} of {count}")
                 if number >= LEAST_ROUNDS:
@@ -229,14 +223,13 @@ class _Search:
             return f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
         return None
 
-    def _around(self, side: Standing, number: int) -> float | None:
+    def _around(self, side: Standing) -> float | None:
         """One side of a round. Raises _OutOfBudgetError."""
-        numbers = iter(range(MOST_RUNS * number, MOST_RUNS * (number + 1)))
 
         def measure(rate: float) -> Point:
-            if self._budget_s - self._spent_s < self._run_cost_s:
+            if self._budget_s - self._book.spent_s < self._book.run_cost_s:
                 raise _OutOfBudgetError
-            return self._run("round", side, rate, next(numbers))
+            return self._book.run("round", side, rate)
 
         start = side.rounds[-1] if side.rounds else side.rate
         assert start is not None
@@ -244,39 +237,9 @@ class _Search:
         side.limited |= {"round"} if limited else set()
         return rate
 
-    # What all stages share
-
-    @property
-    def _spent_s(self) -> float:
-        return sum(self._screen_costs_s) + sum(self._run_costs_s)
-
-    @property
-    def _run_cost_s(self) -> float:
-        """What the next run will cost, from those before; the first one from the screens."""
-        if self._run_costs_s:
-            return statistics.fmean(self._run_costs_s)
-        return min(self._screen_costs_s) + self._objective.duration_s
-
-    def _standing(self, candidate: Candidate) -> Standing:
-        return self._standings.setdefault(candidate, Standing(candidate))
-
-    def _run(self, stage: str, standing: Standing, rate: float, number: int) -> Point:
-        """One run at a rate; without an outcome it is a point that no other rate would mend."""
-        return self._trial(stage, standing, rate, number).point or Point(rate, frozenset({"completed"}))
-
-    def _trial(self, stage: str, standing: Standing, load: float, number: int) -> Trial:
-        trial = self._bench.trial(stage, standing.candidate, load, number)
-        costs = self._screen_costs_s if stage == "screen" else self._run_costs_s
-        costs.append(trial.seconds)
-        standing.failure = standing.failure or trial.failure
-        if trial.throughput is not None:
-            standing.screens.append(trial.throughput)
-            standing.limited |= {"screen"} if trial.generator_limits else set()
-        return trial
-
     def _end(self, outcome: str, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None) -> Tuning:
-        standings = tuple(s for s in self._standings.values() if s.screens or s.failure)
-        return Tuning(outcome, reason, winner, ratio, standings, tuple(self._not_tried), self._spent_s)
+        standings, not_tried = tuple(self._book.standings), tuple(self._not_tried)
+        return Tuning(outcome, reason, winner, ratio, standings, not_tried, self._book.spent_s)
 
 
 def _ahead(one: Standing, other: Standing) -> bool:
