@@ -20,7 +20,7 @@ from loadgen.scenario import Mode
 from servemark import results
 from servemark.cli.drive import check, launch, read_result, stopping
 from servemark.cli.serve import entries
-from servemark.errors import ExitCode, OptionError, ServerError
+from servemark.errors import ExitCode, OptionError, ResultError, ServerError
 from servemark.results import RESULT_FILE
 
 READY_TIMEOUT_S = 600.0
@@ -41,33 +41,53 @@ def run_mix(
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
     with _server(configs, url) as address:
         folder = results.new_directory(configs[0].out, "mix")
-        begin = folder / "begin"
         processes: list[subprocess.Popen[bytes]] = []
-        with stopping(processes):
-            for number, (config, load) in enumerate(zip(configs, loads, strict=True)):
-                directory = folder / config.model
-                directory.mkdir()
-                own = {**load, "seed": seed + number, "host": address, "start_file": begin}
-                processes.append(launch(config, own, directory, output=output))
-            _wait_until_ready(processes, [folder / config.model / RESULT_FILE for config in configs])
-            results.write_atomically(begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
-            for process in processes:
-                process.wait()
-        begin.unlink()
-    found = [
-        read_result(folder / config.model, process.returncode)
-        for config, process in zip(configs, processes, strict=True)
-    ]
-    return folder, _write(folder, configs, found, shares, flags["request_rate"])
+        try:
+            with stopping(processes):
+                _drive_together(processes, folder, configs, loads, seed=seed, host=address, output=output)
+        except KeyboardInterrupt:
+            # What each process measured until then is kept, and so is what it adds up to.
+            with contextlib.suppress(typer.Exit, ResultError):
+                _write(folder, configs, processes, shares, flags["request_rate"])
+            raise
+    return folder, _write(folder, configs, processes, shares, flags["request_rate"])
+
+
+def _drive_together(
+    processes: list["subprocess.Popen[bytes]"],
+    folder: Path,
+    configs: Sequence[LoadConfig],
+    loads: Sequence[Mapping[str, Any]],
+    *,
+    seed: int,
+    host: str,
+    output: IO[Any] | int | None,
+) -> None:
+    """Start a process for each workload, tell all of them when to begin once they are ready, and wait for their end."""
+    begin = folder / "begin"
+    for number, (config, load) in enumerate(zip(configs, loads, strict=True)):
+        directory = folder / config.model
+        directory.mkdir()
+        own = {**load, "seed": seed + number, "host": host, "start_file": begin}
+        processes.append(launch(config, own, directory, output=output))
+    try:
+        _wait_until_ready(processes, [folder / config.model / RESULT_FILE for config in configs])
+        results.write_atomically(begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
+        for process in processes:
+            process.wait()
+    finally:
+        begin.unlink(missing_ok=True)
 
 
 def _write(
     folder: Path,
     configs: Sequence[LoadConfig],
-    found: Sequence[dict[str, Any]],
+    processes: Sequence["subprocess.Popen[bytes]"],
     shares: Mapping[str, float],
     rate: float,
 ) -> dict[str, Any]:
+    """Add up what the processes left. Raises typer.Exit where one has no result."""
+    found = [read_result(folder / c.model, p.returncode) for c, p in zip(configs, processes, strict=True)]
     parts = [
         Part(share, config.model, result, results.read_histograms(folder / config.model))
         for share, config, result in zip(shares.values(), configs, found, strict=True)
