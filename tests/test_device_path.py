@@ -41,7 +41,7 @@ class Tensor:
         return self.array
 
     def to_dlpack(self) -> Any:
-        return torch.utils.dlpack.to_dlpack(torch.from_numpy(self.array))
+        return torch.from_numpy(self.array).__dlpack__()
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.array.__dlpack__(**options)
