@@ -43,6 +43,8 @@ def write(job: Job) -> Mapping[str, object]:
             raise
         reason = str(error).strip().splitlines()[0]
         raise ArtifactError(f"{workload.name} cannot be exported in {job.precision}: {reason}") from error
+    if job.precision != "fp32":
+        _say_types(program)
     buffer = io.BytesIO()
     torch.export.save(program, buffer)  # straight to a file, torch's writer aborts the process on a full disk
     job.path.write_bytes(buffer.getbuffer())
@@ -87,6 +89,33 @@ def _cast(model: "nn.Module", kind: "torch.dtype") -> "nn.Module":
         if isinstance(module, _BatchNorm):
             module.float()
     return cast
+
+
+def _say_types(program: "torch.export.ExportedProgram") -> None:
+    """Write out each type that is PyTorch's default as it was at the export: who runs the program has another one.
+
+    That is the type of tensors made without one, and of what integers give where they are divided or raised to powers.
+    """
+    import torch
+
+    for module in program.graph_module.modules():
+        for node in list(module.graph.nodes) if isinstance(module, torch.fx.GraphModule) else []:
+            made, schema = node.meta.get("val"), getattr(node.target, "_schema", None)
+            if schema is None or not _floats(made):
+                continue
+            if {"dtype", "layout"} <= {argument.name for argument in schema.arguments if argument.kwarg_only}:
+                node.kwargs = {**node.kwargs, "dtype": made.dtype}
+            elif not any(_floats(read.meta.get("val")) for read in node.all_input_nodes):
+                with module.graph.inserting_after(node):
+                    cast = module.graph.call_function(torch.ops.aten.to.dtype, (node, made.dtype))
+                cast.meta["val"] = made
+                node.replace_all_uses_with(cast, delete_user_cb=lambda user, cast=cast: user is not cast)
+
+
+def _floats(value: object) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _as(tensor: "torch.Tensor", kind: "torch.dtype") -> "torch.Tensor":
