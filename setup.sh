@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 
 VENV=.venv
 STAMP=$VENV/setup.stamp
-NEEDED_GB=9 # the environment takes 6, its largest wheels pass through the same disk
+NEEDED_GB=12 # the environment takes 8, its largest wheels pass through the same disk
 
 fail() {
     printf 'setup: %s\n' "$1" >&2
@@ -47,7 +47,7 @@ install_packages() {
     if [ ! -d $VENV/lib/python"$1"/site-packages/torch ] && [ "$free_gb" -lt $NEEDED_GB ]; then
         fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
     fi
-    echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 6 GB on disk)"
+    echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 8 GB on disk)"
     $VENV/bin/python -m pip install --no-deps --only-binary=:all: -r requirements.lock
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
 }
