@@ -13,21 +13,31 @@ from servemark import models
 from servemark.artifacts import Entry
 from servemark.errors import ArtifactError
 from servers.engines import load_engine
+from tests.exporting import FROM_TORCH
 
 SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
-QUICK = {("ncf", "onnxruntime", "int8"), ("ranking", "onnxruntime", "fp16"), ("ranking", "onnxruntime", "int8")}
-"""Small graphs with and without convolutions, of integers and floats; the others are exported in the slow suite."""
-NOT_INT8 = {"deepspeech", "deepspeech2", "enas", "faster_rcnn", "googlenet", "mask_rcnn", "nmt", "nmt_greedy"} | {
-    "ssd300",
-    "summarization",
+QUICK = {
+    ("ncf", "onnxruntime", "int8"),
+    ("ranking", "onnxruntime", "fp16"),
+    ("ranking", "onnxruntime", "int8"),
+    ("ranking", "pytorch", "bf16"),
+    ("ncf", "pytorch", "fp16"),
 }
-"""Tiny workloads that ONNX Runtime's int8 cannot do: the test fails where one of them can, or another cannot."""
-REDUCED = [
+"""Small graphs with and without convolutions, of integers and floats; the others are exported in the slow suite."""
+DETECTORS = {"faster_rcnn", "mask_rcnn", "ssd300"}
+IMPOSSIBLE = {
+    ("onnxruntime", "int8"): DETECTORS
+    | {"deepspeech", "deepspeech2", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
+    ("pytorch", "fp16"): DETECTORS,
+    ("pytorch", "bf16"): DETECTORS | {"deepspeech", "deepspeech2", "googlenet"},
+}
+"""Tiny workloads that a precision cannot do: a test fails where one of them can, or another cannot."""
+REDUCED = [(engine, precision) for engine in FROM_TORCH for precision in exporter(engine).PRECISIONS[1:]]
+POSSIBLE = [
     pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else SLOW)
+    for engine, precision in REDUCED
     for name in models.names()
-    for engine in ("onnxruntime",)
-    for precision in exporter(engine).PRECISIONS[1:]
-    if not (precision == "int8" and name in NOT_INT8)
+    if name not in IMPOSSIBLE.get((engine, precision), ())
 ]
 
 
@@ -41,7 +51,7 @@ def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
     return Entry(repository, f"{name}_tiny", engine, precision)
 
 
-@pytest.mark.parametrize(("name", "engine", "precision"), REDUCED)
+@pytest.mark.parametrize(("name", "engine", "precision"), POSSIBLE)
 def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
     repository: Path, name: str, engine: str, precision: str
 ) -> None:
@@ -148,7 +158,24 @@ def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(NOT_INT8))
-def test_what_int8_cannot_do_says_why(repository: Path, name: str) -> None:
-    with pytest.raises(ArtifactError, match=r"could quantise \d+%|differs from eager PyTorch"):
-        exported(repository, name, "onnxruntime", "int8")
+@pytest.mark.parametrize(
+    ("name", "engine", "precision"),
+    [(name, *key) for key, names in IMPOSSIBLE.items() for name in sorted(names)],
+)
+def test_what_a_precision_cannot_do_says_why(repository: Path, name: str, engine: str, precision: str) -> None:
+    with pytest.raises(ArtifactError, match=r"could quantise \d+%|differs from eager PyTorch|not implemented for"):
+        exported(repository, name, engine, precision)
+
+
+def test_a_program_computes_the_same_whatever_the_default_type(repository: Path) -> None:
+    """A program in bf16 was traced where bf16 is the default, and runs where float32 is."""
+    import torch
+
+    program = torch.export.load(exported(repository, "ranking", "pytorch", "bf16").version / "model.pt2")
+    makers = [
+        node for node in program.graph.nodes if str(node.target).startswith(("aten.full", "aten.zeros", "aten.ones"))
+    ]
+    assert makers
+    assert all(node.kwargs["dtype"] is not None for node in makers if node.meta["val"].is_floating_point())
+    kinds = {str(tensor.dtype) for tensor in program.state_dict.values() if tensor.is_floating_point()}
+    assert kinds == {"torch.bfloat16"}
