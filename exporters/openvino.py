@@ -74,7 +74,7 @@ def load(path: Path, workload: Workload) -> Run:
     return run
 
 
-def _refusal(verb: str, workload: Workload, error: RuntimeError) -> ArtifactError:
+def _refusal(verb: str, workload: Workload, error: Exception) -> ArtifactError:
     """Quote OpenVINO without the places in its sources, which come first."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from")]
     return ArtifactError(
@@ -114,4 +114,7 @@ def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
     nncf.set_log_level(logging.ERROR)
     samples = list(job.calibration())
     with contextlib.redirect_stdout(io.StringIO()):  # its progress bars
-        return nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))
+        try:
+            return nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))
+        except Exception as error:  # its exceptions have no base of their own
+            raise _refusal("quantise", job.workload, error) from error

@@ -27,7 +27,7 @@ from tests.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, arti
 
 pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 
-MODELS = ["affine_onnxruntime", "affine_pytorch"]
+MODELS = ["affine_onnxruntime", "affine_pytorch", "affine_openvino", "affine_tensorflow"]
 SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
 START_S = 90.0
 CLIENTS = ["http", "grpc"]
@@ -47,6 +47,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     affine(root, "onnxruntime", queue_delay_us=100_000)  # long enough that requests meet in a dynamic batch
     affine(root, "pytorch", instances=2)
+    affine(root, "openvino")
+    affine(root, "tensorflow")
     lookup(root, queue_delay_us=100_000)
     passthrough(root, queue_delay_us=0)
     damaged = root / "damaged_onnxruntime" / "1" / "model.onnx"
