@@ -21,6 +21,7 @@ from servemark.cli.tuning_bench import ServedBench
 from servemark.models import get
 from servemark.tuning import Candidate, Space, Trial
 from servers.embedded import missing
+from tests.exporting import Exports
 from tests.load_config import config as load_config
 from tests.test_cli import servemark as command
 from tests.test_tuning import Server
@@ -29,17 +30,11 @@ TINY = "ranking_tiny"
 embedded = pytest.mark.skipif(missing() is not None, reason=f"no embedded Triton: {missing()}")
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("model_repo")
-    exporters.export(get(TINY), "onnxruntime", root)
-    return root
-
-
 @pytest.fixture
-def entry(repository: Path, tmp_path: Path) -> Entry:
+def entry(exported: Exports, tmp_path: Path) -> Entry:
     """An entry of one's own, which a test may change."""
-    shutil.copytree(repository, tmp_path / "model_repo")
+    shared = exported(TINY, "onnxruntime")
+    shutil.copytree(shared.folder, tmp_path / "model_repo" / shared.model)
     return Entry(tmp_path / "model_repo", TINY, "onnxruntime")
 
 

@@ -238,7 +238,7 @@ class _Search:
         return rate
 
     def _end(self, outcome: str, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None) -> Tuning:
-        standings, not_tried = tuple(self._book.standings), tuple(self._not_tried)
+        standings, not_tried = tuple(self._book.standings), tuple(dict.fromkeys(self._not_tried))
         return Tuning(outcome, reason, winner, ratio, standings, not_tried, self._book.spent_s)
 
 
