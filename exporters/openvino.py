@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +116,19 @@ def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
     samples = list(job.calibration())
     with contextlib.redirect_stdout(io.StringIO()):  # its progress bars
         try:
-            return nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples))
+            return nncf.quantize(_reread(model), nncf.Dataset(samples), subset_size=len(samples))
         except Exception as error:  # its exceptions have no base of their own
             raise _refusal("quantise", job.workload, error) from error
+
+
+def _reread(model: "openvino.Model") -> "openvino.Model":
+    """Write the model and read it, so that the body of a loop has constants of its own.
+
+    As read from ONNX it shares them with the graph around it, where nncf 3.4 then looks for the body's operators.
+    """
+    import openvino
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, ARTIFACT))
+        openvino.save_model(model, path, compress_to_fp16=False)
+        return openvino.Core().read_model(path)
