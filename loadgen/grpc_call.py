@@ -62,7 +62,7 @@ class Method:
 class Form(NamedTuple):
     """A good response that came whole: HEADERS, one DATA frame, trailers. Only its stream and message change.
 
-    A server repeats itself, and comparing bytes costs a third of reading three frames.
+    A server repeats itself, and comparing bytes costs less than reading three frames.
     """
 
     head: bytes
