@@ -1,5 +1,6 @@
 """`servemark doctor`: what this machine can do."""
 
+import contextlib
 import importlib.metadata
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ ENGINE_PACKAGES = {
     "pytorch": ("torch",),
     "tensorflow": ("tensorflow",),
 }
+VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
+"""Package -> another distribution of the same."""
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -107,12 +110,19 @@ def _ports() -> Iterator[Check]:
                 yield Check(f"port {port}", True, "free")
 
 
+def _installed(package: str) -> str | None:
+    """Name and version of a package or its variant."""
+    for name in (package, VARIANTS.get(package, package)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{name} {importlib.metadata.version(name)}"
+    return None
+
+
 def _missing(packages: tuple[str, ...]) -> list[str]:
-    installed = {distribution.name.lower() for distribution in importlib.metadata.distributions() if distribution.name}
-    return [package for package in packages if package not in installed]
+    return [package for package in packages if _installed(package) is None]
 
 
 def _packages(packages: tuple[str, ...], missing: list[str]) -> str:
     if missing:
         return f"not installed: {', '.join(missing)}; `make setup` installs them"
-    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
+    return ", ".join(_installed(package) or "" for package in packages)
