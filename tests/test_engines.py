@@ -139,9 +139,16 @@ def test_tensorflow_compiled_by_xla(repository: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torch_compile(repository: Path) -> None:
+@pytest.mark.timeout(600)
+def test_torch_compile_compiles_at_load_for_any_batch(repository: Path) -> None:
+    from torch._dynamo.utils import counters
+
     loaded = load(repository, "pytorch", options={"compile": "true"})
-    x = np.ones((3, 8), np.float32)
-    scores = loaded.run({"X": x})["SCORES"].astype(np.float32)
-    np.testing.assert_allclose(scores, expected(x)["SCORES"], rtol=1e-5)
     assert loaded.provider == "torch.compile(inductor)"
+    compiled = counters["stats"]["unique_graphs"]
+    assert compiled > 0
+    for rows in (7, 1, 2, 8):
+        x = np.random.default_rng(rows).standard_normal((rows, 8), dtype=np.float32)
+        scores = loaded.run({"X": x})["SCORES"].astype(np.float32)
+        np.testing.assert_allclose(scores, expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
+    assert counters["stats"]["unique_graphs"] == compiled
