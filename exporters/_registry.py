@@ -71,5 +71,5 @@ def exporter(engine: str) -> Exporter:
         return _exporters()[engine]
     except KeyError:
         raise OptionError(
-            f"there is no exporter for the engine {engine!r}", fix=f"use one of: {', '.join(engines())}"
+            f"unknown engine {engine!r}: there is no exporter for it", fix=f"use one of: {', '.join(engines())}"
         ) from None
