@@ -3,11 +3,13 @@
 import contextlib
 import io
 import logging
+import math
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -25,6 +27,9 @@ PACKAGES = ("openvino", "nncf", "onnx", "onnxscript")
 EXTRA = "openvino"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 DEVICE = "cpu"
+
+SMALLEST_SHARE = 0.25
+"""With less of its weights in 8 bits a model is not called int8, as for ONNX Runtime."""
 
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
 """Precision -> the type in which OpenVINO runs what is a floating-point operator in the file."""
@@ -50,7 +55,10 @@ def write(job: Job) -> Mapping[str, object]:
     model.set_rt_info(COMPUTES_IN[job.precision], HINT)
     openvino.save_model(model, str(job.path), compress_to_fp16=job.precision == "fp16")
     weights = {"fp16": "f16", "int8": "i8 where quantised, else f32"}.get(job.precision, "f32")
-    return {"ir_version": 11, "weights": weights, "computes_in": COMPUTES_IN[job.precision]}
+    written: dict[str, object] = {"ir_version": 11, "weights": weights, "computes_in": COMPUTES_IN[job.precision]}
+    if job.precision == "int8":
+        written["int8_share_of_weights"] = round(_int8_share(job), 3)
+    return written
 
 
 def load(path: Path, workload: Workload) -> Run:
@@ -119,6 +127,30 @@ def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
             return nncf.quantize(_reread(model), nncf.Dataset(samples), subset_size=len(samples))
         except Exception as error:  # its exceptions have no base of their own
             raise _refusal("quantise", job.workload, error) from error
+
+
+def _int8_share(job: Job) -> float:
+    """Share of the weights that are quantised; tables that are only looked up in are none. Raises ArtifactError."""
+    sizes = {True: 0, False: 0}
+    for graph in ElementTree.parse(job.path).iter():  # noqa: S314 - written just now; the bodies of loops too
+        layers = graph.findall("layers/layer")
+        kinds = {layer.get("id"): layer.get("type") for layer in layers}
+        readers = {edge.get("from-layer"): kinds[edge.get("to-layer")] for edge in graph.findall("edges/edge")}
+        for layer in layers:
+            if layer.get("type") == "Const" and readers.get(layer.get("id")) != "Gather":
+                attributes = layer.find("data")
+                assert attributes is not None
+                shape = [int(size) for size in attributes.get("shape", "").split(",") if size.strip()]
+                kind = attributes.get("element_type")
+                if len(shape) > 1 and kind in {"f32", "i8", "u8"}:
+                    sizes[kind != "f32"] += math.prod(shape)
+    share = sizes[True] / max(1, sum(sizes.values()))
+    if share < SMALLEST_SHARE:
+        raise ArtifactError(
+            f"OpenVINO could quantise {share:.0%} of the weights; NNCF leaves recurrent layers and loops as they are",
+            fix="use fp32, fp16 or bf16",
+        )
+    return share
 
 
 def _reread(model: "openvino.Model") -> "openvino.Model":
