@@ -69,7 +69,7 @@ class Control:
             raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
 
     def placement(self, model: str) -> Placement:
-        """Engine, device and provider from Triton's model configuration; all None where there is none."""
+        """Engine and device from Triton's model configuration, which names no provider; all None without one."""
         try:
             config = self._document(model, "config")
         except ServerError:
@@ -79,7 +79,7 @@ class Control:
         device = {"KIND_CPU": "cpu", "KIND_GPU": "cuda"}.get(groups[0].get("kind", ""))
         if device == "cuda":
             device = ",".join(f"cuda:{index}" for index in groups[0].get("gpus", [0]))
-        return Placement(engine, device, _provider(engine, device))
+        return Placement(engine, device, None)
 
     def decoupled(self, model: str) -> bool:
         """Whether the model may answer a request more or less than once; False where its server does not say."""
@@ -140,13 +140,6 @@ def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None,
         return False
     first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
     return bool(last < first or last < COUNTED_SHARE * answered)
-
-
-def _provider(engine: str | None, device: str | None) -> str | None:
-    """Our backends and Triton's take exactly the provider that the instance group says, or fail to load."""
-    if engine == "onnxruntime" and device:
-        return "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
-    return "eager" if engine == "pytorch" and device else None
 
 
 def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor]) -> None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from loadgen.options import LoadConfig
+from loadgen.options import METRICS, LoadConfig
 from servemark.errors import ServerError
 
 START_TIMEOUT_S = 180.0
@@ -33,7 +33,8 @@ class ServeProcess:
         except BaseException:
             self.stop()
             raise
-        self.url: str = f"grpc://{served['grpc']}" if config.protocol == "grpc" else served["url"]
+        url = f"grpc://{served['grpc']}" if config.protocol == "grpc" else served["url"]
+        self.url: str = f"{url}{METRICS}{served['metrics']}"
 
     def _wait(self) -> dict[str, Any]:
         """`serve --json` prints one document with its URLs when the model is ready."""

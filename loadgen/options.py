@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from loadgen.arrivals import Distribution
 from loadgen.quantities import above, number, whole
@@ -18,6 +19,9 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 DEFAULT_ENGINE = "onnxruntime"
 
+METRICS = "#metrics="
+"""Comes after a server's URL, before the host and port of its metrics, where these are not Triton's default."""
+DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
 SHARED_MEMORY = ("none", "system")
 """In the requests and answers, or in POSIX shared memory that the server maps too."""
 
@@ -30,6 +34,8 @@ class LoadConfig:
     engine: str
     precision: str
     url: str
+    metrics_url: str | None
+    """Where the server shows what really runs a model, None where that is not known."""
     model_name: str | None
     batch_size: int
     scenario: Scenario
@@ -46,6 +52,11 @@ class LoadConfig:
     max_error_share: float
     streaming: bool
     shared_memory: str
+
+    @property
+    def address(self) -> str:
+        """The server as --url names it, the place of its metrics included."""
+        return f"{self.url}{METRICS}{urlsplit(self.metrics_url).netloc}" if self.metrics_url else self.url
 
     @property
     def protocol(self) -> str:
@@ -100,7 +111,8 @@ class LoadConfig:
         share = number("--max-error-share", options.max_error_share)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
-        url = normal_url(options.host or "", options.protocol)
+        host, _, metrics = (options.host or "").partition(METRICS)
+        url = normal_url(host, options.protocol)
         if options.streaming and not url.startswith("grpc:"):
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         return cls(
@@ -108,6 +120,7 @@ class LoadConfig:
             engine=options.engine,
             precision=_precision(options.precision),
             url=url,
+            metrics_url=_metrics_url(url, metrics),
             model_name=options.model_name or None,
             batch_size=batch_size,
             scenario=Scenario.from_options(options),
@@ -241,6 +254,18 @@ def normal_url(text: str, protocol: str = "") -> str:
             fix=f"write it like --url {DEFAULT_URLS['http']}",
         )
     return f"{scheme}://{rest}"
+
+
+def _metrics_url(url: str, given: str) -> str | None:
+    """Where a server's metrics are: as given after METRICS, else beside Triton's default ports. Raises OptionError."""
+    parts = urlsplit(url)
+    if not given:
+        beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
+        return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
+    place = given if ":" in given else f"{parts.hostname}:{given}"
+    if not place.rpartition(":")[2].isdecimal():
+        raise OptionError(f"--url ...{METRICS}{given} is no port", fix=f"write it like {url}{METRICS}8002")
+    return f"http://{place}/metrics"
 
 
 def _precision(text: str) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from loadgen.channel import Arrays, Channel, Payload
 from loadgen.connection import Connection
 from loadgen.control import Control
+from loadgen.engine_info import running
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
@@ -48,7 +49,7 @@ class Served:
         config = self._config
         serve = f"servemark serve {config.workload.name} --engine {config.engine}"
         self.control.require_model(config.model, config.workload, serve)
-        return self.control.placement(config.model)
+        return running(self.control.placement(config.model), config.metrics_url, config.model)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         """Serialise the requests. Raises InputDataError."""

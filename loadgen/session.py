@@ -50,7 +50,7 @@ class Session:
         if self.options.serve:
             self.server = ServeProcess(config)
         # The web UI shows the host that a test will ask.
-        self.options.host = self.environment.host = self.server.url if self.server else config.url
+        self.options.host = self.environment.host = self.server.url if self.server else config.address
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""

@@ -18,7 +18,7 @@ from servemark.verdict import judge
 def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
     """The part of a result that is known before the run; written first, marked partial."""
     workload, placement = config.workload, measurement.placement
-    unknown = "the server does not say"
+    unknown = "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "kind": "load",

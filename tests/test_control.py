@@ -105,9 +105,9 @@ GPUS = [{"kind": "KIND_GPU", "gpus": [0, 1]}]
 @pytest.mark.parametrize(
     ("config", "placement"),
     [
-        ({"backend": "onnxruntime", "instance_group": CPU}, ("onnxruntime", "cpu", "CPUExecutionProvider")),
-        ({"backend": "onnxruntime", "instance_group": GPUS}, ("onnxruntime", "cuda:0,cuda:1", "CUDAExecutionProvider")),
-        ({"backend": "pytorch", "instance_group": CPU}, ("pytorch", "cpu", "eager")),
+        ({"backend": "onnxruntime", "instance_group": CPU}, ("onnxruntime", "cpu", None)),
+        ({"backend": "onnxruntime", "instance_group": GPUS}, ("onnxruntime", "cuda:0,cuda:1", None)),
+        ({"backend": "pytorch", "instance_group": CPU}, ("pytorch", "cpu", None)),
         ({"backend": "other"}, ("other", None, None)),
         ({}, (None, None, None)),
     ],

@@ -8,11 +8,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from loadgen.options import LoadConfig
+from loadgen.options import METRICS, LoadConfig
 from loadgen.served import control_of
 from servemark import results
 from servemark.cli.serve import entries
@@ -21,6 +21,9 @@ from servemark.errors import ExitCode, OptionError, ServerError
 from servemark.model_config import Settings
 from servemark.output import note
 from servemark.paths import LOCUSTFILES
+
+if TYPE_CHECKING:
+    from servers import Server
 
 _GRACE_S = 30.0
 UNCHANGED = Settings()
@@ -42,11 +45,11 @@ def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> 
     if url:
         if settings:
             raise OptionError(f"{url} has its own settings", fix="leave out --url, or --device, --option, --instances")
-        yield config.url
+        yield config.address
         return
     if not settings and _serves(config):
         note(f"using the server at {config.url}")
-        yield config.url
+        yield config.address
         return
     import servers
 
@@ -55,12 +58,18 @@ def server_for(config: LoadConfig, url: str, settings: Settings = UNCHANGED) -> 
         repository_with(config.model_repository, found, settings) as repository,
         servers.open_server("auto", repository, [entry.model for entry in found]) as server,
     ):
-        yield f"{config.protocol}://{server.grpc if config.protocol == 'grpc' else server.http}"
+        yield address_of(server, config.protocol)
         try:
             server.check()
         except ServerError as error:
             # The run has its verdict, INVALID; this says why.
             note(str(error))
+
+
+def address_of(server: "Server", protocol: str) -> str:
+    """A server of our own as --url names it."""
+    metrics = f"{METRICS}{server.metrics}" if server.metrics else ""
+    return f"{protocol}://{server.grpc if protocol == 'grpc' else server.http}{metrics}"
 
 
 def _serves(config: LoadConfig) -> bool:

@@ -18,7 +18,7 @@ from loadgen.mix import Part, histograms, parse_mix, total, without_energy
 from loadgen.options import LoadConfig
 from loadgen.scenario import Mode
 from servemark import results
-from servemark.cli.drive import check, launch, read_result, stopping
+from servemark.cli.drive import address_of, check, launch, read_result, stopping
 from servemark.cli.serve import entries
 from servemark.errors import ExitCode, OptionError, ResultError, ServerError
 from servemark.results import RESULT_FILE
@@ -116,12 +116,12 @@ def _server(configs: Sequence[LoadConfig], url: str) -> Iterator[str]:
     """The given server, else an embedded one with all the models."""
     first = configs[0]
     if url:
-        yield first.url
+        yield first.address
         return
     import servers
 
     names = [config.workload.name for config in configs]
     found = entries(names, first.engine, first.model_repository, first.precision)
     with servers.open_server("auto", first.model_repository, [entry.model for entry in found]) as server:
-        yield f"{first.protocol}://{server.grpc if first.protocol == 'grpc' else server.http}"
+        yield address_of(server, first.protocol)
         server.check()

@@ -20,7 +20,9 @@ Repository = Annotated[
 DataRoot = Annotated[
     Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.", show_default="data")
 ]
-Url = Annotated[str, typer.Option("-u", "--url", help="A running server; without it one is started if needed.")]
+Url = Annotated[
+    str, typer.Option("-u", "--url", help="A running server, http://HOST:PORT[#metrics=PORT]; else one is started.")
+]
 Protocol = Annotated[
     str, typer.Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc://.", show_default=False)
 ]

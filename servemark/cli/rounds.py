@@ -17,7 +17,7 @@ import servers
 from loadgen.options import LoadConfig
 from loadgen.served import control_of
 from servemark.cli.contenders import Contender, able
-from servemark.cli.drive import drive
+from servemark.cli.drive import address_of, drive
 from servemark.compare import Turn, order
 from servemark.errors import ServerError
 from servemark.output import note
@@ -54,7 +54,7 @@ def given(places: Sequence[Place]) -> Host:
         config = place.config
         command = place.contender.serve_command(config.workload)
         control_of(config.url).require_model(config.model, config.workload, command)
-    return lambda _: contextlib.nullcontext(places[0].config.url)
+    return lambda _: contextlib.nullcontext(places[0].config.address)
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def together(repository: Path, models: Sequence[str], protocol: str) -> Iterator
     with servers.open_server(
         "auto", repository, list(dict.fromkeys(models)), start_timeout_s=START_TIMEOUT_S
     ) as server:
-        yield lambda _: contextlib.nullcontext(_address(server, protocol))
+        yield lambda _: contextlib.nullcontext(address_of(server, protocol))
         try:
             server.check()
         except ServerError as error:
@@ -77,13 +77,9 @@ def alone(repository: Path, protocol: str) -> Host:
     @contextlib.contextmanager
     def host(model: str) -> Iterator[str]:
         with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
-            yield _address(server, protocol)
+            yield address_of(server, protocol)
 
     return host
-
-
-def _address(server: servers.Server, protocol: str) -> str:
-    return f"{protocol}://{server.grpc if protocol == 'grpc' else server.http}"
 
 
 def loaded(

@@ -13,7 +13,7 @@ import typer
 import servers
 from loadgen.options import LoadConfig
 from servemark.bottleneck import GENERATOR
-from servemark.cli.drive import drive
+from servemark.cli.drive import address_of, drive
 from servemark.errors import ServerError
 from servemark.max_rate import point_of
 from servemark.output import note
@@ -133,7 +133,7 @@ class ServedBench:
                 self._death()
                 raise
             self._loaded = candidate
-        return f"http://{server.http}"
+        return address_of(server, "http")
 
     def _death(self) -> str | None:
         """Why the server has ended, where it has; the next trial gets another one."""
