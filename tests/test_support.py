@@ -1,0 +1,68 @@
+"""The support matrix: made from its record, complete, and true of a sample."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exporters
+from benchmarks.support import attempt
+from benchmarks.support_table import MARKDOWN, RECORD, render
+from servemark import models
+
+SAMPLE = [
+    ("din", "openvino", "fp16"),
+    ("ncf", "openvino", "int8"),
+    ("ranking", "tensorflow", "fp32"),
+    ("vgg16", "openvino", "int8"),
+]
+"""Cheap ones, one of them refused: random weights of the tiny variant do not survive 8 bits."""
+
+
+@pytest.fixture(scope="module")
+def record() -> Any:
+    return json.loads(RECORD.read_text())
+
+
+def test_page_is_made_from_the_record(record: Any) -> None:
+    assert MARKDOWN.read_text() == render(record), "write it with: python -m benchmarks.support"
+
+
+def test_every_workload_engine_and_precision_is_listed(record: Any) -> None:
+    listed = {(cell["workload"], cell["engine"], cell["precision"]) for cell in record["cells"]}
+    assert listed == {
+        (name, engine, precision)
+        for name in models.names()
+        for engine in exporters.engines()
+        for precision in exporters.precisions(engine)
+    }, "try what is new with: python -m benchmarks.support"
+
+
+def test_a_refusal_has_its_reason_and_a_success_its_figures(record: Any) -> None:
+    for cell in record["cells"]:
+        assert cell["size"] in {"tiny", "full"}
+        if cell["ok"]:
+            assert 0 <= cell["top1_share"] <= 1
+            assert cell["seconds"] > 0
+        else:
+            assert cell["kind"] in {"agreement", "conversion", "crash", "device", "other", "run", "time-out", "untried"}
+            assert cell["reason"]
+
+
+def test_tensorflow_and_openvino_run_what_the_project_promises(record: Any) -> None:
+    runs = {
+        (cell["workload"], cell["engine"]) for cell in record["cells"] if cell["precision"] == "fp32" and cell["ok"]
+    }
+    for engine, fewest in (("openvino", 25), ("onnxruntime", 25), ("tensorflow", 22)):
+        assert sum((name, engine) in runs for name in models.names() if name != "nmt_greedy") >= fewest
+
+
+@pytest.mark.parametrize(("name", "engine", "precision"), SAMPLE)
+def test_a_sample_behaves_as_the_page_says(record: Any, tmp_path: Path, name: str, engine: str, precision: str) -> None:
+    wanted = (name, engine, precision)
+    (cell,) = [c for c in record["cells"] if (c["workload"], c["engine"], c["precision"]) == wanted]
+    if not cell["ok"] and cell["size"] == "full":
+        pytest.skip("refused at full size, which takes too long here")
+    found = attempt(f"{name}_tiny", engine, precision, tmp_path)
+    assert (found["ok"], found.get("kind")) == (cell["ok"], cell.get("kind"))
