@@ -54,12 +54,12 @@ def notes(document: Document) -> list[str]:
     rows = document["rows"]
     lines = [f"partial: {document['partial_reason']}"] if document["partial"] else []
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
-    lines += [f"{label} was tuned first: {t['taken']} ({t['outcome']})" for label, t in document.get("tuned", {}).items()]
+    lines += [
+        f"{label} was tuned first: {t['taken']} ({t['outcome']})" for label, t in document.get("tuned", {}).items()
+    ]
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
-        lines.append(
-            f"precisions differ ({', '.join(precisions)}): the outputs' errors say what speed cost"
-        )
+        lines.append(f"precisions differ ({', '.join(precisions)}): the outputs' errors say what speed cost")
     for row in rows:
         if not row["verdict"]["valid"]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
