@@ -1,9 +1,15 @@
 """What holds for every test."""
 
+import functools
+import os
 import signal
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+
+from servemark import quiet_tensorflow
 
 if TYPE_CHECKING:
     from tests.exporting import Exports
@@ -17,7 +23,23 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> "Exports":
-    """Exports each workload once for all tests."""
+    """Exports each workload once for all tests, also where several processes run them."""
     from tests.exporting import Exports  # torch takes seconds to import
 
-    return Exports(tmp_path_factory.mktemp("exported"))
+    base = tmp_path_factory.getbasetemp()
+    return Exports((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported")
+
+
+def _one_thread(import_tensorflow: Callable[[], ModuleType]) -> Callable[[], ModuleType]:
+    """Give TensorFlow the one thread that tests ask for, before anything else starts it: it takes a number only once."""
+
+    @functools.cache
+    def imported() -> ModuleType:
+        tensorflow = import_tensorflow()
+        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        return tensorflow
+
+    return imported
+
+
+quiet_tensorflow.import_tensorflow = _one_thread(quiet_tensorflow.import_tensorflow)

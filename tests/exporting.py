@@ -1,5 +1,6 @@
 """Exports that tests share, and exporters bent for a test."""
 
+import fcntl
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,10 @@ class Exports:
 
     def __call__(self, name: str, engine: str) -> Entry:
         if (name, engine) not in self.said:
-            with warnings.catch_warnings(record=True) as said:
+            self.repository.mkdir(parents=True, exist_ok=True)
+            lock = self.repository.with_name(f"{name}.lock")
+            with lock.open("w") as file, warnings.catch_warnings(record=True) as said:
+                fcntl.flock(file, fcntl.LOCK_EX)  # another process may be making the same one
                 exporters.export(models.get(name), engine, self.repository)
             self.said[name, engine] = [str(warning.message) for warning in said]
         return Entry(self.repository, name, engine)

@@ -174,7 +174,6 @@ def _write_torch(path: Path) -> None:
 
 def _write_tensorflow(path: Path) -> None:
     tf: Any = import_tensorflow()
-    tf.config.threading.set_intra_op_parallelism_threads(1)  # the tests ask for one, and it is set once in a process
     module = tf.Module()
 
     def forward(X: Any) -> dict[str, Any]:  # noqa: N803 - the input's name
