@@ -11,7 +11,7 @@ demo: setup ## the default job: export, serve and load one model, and print its 
 	@$(BIN)/python benchmarks/demo.py
 
 test: setup ## the fast tests
-	@$(BIN)/python -m pytest -m "not slow and not gpu and not peer"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu and not peer"
 
 test-slow: setup ## full-size models and long runs
 	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"

@@ -31,7 +31,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> "Exports":
 
 
 def _one_thread(import_tensorflow: Callable[[], ModuleType]) -> Callable[[], ModuleType]:
-    """Give TensorFlow the one thread that tests ask for, before anything else starts it: it takes a number only once."""
+    """Give TensorFlow the one thread that tests ask for before anything starts it: it takes a number only once."""
 
     @functools.cache
     def imported() -> ModuleType:
