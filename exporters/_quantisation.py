@@ -34,10 +34,11 @@ class _Batches:
         return next(self._batches, None)
 
 
-def to_int8(source: Path, target: Path, batches: Iterator[Arrays]) -> dict[str, object]:
+def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric: bool = False) -> dict[str, object]:
     """Write the graph of `source` in int8; returns which share of the weights is.
 
-    Raises ArtifactError where that is too little to be called int8.
+    `symmetric` is what TensorRT asks for: activations in int8 around zero, biases in float32. Raises ArtifactError
+    where too little is in int8 to be called so.
     """
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -57,8 +58,9 @@ def to_int8(source: Path, target: Path, batches: Iterator[Arrays]) -> dict[str, 
             op_types_to_quantize=sorted({node.op_type for node in chosen}),
             nodes_to_quantize=[node.name for node in chosen],
             per_channel=True,
-            activation_type=quantization.QuantType.QUInt8,
+            activation_type=quantization.QuantType.QInt8 if symmetric else quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
+            extra_options={"ActivationSymmetric": True, "QuantizeBias": False} if symmetric else {},
         )
     return {"int8_share_of_weights": round(share, 3)}
 

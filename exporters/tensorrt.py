@@ -12,7 +12,9 @@ from zlib import crc32
 
 import numpy as np
 
+from exporters._half import to_float16
 from exporters._job import Job
+from exporters._quantisation import to_int8
 from exporters._registry import Run
 from servemark.artifacts import Arrays
 from servemark.errors import ArtifactError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 ARTIFACT = "model.plan"
 PACKAGES = ("tensorrt",)
 EXTRA = "tensorrt"
-PRECISIONS = ("fp32",)
+PRECISIONS = ("fp32", "fp16", "int8")
 DEVICE = "cuda:0"
 
 TYPICAL_BATCH = 8
@@ -61,7 +63,10 @@ def write(job: Job) -> Mapping[str, object]:
     builder = trt.Builder(logger(lines))
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, logger(lines))
-    if not parser.parse_from_file(str(job.onnx)):
+    source, converted = network_file(job, job.path.with_name("source.onnx"))
+    read = parser.parse_from_file(str(source))
+    job.path.with_name("source.onnx").unlink(missing_ok=True)
+    if not read:
         reasons = "; ".join(str(parser.get_error(index)) for index in range(parser.num_errors))
         raise ArtifactError(f"TensorRT {trt.__version__} cannot read {job.workload.name}: {reasons}")
     ranges = profile(job.workload)
@@ -76,7 +81,16 @@ def write(job: Job) -> Mapping[str, object]:
     job.path.write_bytes(plan)
     timings.parent.mkdir(exist_ok=True)
     timings.write_bytes(config.get_timing_cache().serialize())
-    return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers}
+    return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers, **converted}
+
+
+def network_file(job: Job, target: Path) -> tuple[Path, Mapping[str, object]]:
+    """Give the ONNX file in the job's precision, made as `target` where that is reduced, and what was converted."""
+    if job.precision == "fp16":
+        return target, to_float16(job.onnx, target)
+    if job.precision == "int8":
+        return target, to_int8(job.onnx, target, job.calibration(), symmetric=True)
+    return job.onnx, {}
 
 
 def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":

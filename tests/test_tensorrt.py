@@ -6,12 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 
 from exporters import config, tensorrt
 from exporters._job import Job
 from servemark import models
+from servemark.agreement import compare
 from servemark.artifacts import Entry, Golden
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.model_config import parse
@@ -132,6 +135,34 @@ def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stan
     (path / "1").rename(path / "old")
     tensorrt.write(job(tmp_path))
     assert ("create_timing_cache", b"timings") in made.build.calls
+
+
+def test_an_int8_network_is_as_tensorrt_asks(exported: Any, tmp_path: Path) -> None:
+    """Every zero point is 0 in int8, no bias is quantised, and ONNX Runtime finds the answers near enough."""
+    workload, entry = models.get("resnet50_tiny"), exported("resnet50_tiny", "onnxruntime")
+    golden = entry.read_golden()
+    source = (entry.version / "model.onnx", golden)
+    asked = Job(workload, "int8", tmp_path / "model.plan", lambda: source, None)
+    path, converted = tensorrt.network_file(asked, tmp_path / "source.onnx")
+    graph = onnx.load(path).graph
+    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    points = [constants[node.input[2]] for node in graph.node if node.op_type in {"QuantizeLinear", "DequantizeLinear"}]
+    assert points
+    assert all(point.dtype == np.int8 and not point.any() for point in points)
+    assert converted["int8_share_of_weights"] == 1
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    [answer] = session.run(["logits"], {"image": golden.inputs["image"]})
+    assert compare(answer, golden.outputs["logits"], workload.agreement.at("int8")).agrees
+
+
+def test_a_half_network_computes_in_float16(exported: Any, tmp_path: Path) -> None:
+    entry = exported("resnet50_tiny", "onnxruntime")
+    source = (entry.version / "model.onnx", entry.read_golden())
+    asked = Job(models.get("resnet50_tiny"), "fp16", tmp_path / "model.plan", lambda: source, None)
+    path, converted = tensorrt.network_file(asked, tmp_path / "source.onnx")
+    assert int(str(converted["nodes_fp16"])) > 10
+    kinds = {each.data_type for each in onnx.load(path).graph.initializer if len(each.dims) == 4}
+    assert kinds == {onnx.TensorProto.FLOAT16}
 
 
 def test_what_tensorrt_cannot_read_or_build_is_said_in_its_words(tmp_path: Path, stand_in: SimpleNamespace) -> None:
