@@ -1,6 +1,7 @@
 """The meter against servers whose latency is known: counts, percentiles, and a stall that only an open loop sees."""
 
 import time
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,22 @@ from loadgen.channel import Outcome, Payload
 from loadgen.driver import MS
 from loadgen.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
 from servemark.stats import Histogram
+from tests.golden_behaviour import Behaviour
 from tests.golden_load import Load, constant_ns, payloads
 from tests.golden_server import GoldenServer
 
 S = 1_000_000_000
 STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
-BUSY_MS = 25
-"""What other processes on this machine may add; a stall that is hidden would be off by hundreds."""
 RATE, DURATION_S, DELAY_MS = 100, 10, 2.0
+BUSY_MS = 200
+"""What a machine with other work on it adds to half of the requests at most; benchmarks/precision.py is exact."""
+
+
+PAYLOAD = next(payloads())
+
+
+def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
+    return Outcome(PAYLOAD, scheduled, sent, done, error, message, None)
 
 
 def histogram(latencies_ns: list[int]) -> Histogram:
@@ -40,29 +49,44 @@ def test_a_stall_of_1_s_in_10_s_has_the_percentiles_that_arithmetic_gives() -> N
 
     So p50 shows nothing of it, p90 lies at its edge, p95 is the 50th of those 100 requests, p99 the 90th.
     """
-    arrivals = constant_ns(RATE, RATE * DURATION_S)
-    with GoldenServer(delay_s=DELAY_MS / 1e3, stall_anchor="first_request", **STALL) as server:
-        load = Load(server.port, connect=128).open(arrivals)
-        log = server.requests()
-    assert load.kinds == {"ok": len(arrivals)}
-    recorder = recorded(load.outcomes, load.started_ns)
-    latency = recorder.latency
-    assert latency.count == len(arrivals) == len(log)
-    assert latency.percentile(50) == pytest.approx(DELAY_MS, abs=BUSY_MS / 5)
-    # The 900th of 1000 is the slowest one outside the stall; each one that this machine delays moves it 10 ms inwards.
-    assert DELAY_MS <= latency.percentile(90) < DELAY_MS + 80
-    assert latency.percentile(95) == pytest.approx(DELAY_MS + 495, abs=BUSY_MS)
-    assert latency.percentile(99) == pytest.approx(DELAY_MS + 895, abs=BUSY_MS)
-    assert latency.max_ns / MS == pytest.approx(DELAY_MS + 995, abs=BUSY_MS)
-    # The oracle says the same of each single request, from its own clock.
-    assert sum(e["due_ns"] - e["arrival_ns"] > (DELAY_MS + 1) * MS for e in log) == pytest.approx(100, abs=3)
-    served_ms = sorted((e["written_ns"] - e["arrival_ns"]) / MS for e in log)
-    for percentile in (50, 95, 99):
-        assert latency.percentile(percentile) == pytest.approx(served_ms[round(10 * percentile) - 1], abs=BUSY_MS)
+    server = Behaviour(**STALL)
+    sent = constant_ns(RATE, RATE * DURATION_S)
+    done = [server.after_stall_ns(at, 0) + round(DELAY_MS * MS) for at in sent]
+    recorder = recorded([outcome(at, at, then) for at, then in zip(sent, done, strict=True)], 0)
+    found = [recorder.latency.percentile(p) for p in (50, 90, 95, 99, 100)]
+    assert found == pytest.approx([DELAY_MS, DELAY_MS, DELAY_MS + 495, DELAY_MS + 895, DELAY_MS + 995], rel=2e-3)
     # The windows show where it was; nothing came back while it lasted.
     assert [round(window.latency.max_ns / MS, -2) for window in recorder.windows] == [0] * 4 + [1000, 500] + [0] * 4
     assert [window.scheduled for window in recorder.windows] == [100] * 10
-    assert [window.completed for window in recorder.windows] == pytest.approx([100] * 4 + [51, 149] + [100] * 4, abs=6)
+    assert [window.completed for window in recorder.windows] == [100] * 4 + [51, 149] + [100] * 4
+
+
+def test_a_stall_of_a_real_server_is_seen_by_every_request_that_was_due_in_it() -> None:
+    """Whatever else this machine does: who is due in the stall is answered after its end, and none of it is lost."""
+    arrivals = constant_ns(RATE, RATE * DURATION_S)
+    with GoldenServer(delay_s=DELAY_MS / 1e3, stall_anchor="first_request", **STALL) as server:
+        load = Load(server.port, connect=128, requests=payloads(distinct=len(arrivals))).open(arrivals)
+        log = {entry["crc32"]: entry for entry in server.requests()}
+    assert load.kinds == {"ok": len(arrivals)}
+    assert len(log) == len(arrivals)
+    for ours in load.good:
+        theirs = log[zlib.crc32(ours.payload.request.partition(b"\r\n\r\n")[2])]
+        assert ours.scheduled <= ours.sent <= theirs["arrival_ns"] < theirs["due_ns"] <= ours.done
+    stall = min(entry["arrival_ns"] for entry in log.values()) + round(STALL["stall_phase_s"] * S)
+    due_in_it = [o for o in load.good if stall <= o.scheduled < stall + S]
+    assert len(due_in_it) == RATE
+    least = [stall + S + round(DELAY_MS * MS) - o.scheduled for o in due_in_it]
+    assert all(o.done - o.scheduled >= wait for o, wait in zip(due_in_it, least, strict=True))
+    recorder = recorded(load.outcomes, load.started_ns)
+    latencies = sorted(o.done - o.scheduled for o in load.outcomes)
+    for percentile, place in [(50, 500), (90, 900), (95, 950), (99, 990)]:
+        assert recorder.latency.percentile(percentile) == pytest.approx(latencies[place - 1] / MS, rel=2e-3)
+        if place > 900:
+            assert latencies[place - 1] >= sorted(least)[place - 901]
+    assert recorder.latency.percentile(50) < DELAY_MS + BUSY_MS
+    assert [window.scheduled for window in recorder.windows] == [RATE] * DURATION_S
+    came, _ = np.histogram([o.done for o in load.outcomes], [load.started_ns + i * S for i in range(DURATION_S + 1)])
+    assert [window.completed for window in recorder.windows] == came.tolist()
 
 
 def test_a_closed_loop_hides_the_stall_and_so_does_a_clock_that_starts_at_sending() -> None:
@@ -73,21 +97,19 @@ def test_a_closed_loop_hides_the_stall_and_so_does_a_clock_that_starts_at_sendin
         server.reset()
         # one connection: the requests that are due during the stall wait in the generator
         waiting = Load(server.port, connect=1, max_in_flight=1).open(constant_ns(RATE, 200))
+        served = server.requests()
     assert closed.kinds.keys() == waiting.kinds.keys() == {"ok"}
     assert len(held) == 1
     hidden = histogram([o.done - o.scheduled for o in closed.good])
-    assert hidden.percentile(99) < 10 * DELAY_MS
-    assert hidden.max_ns > 400 * MS
+    assert hidden.percentile(50) < BUSY_MS
+    assert hidden.max_ns >= held[0]["due_ns"] - held[0]["arrival_ns"]
     from_send = histogram([o.done - o.sent for o in waiting.good])
     from_schedule = histogram([o.done - o.scheduled for o in waiting.good])
-    assert from_send.percentile(99) < 10 * DELAY_MS
-    # a quarter of the schedule fell into the stall
+    assert from_send.percentile(75) < BUSY_MS
+    # A quarter of the schedule fell into the stall, of which the server saw one request.
+    assert sum(e["due_ns"] - e["arrival_ns"] > 3 * MS for e in served) == 1
     assert from_schedule.percentile(90) > 250
     assert from_schedule.percentile(99) > 400
-
-
-SLACK_MS = 2.0
-"""What another process on this machine may add to a median; benchmarks/precision.py measures how exact the meter is."""
 
 
 @pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (10, 100), (100, 12)])
@@ -107,10 +129,7 @@ def test_every_request_encloses_what_the_server_did(delay_ms: int, count: int, l
         assert theirs["due_ns"] - theirs["arrival_ns"] >= delay_ms * MS
         assert theirs["due_ns"] <= ours.done
     latency = histogram([o.done - o.scheduled for o in load.good]).percentile(50)
-    assert delay_ms <= latency < delay_ms + SLACK_MS
-    # What is left of each round trip when the server's part is taken out: in the middle a matter of microseconds.
-    outside = [o.done - o.sent - (e["due_ns"] - e["arrival_ns"]) for o, e in zip(load.good, log, strict=True)]
-    assert np.median(outside) < SLACK_MS * MS
+    assert delay_ms <= latency < delay_ms + BUSY_MS
 
 
 def test_poisson_arrivals_are_sent_when_they_are_due() -> None:
@@ -121,30 +140,23 @@ def test_poisson_arrivals_are_sent_when_they_are_due() -> None:
     assert len(log) == len(load.good) == len(arrivals)
     late_ms = np.array([o.sent - o.scheduled for o in load.outcomes]) / MS
     assert late_ms.min() >= 0
-    assert np.median(late_ms) < SLACK_MS
+    assert np.median(late_ms) < BUSY_MS
     received_ms = np.sort([e["arrival_ns"] - load.started_ns for e in log]) / MS
-    assert np.median(np.abs(received_ms - np.array(arrivals) / MS)) < SLACK_MS
+    assert np.median(np.abs(received_ms - np.array(arrivals) / MS)) < BUSY_MS
 
 
 def test_errors_are_counted_by_kind_and_stay_out_of_the_latencies() -> None:
-    with GoldenServer(delay_s=0.2, error_every=5, never_every=8, wrong_shape_every=7) as server:
-        load = Load(server.port, timeout_s=0.6).open(constant_ns(200, 200))
+    with GoldenServer(delay_s=0.05, error_every=5, never_every=8, wrong_shape_every=7) as server:
+        load = Load(server.port, timeout_s=4).open(constant_ns(200, 200))
         kinds = [entry["kind"] for entry in server.requests()]
     recorder = recorded(load.outcomes, load.started_ns, duration_s=1)
     expected = {"http_500": "error", "timeout": "never", "wrong_shape": "wrong_shape"}
     assert recorder.errors == {kind: kinds.count(theirs) for kind, theirs in expected.items()}
     assert recorder.scheduled == 200 == recorder.latency.count + recorder.errors.total()
-    # a time-out of 0.6 s or more would show
-    assert 200 * MS <= recorder.latency.min_ns <= recorder.latency.max_ns < 500 * MS
+    # the time-outs would show
+    assert 50 * MS <= recorder.latency.min_ns <= recorder.latency.max_ns < 4 * S
     assert sum(window.errors for window in recorder.windows) == recorder.errors.total()
-    assert recorder.messages["timeout"] == ["no response within 0.6 s of its schedule"]
-
-
-PAYLOAD = next(payloads())
-
-
-def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
-    return Outcome(PAYLOAD, scheduled, sent, done, error, message, None)
+    assert recorder.messages["timeout"] == ["no response within 4 s of its schedule"]
 
 
 def test_a_few_different_messages_of_each_kind_are_kept() -> None:
