@@ -31,8 +31,7 @@ UNCHANGED = Settings()
 
 def check(flags: Mapping[str, Any], seed: int, url: str) -> LoadConfig:
     """Resolve one run's options as the locustfile will. Raises OptionError."""
-    absent: dict[str, Any] = {"protocol": "", "streaming": False, "shared_memory": "none", "start_file": ""}
-    absent |= {"request_rate": None, "num_users": None, "stages": "", "trace": "", "gamma_cv": "", "result_dir": ""}
+    absent = {"request_rate": None, "num_users": None, "stages": "", "trace": "", "start_file": "", "result_dir": ""}
     return LoadConfig.from_options(Namespace(**absent | dict(flags) | {"seed": seed, "host": url}))
 
 

@@ -17,41 +17,23 @@ from loadgen.target import Target
 from servemark import results
 from servemark.artifacts import Golden
 from servemark.cli.drive import check, server_for, take_sigterm
-from servemark.cli.options import (
-    DEFAULT_DATA_ROOT,
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    DEFAULT_REPOSITORY,
-    BatchSize,
-    DataRoot,
-    Engine,
-    InputData,
-    Json,
-    MaxInFlight,
-    Objective,
-    Out,
-    Precision,
-    Protocol,
-    Repository,
-    RequestTimeout,
-    Seed,
-    Streaming,
-    Url,
-)
+from servemark.cli.load import ARRIVALS, LoadFlags, takes_load
+from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
 from servemark.cli.settings import Device, EngineOption, Instances
 from servemark.environment import collect
 from servemark.errors import OptionError
 from servemark.model_config import Settings
 from servemark.output import note, stdout
-from servemark.paths import RESULTS
 from servemark.report.mlperf import render_mlperf
 from servemark.verdict import Constraint, Verdict
 
 HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
 PROBE_CONCURRENCY = 16
+NOT_TAKEN = (*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share")
 
 
+@takes_load(without=NOT_TAKEN, warmup="0", max_error_share="0")
 def mlperf(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
     scenario: Annotated[str, typer.Option(metavar="S", help="SingleStream, MultiStream, Server or Offline.")],
@@ -60,21 +42,11 @@ def mlperf(
     device: Device = "",
     option: EngineOption = None,
     instances: Instances = None,
-    url: Url = "",
-    protocol: Protocol = "",
-    streaming: Streaming = False,
     target_qps: Annotated[float, typer.Option(metavar="R", min=0, help="Server: arrivals/s.")] = 0.0,
     min_duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="The rules ask for 600.")] = 60.0,
     min_queries: Annotated[int, typer.Option(metavar="N", min=1, help="LoadGen's early stopping judges fewer.")] = 100,
-    slo: Objective = "",
-    batch_size: BatchSize = "1",
-    seed: Seed = 0,
-    input_data: InputData = "synthetic",
-    data_root: DataRoot = DEFAULT_DATA_ROOT,
-    out: Out = RESULTS,
-    request_timeout: RequestTimeout = "30",
-    max_in_flight: MaxInFlight = "1024",
-    model_repository: Repository = DEFAULT_REPOSITORY,
+    *,
+    load: LoadFlags,
     json: Json = False,
 ) -> None:
     """Run an MLPerf scenario through the official LoadGen; the Server scenario's bound is --slo, else the workload's.
@@ -86,31 +58,12 @@ def mlperf(
     if scenario == Scenario.SERVER and not target_qps:
         raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
     require()
-    flags = {
-        "model": workload,
-        "engine": engine,
-        "precision": precision,
-        "protocol": protocol,
-        "streaming": streaming,
-        "request_distribution": "poisson",
-        "duration": min_duration,
-        "warmup": 0,
-        "batch_size": batch_size,
-        "slo": slo,
-        "input_data": input_data,
-        "data_root": data_root,
-        "model_repository": model_repository,
-        "model_name": "",
-        "out": out,
-        "request_timeout": request_timeout,
-        "max_in_flight": max_in_flight,
-        "max_error_share": "0",
-    }
-    config = check(flags, seed, url)
+    flags = load.for_locust(model=workload, engine=engine, precision=precision, duration=min_duration)
+    config = check(flags, load.seed, load.url)
     settings = Settings.from_options(device, option or (), instances)
     take_sigterm()
-    with server_for(config, url, settings) as address:
-        target = served(check(flags, seed, address))
+    with server_for(config, load.url, settings) as address:
+        target = served(check(flags, load.seed, address))
         result, directory = _measure(target, Scenario(scenario), config, target_qps, min_queries)
     results.write(directory, result)
     if json:

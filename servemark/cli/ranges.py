@@ -3,39 +3,26 @@
 import math
 from typing import Any
 
+from servemark.cli.load import HOW_MUCH, LoadFlags
 from servemark.errors import OptionError
 
 MOST_POINTS = 100
 
 
-def load_points(
-    concurrency: str,
-    concurrency_range: str,
-    rate: str,
-    rate_range: str,
-    stages: str = "",
-    trace: str = "",
-    *,
-    max_rate: bool = False,
-) -> list[dict[str, Any]]:
+def load_points(load: LoadFlags, *, max_rate: bool = False) -> list[dict[str, Any]]:
     """The runs that these options ask for, each as the locustfile's flags that make it. Raises OptionError."""
-    given = {
-        "--max-rate": max_rate,
-        "--concurrency": concurrency,
-        "--concurrency-range": concurrency_range,
-        "--request-rate": rate,
-        "--request-rate-range": rate_range,
-        "--stages": stages,
-        "--trace": trace,
-    }
+    given = {"--max-rate": max_rate, **{f"--{name.replace('_', '-')}": getattr(load, name) for name in HOW_MUCH}}
     named = [flag for flag, value in given.items() if value]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
-    if stages or trace:
-        return [{"stages": stages} if stages else {"trace": trace}]
-    if rate or rate_range:
-        return [{"request_rate": r} for r in rates("--request-rate", rate, rate_range)]
-    return [{"num_users": c} for c in concurrencies("--concurrency", concurrency or "1", concurrency_range)]
+    if load.stages:
+        return [{"stages": load.stages}]
+    if load.trace:
+        return [{"trace": load.trace}]
+    if load.request_rate or load.request_rate_range:
+        return [{"request_rate": r} for r in rates("--request-rate", load.request_rate, load.request_rate_range)]
+    found = concurrencies("--concurrency", load.concurrency or "1", load.concurrency_range)
+    return [{"num_users": number} for number in found]
 
 
 def concurrencies(flag: str, single: str, text: str) -> list[int]:

@@ -14,45 +14,15 @@ from loadgen.options import LoadConfig
 from servemark import results
 from servemark.cli.drive import check, drive, server_for, take_sigterm
 from servemark.cli.in_process import Measure, engines_for
+from servemark.cli.load import LoadFlags, takes_load
 from servemark.cli.max_rate import find, write
 from servemark.cli.mix import run_mix
-from servemark.cli.options import (
-    DEFAULT_DATA_ROOT,
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    DEFAULT_REPOSITORY,
-    BatchSize,
-    Concurrency,
-    DataRoot,
-    Duration,
-    Engine,
-    GammaCv,
-    InputData,
-    Json,
-    MaxErrorShare,
-    MaxInFlight,
-    Objective,
-    Out,
-    Precision,
-    Protocol,
-    Repository,
-    RequestDistribution,
-    RequestRate,
-    RequestTimeout,
-    Seed,
-    SharedMemory,
-    Stages,
-    Streaming,
-    Trace,
-    Url,
-    Warmup,
-)
+from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
 from servemark.cli.ranges import load_points
 from servemark.cli.settings import Device, EngineOption, Instances
 from servemark.errors import ExitCode, OptionError
 from servemark.model_config import Settings
 from servemark.output import note, stdout
-from servemark.paths import RESULTS
 from servemark.report.curve import curve
 from servemark.report.curve_plot import page
 from servemark.report.max_rate import render_max_rate
@@ -62,6 +32,7 @@ from servemark.report.series import render_curve, render_series
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
 
+@takes_load()
 def run(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload, or a mix like ranking=0.7,ncf=0.3.")],
     engine: Engine = DEFAULT_ENGINE,
@@ -72,91 +43,51 @@ def run(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving.")
     ] = False,
-    url: Url = "",
-    protocol: Protocol = "",
-    streaming: Streaming = False,
-    shared_memory: SharedMemory = "none",
-    batch_size: BatchSize = "1",
-    concurrency: Concurrency = "",
-    concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
-    request_rate: RequestRate = "",
-    request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
     ] = False,
-    stages: Stages = "",
-    trace: Trace = "",
-    request_distribution: RequestDistribution = "poisson",
-    gamma_cv: GammaCv = "",
-    duration: Duration = "15",
-    warmup: Warmup = "3",
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
-    seed: Seed = 0,
-    slo: Objective = "",
-    input_data: InputData = "synthetic",
-    data_root: DataRoot = DEFAULT_DATA_ROOT,
-    out: Out = RESULTS,
-    model_name: Annotated[str, typer.Option(help="The model's name on the server.")] = "",
-    request_timeout: RequestTimeout = "30",
-    max_in_flight: MaxInFlight = "1024",
-    max_error_share: MaxErrorShare = "0.01",
-    model_repository: Repository = DEFAULT_REPOSITORY,
+    *,
+    load: LoadFlags,
     json: Json = False,
 ) -> None:
     """Measure one workload under load and judge the run.
 
     Example: servemark run resnet50 --request-rate 10 --slo p90:200
     """
-    points = load_points(
-        concurrency, concurrency_range, request_rate, request_rate_range, stages, trace, max_rate=max_rate
-    )
-    if max_rate and not slo:
+    points = load_points(load, max_rate=max_rate)
+    if max_rate and not load.slo:
         raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
     if max_rate and repeat > 1:
         raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
-    flags: dict[str, Any] = {
-        "model": workload,
-        "engine": engine,
-        "precision": precision,
-        "protocol": protocol,
-        "streaming": streaming,
-        "shared_memory": shared_memory,
-        "request_distribution": request_distribution,
-        "gamma_cv": gamma_cv,
-        "duration": duration,
-        "warmup": warmup,
-        "batch_size": batch_size,
-        "slo": slo,
-        "input_data": input_data,
-        "data_root": data_root,
-        "model_repository": model_repository,
-        "model_name": model_name,
-        "out": out,
-        "request_timeout": request_timeout,
-        "max_in_flight": max_in_flight,
-        "max_error_share": max_error_share,
-    }
+    flags = load.for_locust(model=workload, engine=engine, precision=precision)
     if "=" in workload:
-        others = {"--repeat": repeat > 1, "--in-process": in_process, "--model-name": model_name, "--device": device}
+        others = {
+            "--repeat": repeat > 1,
+            "--in-process": in_process,
+            "--model-name": load.model_name,
+            "--device": device,
+        }
         others |= {"--option": option, "--instances": instances}
         raise typer.Exit(
-            _mix(workload, flags, points, [flag for flag, given in others.items() if given], seed, url, json=json)
+            _mix(workload, flags, points, [flag for flag, given in others.items() if given], load, json=json)
         )
     # Everything is checked before a server is started.
-    config, *_ = [check(flags | point, seed, url) for point in points]
+    config, *_ = [check(flags | point, load.seed, load.url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
-    wire = url or protocol or streaming or shared_memory != "none"
-    if in_process and (wire or model_name or max_rate):
+    if in_process and (load.concerns_a_server or max_rate):
         raise OptionError("--in-process has no server", fix="leave out what is for a server, and --max-rate")
     take_sigterm()
     if max_rate:
-        with server_for(config, url, settings) as address:
-            raise typer.Exit(_search(config, flags | {"host": address}, seed, json=json))
-    target = engines_for(config, settings, quiet=json) if in_process else _served(config, url, settings, quiet=json)
+        with server_for(config, load.url, settings) as address:
+            raise typer.Exit(_search(config, flags | {"host": address}, load.seed, json=json))
+    target = (
+        engines_for(config, settings, quiet=json) if in_process else _served(config, load.url, settings, quiet=json)
+    )
     with target as measure:
-        runs = [flags | point | {"seed": seed + number} for point in points for number in range(repeat)]
+        runs = [flags | point | {"seed": load.seed + number} for point in points for number in range(repeat)]
         found = [measure(arguments) for arguments in runs]
-    if request_rate_range:
+    if load.request_rate_range:
         _show_curve(config, found, json=json)
     elif json:
         print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
@@ -194,8 +125,7 @@ def _mix(
     flags: dict[str, Any],
     points: list[dict[str, Any]],
     others: list[str],
-    seed: int,
-    url: str,
+    load: LoadFlags,
     *,
     json: bool,
 ) -> int:
@@ -205,7 +135,7 @@ def _mix(
     if len(points) > 1 or "request_rate" not in points[0]:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
     take_sigterm()
-    folder, result = run_mix(text, flags | points[0], seed=seed, url=url, output=subprocess.DEVNULL)
+    folder, result = run_mix(text, flags | points[0], seed=load.seed, url=load.url, output=subprocess.DEVNULL)
     if json:
         print(results.to_json(result), end="")  # noqa: T201
     else:

@@ -2,39 +2,19 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from servemark import results
 from servemark.cli.drive import check, take_sigterm
-from servemark.cli.options import (
-    DEFAULT_DATA_ROOT,
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    DEFAULT_REPOSITORY,
-    BatchSize,
-    DataRoot,
-    Duration,
-    Engine,
-    InputData,
-    Json,
-    MaxErrorShare,
-    MaxInFlight,
-    Objective,
-    Out,
-    Precision,
-    Repository,
-    RequestTimeout,
-    Seed,
-    Warmup,
-)
+from servemark.cli.load import ARRIVALS, SERVER, LoadFlags, takes_load
+from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
 from servemark.cli.serve import entries
 from servemark.cli.settings import Device, EngineOption
 from servemark.errors import ArtifactError, ExitCode, OptionError
 from servemark.model_config import Settings
 from servemark.output import note, stdout
-from servemark.paths import RESULTS
 from servemark.report.tuning import header, render_tuning
 
 BUDGET_S = 420.0
@@ -47,13 +27,13 @@ CODES = {
 }
 
 
+@takes_load(without=(*SERVER, *ARRIVALS), duration="6", warmup="1")
 def tune(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",
     option: EngineOption = None,
-    slo: Objective = "",
     budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds that trials may take.")] = BUDGET_S,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Try instances times threads up to twice the cores.")
@@ -62,44 +42,18 @@ def tune(
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.")
     ] = None,
-    batch_size: BatchSize = "1",
-    duration: Duration = "6",
-    warmup: Warmup = "1",
-    seed: Seed = 0,
-    input_data: InputData = "synthetic",
-    data_root: DataRoot = DEFAULT_DATA_ROOT,
-    out: Out = RESULTS,
-    request_timeout: RequestTimeout = "30",
-    max_in_flight: MaxInFlight = "1024",
-    max_error_share: MaxErrorShare = "0.01",
-    model_repository: Repository = DEFAULT_REPOSITORY,
+    *,
+    load: LoadFlags,
     json: Json = False,
 ) -> None:
     """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
 
     Example: servemark tune ranking --slo p99:20
     """
-    if not slo:
+    if not load.slo:
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
-    flags: dict[str, Any] = {
-        "model": workload,
-        "engine": engine,
-        "precision": precision,
-        "request_distribution": "poisson",
-        "duration": duration,
-        "warmup": warmup,
-        "batch_size": batch_size,
-        "slo": slo,
-        "input_data": input_data,
-        "data_root": data_root,
-        "model_repository": model_repository,
-        "model_name": "",
-        "out": out,
-        "request_timeout": request_timeout,
-        "max_in_flight": max_in_flight,
-        "max_error_share": max_error_share,
-    }
-    config = check(flags, seed, "")
+    flags = load.for_locust(model=workload, engine=engine, precision=precision)
+    config = check(flags, load.seed, "")
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
