@@ -1,5 +1,6 @@
 """The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
 BACKEND_DIED = "backend_died"
 """The kind of failure where the process that runs the model is gone, which Triton 2.51 never starts again."""
+NOT_SHARED = (
+    "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
+)
 _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 _DATATYPE_PREFIX = "TYPE_"
 
@@ -97,6 +101,27 @@ class Control:
         except (ServerError, KeyError, IndexError, TypeError, AttributeError):
             return None
         return stats if complete else None
+
+    def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
+        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
+        self._memory(f"/v2/{kind}sharedmemory/region/{name}/register", place)
+
+    def unregister_memory(self, kind: str, name: str) -> None:
+        """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
+        self._memory(f"/v2/{kind}sharedmemory/region/{name}/unregister", {})
+
+    def _memory(self, path: str, place: Mapping[str, Any]) -> None:
+        encoded = {
+            key: {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+            for key, value in place.items()
+        }
+        try:
+            response = requests.post(f"{self.url}{path}", json=encoded, timeout=TIMEOUT_S)
+        except requests.RequestException as error:
+            raise ServerError(f"{self.url}{path}: {_reason(error)}") from error
+        if response.status_code != requests.codes.ok:
+            words = response.text.strip()[:200]
+            raise ServerError(f"{self.url}{path} answered {response.status_code}: {words}", fix=NOT_SHARED)
 
 
 def server_metrics(

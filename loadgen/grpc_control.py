@@ -2,6 +2,7 @@
 
 import select
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 from google.protobuf.message import DecodeError
 
 from loadgen.channel import WRITE, ConnectionFailed, Payload, State
-from loadgen.control import TIMEOUT_S, Control
+from loadgen.control import NOT_SHARED, TIMEOUT_S, Control
 from loadgen.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.grpc_connection import GrpcConnection
 from loadgen.grpc_messages import SERVICE, message, parse, to_dict
@@ -26,7 +27,7 @@ class GrpcControl(Control):
 
     def _ready(self, model: str, serve_command: str) -> bool:
         try:
-            answer = self._call("ModelReady", model)
+            answer = self._call("ModelReady", name=model)
         except ConnectionFailed as error:
             raise ServerError(
                 f"no server answers at {self.url} ({error})", fix=f"start one with `{serve_command}`"
@@ -37,7 +38,7 @@ class GrpcControl(Control):
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         method = _METHODS[kind]
         try:
-            answer = self._call(method, model)
+            answer = self._call(method, name=model)
             if answer.error is not None:
                 raise ServerError(f"{self.url} {method}: {answer.error} {answer.message()}".rstrip())
             document = to_dict(_read(f"{method}Response", answer))
@@ -49,7 +50,23 @@ class GrpcControl(Control):
                 group["kind"] = _KINDS.get(group["kind"], "")
         return document
 
-    def _call(self, name: str, model: str) -> GrpcAnswer:
+    def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
+        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
+        self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)
+
+    def unregister_memory(self, kind: str, name: str) -> None:
+        """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
+        self._change(f"{kind.capitalize()}SharedMemoryUnregister", name=name)
+
+    def _change(self, method: str, /, **fields: Any) -> None:
+        try:
+            answer = self._call(method, **fields)
+        except ConnectionFailed as error:
+            raise ServerError(f"{self.url} {method}: {error}") from error
+        if answer.error is not None:
+            raise ServerError(f"{self.url} {method}: {answer.error} {answer.message()}".rstrip(), fix=NOT_SHARED)
+
+    def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
         """Ask, and wait for the answer. Raises ConnectionFailed."""
         method = Method(
             path=f"/{SERVICE}/{name}",
@@ -59,7 +76,7 @@ class GrpcControl(Control):
             words=lambda _enclosed: "",
         )
         connection = GrpcConnection(resolve(self.url), method)
-        connection.payload = Payload(enclose(message(f"{name}Request", name=model).SerializeToString()))
+        connection.payload = Payload(enclose(message(f"{name}Request", **fields).SerializeToString()))
         try:
             return _exchange(connection)
         finally:
