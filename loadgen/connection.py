@@ -116,8 +116,8 @@ class Connection(TcpChannel):
         return Response(head, body, self._checker.judge(head, body))
 
     def unasked(self) -> bool:
-        """Never good: a server has nothing to say on an idle connection, but it may close it."""
-        return False
+        """A server has nothing to say on an idle connection but what TLS keeps to itself; it may close it, too."""
+        return self._receive() is None
 
     def close(self) -> None:
         """Close the socket and forget what was on its way."""

@@ -1,14 +1,21 @@
 """The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
 
 import base64
+import contextlib
+import json
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
 
-import requests
-
+from loadgen.access import NO_ACCESS, Access
+from loadgen.server_url import is_secure
 from loadgen.target import Placement
+from loadgen.tls import reason
 from servemark.errors import ServerError
 from servemark.models import Tensor, Workload
 
@@ -24,40 +31,69 @@ _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 _DATATYPE_PREFIX = "TYPE_"
 
 
+class Reply(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    body: bytes
+
+
 @dataclass(frozen=True)
 class Control:
     """One server's control plane. `url` is like http://127.0.0.1:8000."""
 
     url: str
+    access: Access = NO_ACCESS
 
-    def _get(self, path: str, serve_command: str = "servemark serve WORKLOAD") -> requests.Response:
+    def ask(self, path: str, body: bytes | None = None, serve_command: str = "servemark serve WORKLOAD") -> Reply:
+        """GET, or POST where there is a body. Raises ServerError where no server answers."""
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.access.context(self.url))
+            if is_secure(self.url)
+            else HTTPConnection(host, port, timeout=TIMEOUT_S)
+        )
         try:
-            return requests.get(f"{self.url}{path}", timeout=TIMEOUT_S)
-        except requests.RequestException as error:
+            with contextlib.closing(connection):
+                connection.request("GET" if body is None else "POST", path, body, dict(self.access.headers))
+                response = connection.getresponse()
+                return Reply(response.status, response.read())
+        except (OSError, HTTPException) as error:
             raise ServerError(
                 f"no server answers at {self.url} ({_reason(error)})",
                 fix=f"start one with `{serve_command}`",
             ) from error
 
     def _json(self, path: str) -> dict[str, Any]:
-        response = self._get(path)
+        reply = self.ask(path)
         try:
-            document = response.json()
+            document = json.loads(reply.body)
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise ServerError(f"{self.url}{path} answered {response.status_code} and no JSON object")
-        if response.status_code != requests.codes.ok:
-            raise ServerError(f"{self.url}{path}: {document.get('error', response.status_code)}")
+            raise ServerError(f"{self.url}{path} answered {reply.status} and no JSON object")
+        if reply.status != HTTPStatus.OK:
+            raise ServerError(f"{self.url}{path}: {self.access.redact(str(document.get('error', reply.status)))}")
         return document
 
     def _ready(self, model: str, serve_command: str) -> bool:
-        """Whether the model can be asked. Raises ServerError where no server answers."""
-        return bool(self._get(f"/v2/models/{model}/ready", serve_command).status_code == requests.codes.ok)
+        """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
+        reply = self.ask(f"/v2/models/{quote(model)}/ready", serve_command=serve_command)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
+        return reply.status == HTTPStatus.OK
+
+    def _refused(self, status: str, words: str) -> ServerError:
+        """The server is there and wants to know who asks."""
+        return ServerError(
+            f"{self.url} does not let us in: {status} {self.access.redact(words)[:200]}".rstrip(),
+            fix="--headers FILE, with a line like Authorization: Bearer ...",
+        )
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
-        return self._json(f"/v2/models/{model}/{kind}".rstrip("/"))
+        return self._json(f"/v2/models/{quote(model)}/{kind}".rstrip("/"))
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
@@ -115,13 +151,10 @@ class Control:
             key: {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
             for key, value in place.items()
         }
-        try:
-            response = requests.post(f"{self.url}{path}", json=encoded, timeout=TIMEOUT_S)
-        except requests.RequestException as error:
-            raise ServerError(f"{self.url}{path}: {_reason(error)}") from error
-        if response.status_code != requests.codes.ok:
-            words = response.text.strip()[:200]
-            raise ServerError(f"{self.url}{path} answered {response.status_code}: {words}", fix=NOT_SHARED)
+        reply = self.ask(path, json.dumps(encoded).encode())
+        if reply.status != HTTPStatus.OK:
+            words = self.access.redact(reply.body.decode(errors="replace").strip())[:200]
+            raise ServerError(f"{self.url}{path} answered {reply.status}: {words}", fix=NOT_SHARED)
 
 
 def server_metrics(
@@ -188,10 +221,9 @@ def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
     return ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause, which is what a person can act on."""
-    text = str(error)
-    for known in ("Connection refused", "timed out", "Name or service not known", "No route to host"):
-        if known in text:
-            return known.lower()
-    return type(error).__name__
+def _reason(error: OSError | HTTPException) -> str:
+    """What a person can act on."""
+    if isinstance(error, ssl.SSLError):
+        return reason(error)
+    text = isinstance(error, OSError) and error.strerror
+    return (text or f"{type(error).__name__} {error}")[:200].lower()

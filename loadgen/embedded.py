@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from loadgen.options import METRICS, LoadConfig
+from loadgen.options import LoadConfig
+from loadgen.server_url import METRICS
 from servemark.errors import ServerError
 
 START_TIMEOUT_S = 180.0

@@ -48,6 +48,8 @@ class Method:
     judge: Callable[[bytes], str | None]
     decode: Callable[[bytes, Sequence[Tensor]], Arrays]
     words: Callable[[bytes], str]
+    scheme: str = "http"
+    metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
     forms: dict[int, "Form"] = field(default_factory=dict)
     """The forms of good responses that came whole, by their length."""
@@ -55,8 +57,8 @@ class Method:
     @functools.cached_property
     def block(self) -> bytes:
         """The header block of every call."""
-        fields = [(":method", "POST"), (":scheme", "http"), (":path", self.path), (":authority", self.authority)]
-        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc")])
+        fields = [(":method", "POST"), (":scheme", self.scheme), (":path", self.path), (":authority", self.authority)]
+        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc"), *self.metadata])
 
 
 class Form(NamedTuple):

@@ -14,7 +14,7 @@ from loadgen.control import NOT_SHARED, TIMEOUT_S, Control
 from loadgen.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.grpc_connection import GrpcConnection
 from loadgen.grpc_messages import SERVICE, message, parse, to_dict
-from loadgen.tcp import resolve
+from loadgen.server_url import is_secure
 from servemark.errors import ServerError
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
@@ -32,6 +32,8 @@ class GrpcControl(Control):
             raise ServerError(
                 f"no server answers at {self.url} ({error})", fix=f"start one with `{serve_command}`"
             ) from error
+        if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
+            raise self._refused(answer.error, answer.message())
         # Some servers answer with an error where there is no such model.
         return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
 
@@ -40,7 +42,8 @@ class GrpcControl(Control):
         try:
             answer = self._call(method, name=model)
             if answer.error is not None:
-                raise ServerError(f"{self.url} {method}: {answer.error} {answer.message()}".rstrip())
+                words = self.access.redact(answer.message())
+                raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip())
             document = to_dict(_read(f"{method}Response", answer))
         except (ConnectionFailed, DecodeError) as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
@@ -64,7 +67,8 @@ class GrpcControl(Control):
         except ConnectionFailed as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
         if answer.error is not None:
-            raise ServerError(f"{self.url} {method}: {answer.error} {answer.message()}".rstrip(), fix=NOT_SHARED)
+            words = self.access.redact(answer.message())
+            raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip(), fix=NOT_SHARED)
 
     def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
         """Ask, and wait for the answer. Raises ConnectionFailed."""
@@ -74,8 +78,10 @@ class GrpcControl(Control):
             judge=lambda _enclosed: None,
             decode=lambda _enclosed, _outputs: {},
             words=lambda _enclosed: "",
+            scheme="https" if is_secure(self.url) else "http",
+            metadata=self.access.headers,
         )
-        connection = GrpcConnection(resolve(self.url), method)
+        connection = GrpcConnection(self.access.address(self.url), method)
         connection.payload = Payload(enclose(message(f"{name}Request", **fields).SerializeToString()))
         try:
             return _exchange(connection)

@@ -59,8 +59,12 @@ class Http2Channel(Http2Sender):
     def connected(self) -> None:
         """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
         super().connected()
+        if self.state is State.CONNECTING:
+            return
         self._unsent.append(PREFACE)
         self._advance()
+        # The server's settings may have come with the end of the TLS handshake: epoll says no more of them.
+        self.unasked()
 
     def unasked(self) -> bool:
         """Take settings, pings and windows; False once the server wants no more requests here."""

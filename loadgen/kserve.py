@@ -22,7 +22,12 @@ REMEMBERED = 1024
 
 
 def encode_request(
-    host: str, model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str]
+    host: str,
+    model: str,
+    inputs: Arrays,
+    outputs: Sequence[Tensor],
+    datatypes: Mapping[str, str],
+    headers: Sequence[tuple[str, str]] = (),
 ) -> bytes:
     """One whole HTTP request: head, JSON header, tensors. `inputs` carry the batch dimension."""
     arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
@@ -40,7 +45,7 @@ def encode_request(
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     tensors = b"".join(array.tobytes() for array in arrays.values())
-    fields = {
+    fields = dict(headers) | {
         "Content-Type": "application/octet-stream",
         "Inference-Header-Content-Length": len(text),
         "Content-Length": len(text) + len(tensors),
@@ -119,10 +124,14 @@ class ResponseChecker:
             listed = json.loads(text)["outputs"]
             described = {output["name"]: output for output in listed}
             sizes = [int(output.get("parameters", {}).get("binary_data_size", 0)) for output in listed]
-            errors = (judge_output(described.get(t.name), t, self.batch_size) for t in self.outputs)
+            errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
             return next((error for error in errors if error), None), sum(sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return "malformed_response", 0
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_output(output, tensor, self.batch_size)
 
 
 def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:

@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from loadgen.access import Access
 from loadgen.arrivals import Distribution
 from loadgen.quantities import above, number, whole
 from loadgen.scenario import Scenario
+from loadgen.server_url import DEFAULT_URLS, METRICS, metrics_url, normal_url, protocol_of
 from servemark.agreement import PRECISIONS
 from servemark.artifacts import FULL, Entry
 from servemark.errors import OptionError
 from servemark.models import Slo, Workload, get
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 
-DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 DEFAULT_ENGINE = "onnxruntime"
-
-METRICS = "#metrics="
-"""Comes after a server's URL, before the host and port of its metrics, where these are not Triton's default."""
-DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
-SHARED_MEMORY = ("none", "system")
-"""In the requests and answers, or in POSIX shared memory that the server maps too."""
+SHARED_MEMORY = ("none", "system", "cuda")
+"""In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class LoadConfig:
     url: str
     metrics_url: str | None
     """Where the server shows what really runs a model, None where that is not known."""
+    access: Access
     model_name: str | None
     batch_size: int
     scenario: Scenario
@@ -61,7 +59,7 @@ class LoadConfig:
     @property
     def protocol(self) -> str:
         """How the server is asked: http or grpc."""
-        return self.url.partition(":")[0]
+        return protocol_of(self.url)
 
     @property
     def entry(self) -> Entry:
@@ -113,14 +111,15 @@ class LoadConfig:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
         host, _, metrics = (options.host or "").partition(METRICS)
         url = normal_url(host, options.protocol)
-        if options.streaming and not url.startswith("grpc:"):
+        if options.streaming and protocol_of(url) != "grpc":
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         return cls(
             workload=workload,
             engine=options.engine,
             precision=_precision(options.precision),
             url=url,
-            metrics_url=_metrics_url(url, metrics),
+            metrics_url=metrics_url(url, metrics),
+            access=Access.from_options(options, url),
             model_name=options.model_name or None,
             batch_size=batch_size,
             scenario=Scenario.from_options(options),
@@ -136,7 +135,7 @@ class LoadConfig:
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
             streaming=options.streaming,
-            shared_memory=_shared_memory(options.shared_memory, url),
+            shared_memory=_shared_memory(options.shared_memory),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,7 +192,11 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         **hidden,
     )
     add("--protocol", default="", choices=["", *DEFAULT_URLS], help="http or grpc; empty: what --url says", **hidden)
-    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="where tensors lie", **hidden)
+    add("--headers", default="", metavar="FILE", help="fields of every request, a Name: value a line", **hidden)
+    add("--tls-ca", default="", metavar="FILE", help="PEM: the CA to trust, not the system's", **hidden)
+    add("--client-cert", default="", metavar="FILE", help="PEM: a certificate of our own (mutual TLS)", **hidden)
+    add("--client-key", default="", metavar="FILE", help="PEM: its key, where that is another file", **hidden)
+    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="memory that holds tensors", **hidden)
     add("--streaming", action="store_true", help="gRPC: one stream for each connection, not calls", **hidden)
     add(
         "--concurrency",
@@ -233,50 +236,13 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     )
 
 
-def normal_url(text: str, protocol: str = "") -> str:
-    """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000, and nothing as the default.
-
-    Where there is no scheme, `protocol` is it (http or grpc; empty: http). Raises OptionError.
-    """
-    if protocol not in {"", *DEFAULT_URLS}:
-        raise OptionError(f"--protocol {protocol!r} is unknown", fix=f"one of: {', '.join(DEFAULT_URLS)}")
-    url = text.strip().rstrip("/") or DEFAULT_URLS[protocol or "http"]
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        scheme, rest = protocol or "http", url
-    if protocol and scheme != protocol:
-        raise OptionError(
-            f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
-        )
-    if scheme not in DEFAULT_URLS or not rest or "/" in rest:
-        raise OptionError(
-            f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT",
-            fix=f"write it like --url {DEFAULT_URLS['http']}",
-        )
-    return f"{scheme}://{rest}"
-
-
-def _metrics_url(url: str, given: str) -> str | None:
-    """Where a server's metrics are: as given after METRICS, else beside Triton's default ports. Raises OptionError."""
-    parts = urlsplit(url)
-    if not given:
-        beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
-        return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
-    place = given if ":" in given else f"{parts.hostname}:{given}"
-    if not place.rpartition(":")[2].isdecimal():
-        raise OptionError(f"--url ...{METRICS}{given} is no port", fix=f"write it like {url}{METRICS}8002")
-    return f"http://{place}/metrics"
-
-
 def _precision(text: str) -> str:
     if text not in PRECISIONS:
         raise OptionError(f"--precision {text!r} is unknown", fix=f"one of: {', '.join(PRECISIONS)}")
     return text
 
 
-def _shared_memory(text: str, url: str) -> str:
+def _shared_memory(text: str) -> str:
     if text not in SHARED_MEMORY:
         raise OptionError(f"--shared-memory {text!r} is unknown", fix=f"one of: {', '.join(SHARED_MEMORY)}")
-    if text != SHARED_MEMORY[0] and url.startswith("grpc:"):
-        raise OptionError(f"--shared-memory {text} goes over HTTP only", fix="--protocol http")
     return text

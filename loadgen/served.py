@@ -12,31 +12,31 @@ from loadgen.engine_info import running
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
-from loadgen.target import Placement
-from loadgen.tcp import Address, resolve
+from loadgen.target import Placement, Target
+from loadgen.tcp import Address
 from servemark.artifacts import Golden
 
 
 class Served:
-    """A server at a URL, over HTTP."""
+    """A server at a URL, over HTTP; `checker` is what its answers are checked with."""
 
     protocol = "http"
     shared_memory = "none"
     no_statistics = "the server gives no Triton statistics"
 
-    def __init__(self, config: LoadConfig) -> None:
+    def __init__(self, config: LoadConfig, checker: type[ResponseChecker] = ResponseChecker) -> None:
         self.url: str = config.url
-        self.config: dict[str, Any] = {"url": config.url}
-        self.control = control_of(config.url)
+        self.config: dict[str, Any] = {"url": config.url, **config.access.to_dict(config.url)}
+        self.control = control_of(config)
         self._config = config
-        self._checker = ResponseChecker(config.workload.outputs, config.batch_size)
+        self._checker = checker(config.workload.outputs, config.batch_size)
         self._address: Address | None = None
 
     @property
     def address(self) -> Address:
         """Where the server listens, resolved once. Raises ServerError."""
         if self._address is None:
-            self._address = resolve(self.url)
+            self._address = self._config.access.address(self.url)
         return self._address
 
     @property
@@ -67,26 +67,26 @@ class Served:
         """Nothing: the server is somebody else's."""
 
 
-def served(config: LoadConfig) -> Served:
-    """The server, over the protocol that its URL names."""
+def served(config: LoadConfig) -> Target:
+    """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
+    if config.shared_memory != "none":
+        from loadgen.served_shared import ServedShared
+
+        return ServedShared(config)
     if config.protocol == "grpc":
         from loadgen.served_grpc import ServedGrpc
 
         return ServedGrpc(config)
-    if config.shared_memory == "system":
-        from loadgen.served_shared import ServedShared
-
-        return ServedShared(config)
     return Served(config)
 
 
-def control_of(url: str) -> Control:
+def control_of(config: LoadConfig) -> Control:
     """The control plane of a server, over the protocol that its URL names."""
-    if url.startswith("grpc:"):
+    if config.protocol == "grpc":
         from loadgen.grpc_control import GrpcControl
 
-        return GrpcControl(url)
-    return Control(url)
+        return GrpcControl(config.url, config.access)
+    return Control(config.url, config.access)
 
 
 def http_encoder(config: LoadConfig, host: str) -> Callable[[Arrays], bytes]:
@@ -94,6 +94,6 @@ def http_encoder(config: LoadConfig, host: str) -> Callable[[Arrays], bytes]:
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(arrays: Arrays) -> bytes:
-        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes)
+        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes, config.access.headers)
 
     return encode

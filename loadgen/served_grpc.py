@@ -11,20 +11,24 @@ from loadgen.inputs import payloads
 from loadgen.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.options import LoadConfig
 from loadgen.served import Served
+from loadgen.server_url import is_secure
 from loadgen.target import Placement
 from servemark.artifacts import Golden
 from servemark.errors import ServerError
 
 
 class ServedGrpc(Served):
-    """A server at a URL, over gRPC: a call for each request, or one stream for each connection."""
+    """A server at a URL, over gRPC: a call for each request, or one stream for each connection.
+
+    `reader_class` is what its answers are read with.
+    """
 
     protocol = "grpc"
 
-    def __init__(self, config: LoadConfig) -> None:
+    def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
         self.config["streaming"] = config.streaming
-        reader = AnswerReader(config.workload.outputs, config.batch_size, streamed=config.streaming)
+        reader = reader_class(config.workload.outputs, config.batch_size, streamed=config.streaming)
         self._channel = GrpcStream if config.streaming else GrpcConnection
         self._method = Method(
             path=STREAM_INFER if config.streaming else INFER,
@@ -32,6 +36,8 @@ class ServedGrpc(Served):
             judge=reader.judge,
             decode=reader.decode,
             words=reader.words,
+            scheme="https" if is_secure(self.url) else "http",
+            metadata=config.access.headers,
         )
 
     def prepare(self) -> Placement:

@@ -1,88 +1,130 @@
-"""A model behind a KServe v2 server on this machine, over HTTP, its tensors in system shared memory."""
+"""A model behind a KServe v2 server that shares memory with this machine: the system's, or a GPU's."""
 
-import math
+import contextlib
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
-import requests
+import numpy as np
 
-from loadgen.channel import Channel, Payload
-from loadgen.control import TIMEOUT_S
+from loadgen.channel import Arrays, Channel, Payload
+from loadgen.cuda_region import CudaRegion, require_gpu
 from loadgen.inputs import payloads
+from loadgen.memory_region import PosixRegion, Region, abandoned, new_name
 from loadgen.options import LoadConfig
-from loadgen.served import Served
-from loadgen.shared_memory import Region, SharedChecker, SharedConnection, encoder, sweep
+from loadgen.shared_http import SharedHttp
+from loadgen.shared_memory import Layout, Placed, Places, SharedChannel, Wire
 from loadgen.target import Placement
 from servemark.artifacts import Golden
 from servemark.errors import OptionError, ServerError
 
 
-class ServedShared(Served):
-    """A server that finds inputs in, and puts outputs into, memory that this run made and registered."""
-
-    shared_memory = "system"
+class ServedShared:
+    """A server over any protocol that finds inputs in, and puts outputs into, one region that this run registers."""
 
     def __init__(self, config: LoadConfig) -> None:
-        super().__init__(config)
-        outputs = config.workload.outputs
-        self._checker = SharedChecker(outputs, config.batch_size)
-        self._sizes = {t.name: config.batch_size * math.prod(t.shape) * t.dtype.itemsize for t in outputs}
-        self._regions: list[Region] = []
-        self._places: list[dict[str, int]] = []
+        self._config = config
+        self._wire = _wire(config)
+        self._served = self._wire.carrier
+        self._device = 0
+        self._region: Region | None = None
+        self.protocol = self._served.protocol
+        self.shared_memory = config.shared_memory
+        self.no_statistics = self._served.no_statistics
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """That of the server, and the GPU whose memory is shared, None where none's is."""
+        device = f"cuda:{self._device}" if self.shared_memory == CudaRegion.kind else None
+        return {**self._served.config, "shared_memory_device": device}
+
+    @property
+    def local(self) -> bool:
+        """Whether the server listens on this machine's loopback."""
+        return self._served.local
 
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
-        if not self.local:
-            raise OptionError(f"{self.url} is another machine, which shares no memory", fix="--shared-memory none")
-        varying = [tensor.name for tensor in self._config.workload.outputs if tensor.variable_axes]
+        workload = self._config.workload
+        varying = [tensor.name for tensor in workload.outputs if tensor.variable_axes]
         if varying:
             raise OptionError(
-                f"{self._config.workload.name} answers {varying[0]} in sizes that vary, which need a place of a known "
+                f"{workload.name} answers {varying[0]} in sizes that vary, which need a place of a known "
                 "size in shared memory",
                 fix="--shared-memory none",
             )
-        return super().prepare()
+        if self.shared_memory == CudaRegion.kind:
+            require_gpu()
+        placement = self._served.prepare()
+        self._device = _gpu(placement.device)
+        return placement
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        """Write the inputs into memory, make room for each connection's outputs, register both. Raises ServerError."""
+        """Write the inputs into the region, after them room for outputs, and register it. Raises ServerError."""
         config = self._config
-        sweep()
-        inputs, outputs = Region("inputs"), Region("outputs")
-        self._regions = [inputs, outputs]
-        datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
-        encode = encoder(urlsplit(self.url).netloc, config.model, inputs, outputs, self._sizes, datatypes)
+        self._sweep()
+        layout = Layout(new_name(self.shared_memory))
+        written: list[tuple[int, bytes]] = []
+
+        def encode(arrays: Arrays) -> bytes:
+            placed = [layout.place(tensor, arrays[tensor.name].shape) for tensor in config.workload.inputs]
+            written.extend((p.offset, np.ascontiguousarray(arrays[p.tensor.name]).tobytes()) for p in placed)
+            return self._wire.inputs(placed)
+
         made = payloads(config, encode, golden)
-        connections = config.max_in_flight if config.open_loop else config.concurrency or 1
-        self._places = [{name: outputs.reserve(size) for name, size in self._sizes.items()} for _ in range(connections)]
-        for region in self._regions:
-            self._ask(f"{region.name}/register", {"key": region.key, "offset": 0, "byte_size": region.size})
+        most = config.max_in_flight if config.open_loop else config.concurrency or 1
+        rooms = [self._room(layout) for _ in range(most)]
+        region = self._region = self._allocate(layout)
+        for offset, data in written:
+            region.write(offset, data)
+        self._places = Places(region, self._wire, rooms)
+        self._served.control.register_memory(region.kind, region.name, region.registration)
         return made
 
     def connect(self) -> Channel:
-        """Make a connection with a place of its own, which it gives back when it closes."""
-        return SharedConnection(self.address, self._checker, self._regions[1], self._places)
+        """Make a connection."""
+        return SharedChannel(self._served.connect(), self._places)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Triton's counters of the model."""
+        return self._served.statistics()
 
     def close(self) -> None:
         """Take the memory back; a server that is gone has forgotten it anyway."""
-        for region in self._regions:
+        region, self._region = self._region, None
+        if region is not None:
             try:
-                self._ask(f"{region.name}/unregister", {})
-            except ServerError:
-                pass
+                with contextlib.suppress(ServerError):
+                    self._served.control.unregister_memory(region.kind, region.name)
             finally:
                 region.close()
-        self._regions = []
 
-    def _ask(self, path: str, body: dict[str, Any]) -> None:
-        """Ask Triton's shared-memory extension. Raises ServerError with its words."""
-        url = f"{self.url}/v2/systemsharedmemory/region/{path}"
-        try:
-            answer = requests.post(url, json=body, timeout=TIMEOUT_S)
-        except requests.RequestException as error:
-            raise ServerError(f"{url}: {error}") from error
-        if answer.status_code != requests.codes.ok:
-            raise ServerError(
-                f"{url} answered {answer.status_code}: {answer.text.strip()[:200]}",
-                fix="--shared-memory none, where the server does not see this machine's /dev/shm",
-            )
+    def _sweep(self) -> None:
+        """Take away what runs that were killed have left, here and on this server."""
+        for kind, name in abandoned():
+            # The region may be known to another server, or to one that is gone.
+            with contextlib.suppress(ServerError):
+                self._served.control.unregister_memory(kind, name)
+
+    def _allocate(self, layout: Layout) -> Region:
+        if self.shared_memory == CudaRegion.kind:
+            return CudaRegion(layout.region, layout.size, self._device)
+        return PosixRegion(layout.region, layout.size)
+
+    def _room(self, layout: Layout) -> tuple[Placed, ...]:
+        """Places for the outputs of one request."""
+        batch = self._config.batch_size
+        return tuple(layout.place(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
+
+
+def _wire(config: LoadConfig) -> Wire:
+    if config.protocol == "grpc":
+        from loadgen.shared_grpc import SharedGrpc
+
+        return SharedGrpc(config)
+    return SharedHttp(config)
+
+
+def _gpu(device: str | None) -> int:
+    """The number of the first GPU that the model runs on; 0 where it runs elsewhere or the server does not say."""
+    kind, _, index = (device or "").partition(",")[0].partition(":")
+    return int(index) if kind == "cuda" and index.isdecimal() else 0

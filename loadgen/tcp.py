@@ -3,21 +3,25 @@
 import errno
 import os
 import socket
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
-
-# Importing Locust replaces the socket module's classes by gevent's, which switch greenlets on every call. The driver
-# does its own waiting, so it wants the operating system's.
-from gevent.monkey import get_original
 
 from loadgen.channel import READ, WRITE, ConnectionFailed, Payload, State
 from servemark.errors import ServerError
 
-_socket_class = get_original("socket", "socket")
+if TYPE_CHECKING:
+    _OriginalSocket = socket.socket
+else:
+    # Importing Locust replaces the socket module's classes by gevent's, which switch greenlets on every call. The
+    # driver does its own waiting, so it wants the operating system's.
+    from gevent.monkey import get_original
+
+    _OriginalSocket = get_original("socket", "socket")
 
 _RECEIVE_BYTES = 1 << 16
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
-_PORTS = {"http": 80, "grpc": 8001}  # 8001 is Triton's
+_PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
     errno.ECONNREFUSED: "connection_refused",
     errno.ECONNRESET: "connection_reset",
@@ -29,11 +33,22 @@ _KINDS = {
 }
 
 
+class Socket(_OriginalSocket):
+    """What a channel sends and receives with: plain TCP, or a subclass that wraps what goes over it."""
+
+    __slots__ = ()
+
+    def handshake(self) -> int:
+        """Go on with what comes before the first request; what it waits for, 0 once it is done: nothing over TCP."""
+        return 0
+
+
 class Address(NamedTuple):
-    """A resolved TCP endpoint."""
+    """A resolved TCP endpoint, and the sockets that reach it (family, kind)."""
 
     family: int
     sockaddr: tuple[str | int, ...]
+    socket: Callable[[int, int], Socket] = Socket
 
 
 class TcpChannel:
@@ -54,7 +69,7 @@ class TcpChannel:
     def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
         try:
-            self._socket = _socket_class(self._address.family, socket.SOCK_STREAM)
+            self._socket = self._address.socket(self._address.family, socket.SOCK_STREAM)
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
@@ -68,10 +83,16 @@ class TcpChannel:
             raise failed(code)
 
     def connected(self) -> None:
-        """Finish connecting, when the socket has become writable. Raises ConnectionFailed."""
+        """Go on connecting, when what it wants has come: IDLE once it is done. Raises ConnectionFailed."""
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise failed(code)
+        try:
+            self.wants = self._socket.handshake()
+        except OSError as error:
+            raise failed(error.errno) from error
+        if self.wants:
+            return
         self.state = State.IDLE
         self.wants = READ
 
@@ -86,7 +107,7 @@ class TcpChannel:
     def _receive(self, most: int = _RECEIVE_BYTES) -> bytes | None:
         """What has come, None where nothing has. Raises ConnectionFailed, also where the server has closed."""
         try:
-            data: bytes = self._socket.recv(most)
+            data = self._socket.recv(most)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -104,12 +125,12 @@ def failed(code: int | None) -> ConnectionFailed:
     return ConnectionFailed(_KINDS.get(code, "connection_error"), os.strerror(code))
 
 
-def resolve(url: str) -> Address:
-    """Look up the address of a URL's host. Raises ServerError."""
+def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Address:
+    """Look up the address of a URL's host, for sockets of this class. Raises ServerError."""
     parts = urlsplit(url)
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
     family, _, _, _, sockaddr = found[0]
-    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)))
+    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)), socket_class)

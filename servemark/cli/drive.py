@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from loadgen.options import METRICS, LoadConfig
+from loadgen.options import LoadConfig
 from loadgen.served import control_of
+from loadgen.server_url import METRICS
 from servemark import results
 from servemark.cli.serve import entries
 from servemark.cli.settings import repository_with
@@ -74,7 +75,7 @@ def address_of(server: "Server", protocol: str) -> str:
 def _serves(config: LoadConfig) -> bool:
     """Whether the model is served where the configuration says, which is the default."""
     try:
-        control_of(config.url).require_model(config.model, config.workload, "")
+        control_of(config).require_model(config.model, config.workload, "")
     except ServerError:
         return False
     return True

@@ -17,7 +17,9 @@ from servemark.paths import RESULTS
 
 Command = Callable[..., None]
 
-SERVER = ("url", "protocol", "streaming", "shared_memory", "model_name")
+SERVER = (
+    "url", "protocol", "streaming", "headers", "tls_ca", "client_cert", "client_key", "shared_memory", "model_name",
+)  # fmt: skip
 """Which server is asked, for what, and how."""
 RANGES = ("concurrency_range", "request_rate_range")
 HOW_MUCH = ("concurrency", "request_rate", *RANGES, "stages", "trace")
@@ -29,12 +31,16 @@ class LoadFlags:
     """The flags as given. Most are text, since it is the locustfile that checks its options."""
 
     url: Annotated[
-        str, Option("-u", "--url", help="A running server, http://HOST:PORT[#metrics=PORT]; else one is started.")
+        str, Option("-u", "--url", help="A running server, http[s]://HOST:PORT[#metrics=PORT]; else one is started.")
     ] = ""
     protocol: Annotated[
-        str, Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc://.", show_default=False)
+        str, Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc[s]://.", show_default=False)
     ] = ""
     streaming: Annotated[bool, Option("--streaming", help="gRPC: one stream for each connection, not calls.")] = False
+    headers: Annotated[str, Option(metavar="FILE", help="Fields of every request, a Name: value a line.")] = ""
+    tls_ca: Annotated[str, Option(metavar="FILE", help="PEM: the CA to trust, not the system's.")] = ""
+    client_cert: Annotated[str, Option(metavar="FILE", help="PEM: a certificate of our own (mutual TLS).")] = ""
+    client_key: Annotated[str, Option(metavar="FILE", help="PEM: its key, where that is another file.")] = ""
     shared_memory: Annotated[
         str, Option(metavar="KIND", help="Where tensors lie: none (in the messages) or system, on this machine.")
     ] = "none"

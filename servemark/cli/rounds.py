@@ -53,7 +53,7 @@ def given(places: Sequence[Place]) -> Host:
     for place in places:
         config = place.config
         command = place.contender.serve_command(config.workload)
-        control_of(config.url).require_model(config.model, config.workload, command)
+        control_of(config).require_model(config.model, config.workload, command)
     return lambda _: contextlib.nullcontext(places[0].config.address)
 
 

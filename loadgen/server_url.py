@@ -1,0 +1,60 @@
+"""A server's URL as the user writes it, and where its metrics are."""
+
+from urllib.parse import urlsplit
+
+from servemark.errors import OptionError
+
+DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
+SCHEMES = {"http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc"}
+"""What a URL begins with -> the protocol; the s is TLS."""
+
+METRICS = "#metrics="
+"""Comes after a server's URL, before the host and port of its metrics, where these are not Triton's default."""
+DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
+
+
+def protocol_of(url: str) -> str:
+    """How the server is asked: http or grpc, with or without TLS."""
+    return SCHEMES[url.partition(":")[0]]
+
+
+def is_secure(url: str) -> bool:
+    """Whether its scheme means TLS."""
+    return url.startswith(("https:", "grpcs:"))
+
+
+def normal_url(text: str, protocol: str = "") -> str:
+    """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000, and nothing as the default.
+
+    Where there is no scheme, `protocol` is it (http or grpc; empty: http). Raises OptionError.
+    """
+    if protocol not in {"", *DEFAULT_URLS}:
+        raise OptionError(f"--protocol {protocol!r} is unknown", fix=f"one of: {', '.join(DEFAULT_URLS)}")
+    url = text.strip().rstrip("/") or DEFAULT_URLS[protocol or "http"]
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = protocol or "http", url
+    if "@" in rest:
+        raise OptionError("--url holds a user or a password, which would be shown", fix="send it with --headers FILE")
+    if protocol and SCHEMES.get(scheme, protocol) != protocol:
+        raise OptionError(
+            f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
+        )
+    if scheme not in SCHEMES or not rest or "/" in rest:
+        raise OptionError(
+            f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT, or https:// or grpcs://",
+            fix=f"write it like --url {DEFAULT_URLS['http']}",
+        )
+    return f"{scheme}://{rest}"
+
+
+def metrics_url(url: str, given: str) -> str | None:
+    """Where a server's metrics are: as given after METRICS, else beside Triton's default ports. Raises OptionError."""
+    parts = urlsplit(url)
+    if not given:
+        beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
+        return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
+    place = given if ":" in given else f"{parts.hostname}:{given}"
+    if not place.rpartition(":")[2].isdecimal():
+        raise OptionError(f"--url ...{METRICS}{given} is no port", fix=f"write it like {url}{METRICS}8002")
+    return f"http://{place}/metrics"
