@@ -111,8 +111,12 @@ class AnswerReader:
         if raw and len(raw) != len(response.outputs):
             return "wrong_size"
         described = {output["name"]: output for output, _ in _described(response)}
-        errors = (judge_output(described.get(tensor.name), tensor, self.batch_size) for tensor in self.outputs)
+        errors = (self.judge_tensor(described.get(tensor.name), tensor) for tensor in self.outputs)
         return next((error for error in errors if error), None)
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_output(output, tensor, self.batch_size)
 
 
 def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -1,0 +1,68 @@
+"""KServe v2 over HTTP with tensors in shared memory: JSON that names places."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadgen.kserve import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
+from loadgen.options import LoadConfig
+from loadgen.served import Served
+from loadgen.shared_memory import Placed
+from servemark.models import Tensor
+
+
+class SharedChecker(ResponseChecker):
+    """Judges answers whose outputs lie elsewhere: the text only describes them, and repeats itself."""
+
+    def judge(self, head: Head, body: bytes) -> str | None:
+        """The kind of error of a complete response, None where it is right."""
+        if head.status != 200:
+            return f"http_{head.status}"
+        known = self._headers.get(body)
+        if known is None:
+            known = self._judge_header(body)
+            if len(self._headers) < REMEMBERED:
+                self._headers[body] = known
+        return known[0]
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_description(output, tensor, self.batch_size)
+
+
+class SharedHttp:
+    """A request is JSON in two pieces; its length stands before them."""
+
+    def __init__(self, config: LoadConfig) -> None:
+        self.carrier = Served(config, SharedChecker)
+        fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
+        self._head = request_head(urlsplit(config.url).netloc, config.model, fields).removesuffix(HEAD_END)
+
+    def inputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part of a request that names the model and its inputs."""
+        listed = [
+            {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": _place(p)}
+            for p in placed
+        ]
+        return b'{"inputs":' + _json(listed)
+
+    def outputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part that names the places of its outputs."""
+        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": _place(p)} for p in placed]) + b"}"
+
+    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
+        """A request of the two, as it travels."""
+        return b"%s%d%s%s%s" % (self._head, len(inputs) + len(outputs), HEAD_END, inputs, outputs)
+
+
+def _place(placed: Placed) -> dict[str, Any]:
+    return {
+        "shared_memory_region": placed.region,
+        "shared_memory_offset": placed.offset,
+        "shared_memory_byte_size": placed.size,
+    }
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
