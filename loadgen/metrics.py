@@ -1,6 +1,7 @@
 """A result's metrics, from what a measurement saw."""
 
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from typing import Any
 
 from loadgen.agreement import agreement_figures, unchecked
@@ -41,8 +42,23 @@ def figures(
     }
 
 
-def _schedule_delay(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
-    summary = recorder.schedule_delay.summary()
+def so_far(config: LoadConfig, measured: Measured) -> dict[str, Any]:
+    """What is known while the run goes on: latencies without intervals, throughput and errors, of how many seconds."""
+    recorder = measured.recorder
+    interval = recorder.interval
+    passed_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
+    metrics = {
+        "latency_ms": recorder.latency.summary(intervals=False),
+        "service_time_ms": recorder.service_time.summary(intervals=False),
+        "schedule_delay_ms": _schedule_delay(config, recorder, intervals=False),
+        "throughput": _throughput(config, replace(measured, measured_s=passed_s)),
+        "errors": _errors(recorder),
+    }
+    return {"measured_s": passed_s, "metrics": metrics}
+
+
+def _schedule_delay(config: LoadConfig, recorder: Recorder, *, intervals: bool = True) -> dict[str, Any]:
+    summary = recorder.schedule_delay.summary(intervals=intervals)
     if not config.open_loop:
         figures = {
             key: None for key, value in summary.items() if isinstance(value, float | int | None) and key != "count"

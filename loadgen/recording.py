@@ -21,20 +21,36 @@ PLAIN_PROGRESS_S = 5
 """In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
 
 
-def record(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
-    """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured."""
+Written = Callable[[Path, dict[str, Any]], None]
+
+
+def _unseen(directory: Path, result: dict[str, Any]) -> None:
+    """Nobody else looks at the result."""
+
+
+def record(config: LoadConfig, measurement: Measurement, on_written: Written = _unseen) -> dict[str, Any]:
+    """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured.
+
+    `on_written` sees the result each time it has been written: before the run and after it.
+    """
     try:
         requests = measurement.prepare()
         directory = config.result_dir or results.new_directory(config.out, config.model)
         result = header(config, measurement)
         results.write(directory, result)
-        return _run(config, measurement, requests, directory, result)
+        on_written(directory, result)
+        return _run(config, measurement, requests, directory, result, on_written)
     finally:
         measurement.target.close()
 
 
 def _run(
-    config: LoadConfig, measurement: Measurement, requests: Iterator[Payload], directory: Path, result: dict[str, Any]
+    config: LoadConfig,
+    measurement: Measurement,
+    requests: Iterator[Payload],
+    directory: Path,
+    result: dict[str, Any],
+    on_written: Written,
 ) -> dict[str, Any]:
     try:
         measurement.run(requests)
@@ -44,6 +60,7 @@ def _run(
             result = complete(result, config, measurement, measurement.measured)
             try:
                 _write(directory, result, histograms(measurement.measured))
+                on_written(directory, result)
             finally:
                 _show(result, directory)
     return result

@@ -3,7 +3,7 @@
 import logging
 from argparse import Namespace
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import gevent
 from locust.env import Environment
@@ -12,8 +12,10 @@ from locust.runners import LocalRunner
 from loadgen.channel import Outcome
 from loadgen.embedded import ServeProcess
 from loadgen.measurement import Measurement
+from loadgen.metrics import so_far
 from loadgen.options import LoadConfig
 from loadgen.recording import progress, record
+from loadgen.result_page import ResultPage
 from loadgen.served import served
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.models import Workload
@@ -32,6 +34,7 @@ class Session:
         self.lookup = lookup
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
+        self.page = ResultPage()
         self.greenlet: gevent.Greenlet | None = None
         self.stopping = False
 
@@ -51,10 +54,13 @@ class Session:
             self.server = ServeProcess(config)
         # The web UI shows the host that a test will ask.
         self.options.host = self.environment.host = self.server.url if self.server else config.address
+        if self.environment.web_ui is not None:
+            self.page.publish(self.environment.web_ui, self.options.web_base_path)
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""
-        self.stopping = False
+        self.stopping, self.measurement = False, None
+        self.page.begin(self._so_far)
         self.greenlet = gevent.spawn(self._run)
 
     def stop(self, reason: str) -> None:
@@ -83,6 +89,8 @@ class Session:
         except Exception:
             stderr.print_exception()
             code = ExitCode.INTERNAL
+        finally:
+            self.page.end()
         self.environment.process_exit_code = int(code)
         runner = self.environment.runner
         # Where Locust itself ends the run, it needs no telling.
@@ -95,10 +103,17 @@ class Session:
             config, served(config), on_request=self._on_request(config), on_progress=progress(config)
         )
         self.measurement = measurement
-        return ExitCode(record(config, measurement)["verdict"]["exit_code"])
+        return ExitCode(record(config, measurement, self.page.written)["verdict"]["exit_code"])
+
+    def _so_far(self) -> dict[str, Any] | None:
+        measurement = self.measurement
+        if measurement is None or measurement.measured is None:
+            return None
+        return so_far(measurement.config, measurement.measured)
 
     def _tell(self, error: ServemarkError) -> None:
-        """Say what is wrong where the user looks: the web UI's log, which the terminal shows too, or the terminal."""
+        """Say what is wrong where the user looks: the web UI and its log, which the terminal shows too, or there."""
+        self.page.failed(str(error))
         if self.environment.web_ui is not None:
             logging.getLogger("locust").error("servemark: %s", error)
         else:

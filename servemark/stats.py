@@ -170,10 +170,11 @@ class Histogram:
         mean_s = self._sum_ns / self.count / 1e9
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self, *, intervals: bool = True) -> dict[str, Any]:
         """The statistics as result.json holds them (docs/measurement.md, "Percentiles"), in ms.
 
-        A percentile that the sample count does not support is None, with `<key>_reason` beside it.
+        A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
+        costs a third, which counts while requests are sent.
         """
         keys = [percentile_key(p) for p in PERCENTILES]
         if not self.count:
@@ -181,7 +182,7 @@ class Histogram:
             reasons = {f"{key}_reason": "no request succeeded" for key in names}
             return {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}}
         out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
-        intervals: dict[str, list[float]] = {}
+        ci95: dict[str, list[float]] = {}
         for percentile, key in zip(PERCENTILES, keys, strict=True):
             needed = samples_needed(percentile)
             if self.count < needed:
@@ -189,8 +190,9 @@ class Histogram:
                 out[f"{key}_reason"] = f"needs {needed} samples, has {self.count}"
             else:
                 out[key] = self.percentile(percentile)
-                intervals[key] = list(self.interval(percentile))
-        return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": intervals}
+                if intervals:
+                    ci95[key] = list(self.interval(percentile))
+        return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95}
 
     def encode(self) -> str:
         """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""

@@ -30,8 +30,8 @@ def free_port() -> int:
 class Web:
     """A running web UI, the golden server it drives, and where its results go."""
 
-    def __init__(self, port: int, server: GoldenServer, out: Path, log: Path) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, url: str, server: GoldenServer, out: Path, log: Path) -> None:
+        self.url = url
         self.server, self.out, self.log = server, out, log
 
     def answers(self) -> bool:
@@ -71,12 +71,13 @@ class Web:
 
 
 @contextmanager
-def web_ui(tmp_path: Path) -> Iterator[Web]:
+def web_ui(tmp_path: Path, base_path: str = "", **behaviour: Any) -> Iterator[Web]:
     port, log, out = free_port(), tmp_path / "log", tmp_path / "out"
-    with server_of(get("ranking_tiny"), delay_s=0.01) as server:
+    with server_of(get("ranking_tiny"), **{"delay_s": 0.01} | behaviour) as server:
         flags = ["--web-port", str(port), "--url", server.url, "--out", str(out)]
+        flags += ["--web-base-path", base_path] * bool(base_path)
         with started(command("ranking", *flags, headless=False), log):
-            web = Web(port, server, out, log)
+            web = Web(f"http://127.0.0.1:{port}{base_path}", server, out, log)
             until(web.answers, "the web UI")
             yield web
 
