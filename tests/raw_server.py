@@ -1,0 +1,33 @@
+"""A server of raw sockets, for what no well-behaved server does."""
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def raw_server(handle: Callable[[socket.socket], None]) -> Iterator[tuple[int, list[int]]]:
+    """A server whose connections `handle` talks on; gives its port and the number of its connections."""
+    accepted = [0]
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            accepted[0] += 1
+            with self.request:
+                handle(self.request)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+        request_queue_size = 64
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[1], accepted
+        finally:
+            server.shutdown()
+            thread.join()
