@@ -1,6 +1,6 @@
-"""Drives the identity model of benchmarks/model_repo; also an example of a locustfile for a model of one's own."""
+"""Drives the identity models of benchmarks/model_repo; also an example of a locustfile for models of one's own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import numpy as np
@@ -9,33 +9,48 @@ from loadgen.users import InferenceUser
 from servemark.models import Quality, Sample, Slo, Tensor, Workload
 
 
-def samples(rng: np.random.Generator) -> Iterator[Sample]:
-    """Yield uniform noise."""
-    while True:
-        yield {"INPUT0": rng.random(64, dtype=np.float32)}
+def noise(shape: tuple[int, ...]) -> Callable[[np.random.Generator], Iterator[Sample]]:
+    """Make a stream of uniform noise."""
+
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
+        while True:
+            yield {"INPUT0": rng.random(shape, dtype=np.float32)}
+
+    return samples
 
 
 def _nothing_to_build() -> NoReturn:
-    raise TypeError("the identity model is hand-written: benchmarks/model_repo/identity/1/model.py")
+    raise TypeError("the identity models are hand-written: benchmarks/model_repo/identity/1/model.py")
 
 
-class Identity(InferenceUser):
-    """FP32[64] in, the same out."""
-
-    own = Workload(
-        name="identity",
+def identity(name: str, shape: tuple[int, ...], max_batch: int) -> Workload:
+    """FP32 in, the same out."""
+    return Workload(
+        name=name,
         title="Identity",
         task="identity",
         suites=(),
-        inputs=(Tensor("INPUT0", "FP32", (64,)),),
-        outputs=(Tensor("OUTPUT0", "FP32", (64,)),),
+        inputs=(Tensor("INPUT0", "FP32", shape),),
+        outputs=(Tensor("OUTPUT0", "FP32", shape),),
         parameters=0,
         flops=0,
-        max_batch=64,
+        max_batch=max_batch,
         slo=Slo(99, 10),
         quality=Quality("none", None, ""),
         citation="",
         locustfile="",
         build=_nothing_to_build,
-        samples=samples,
+        samples=noise(shape),
     )
+
+
+class Identity(InferenceUser):
+    """256 bytes each way: what the generator itself costs."""
+
+    own = identity("identity", (64,), max_batch=64)
+
+
+class IdentityImage(InferenceUser):
+    """600 kB each way: what moving large tensors costs."""
+
+    own = identity("identity_image", (3, 224, 224), max_batch=8)

@@ -6,7 +6,9 @@ kept in the user's cache folder; its libb64 comes from nvidia-pytriton's bundled
 
 import csv
 import importlib.util
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +16,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from benchmarks import cpu_meter
+from benchmarks.load import Endpoints, Figures, Load
+
 WHEELS = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.6.77")
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "servemark" / "perf_analyzer"
-TIMEOUT_S = 180
+RATE_THREADS = 32
+OUTPUT_BYTES = 3 * 224 * 224 * 4
+"""Shared memory for an output; what it reserves otherwise holds none of the image model's."""
 
 
 def command() -> tuple[str, dict[str, str]]:
@@ -30,24 +37,41 @@ def command() -> tuple[str, dict[str, str]]:
     return str(program), {**os.environ, "LD_LIBRARY_PATH": str(HOME)}
 
 
-def measure(
-    model: str, url: str, concurrency: int, seconds: float, protocol: str = "http", *, streaming: bool = False
-) -> dict[str, float]:
-    """One stable measurement at "host:port": requests/s and p50 in ms."""
+def measure(server: Endpoints, load: Load, seconds: float) -> Figures:
+    """One measurement of three windows, whatever their spread: pairs average the noise out, no run is thrown away."""
     program, environment = command()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.csv")
-        arguments = [program, "-m", model, "-u", url, "-i", protocol, "--concurrency-range", str(concurrency)]
-        arguments += ["--streaming"] * streaming
-        # Three windows, whatever their spread: pairs average the noise out, an unstable measurement would be none.
+        arguments = [program, *flags(load, server.of(load))]
         arguments += ["-p", str(int(seconds * 1000 / 3)), "-s", "1000", "-f", str(report)]
-        done = subprocess.run(
-            arguments, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        done = cpu_meter.run(arguments, server.counter(load.model), seconds, environment)
         if not report.exists():
-            raise SystemExit(f"perf_analyzer failed ({done.returncode}):\n{done.stdout}{done.stderr}")
-        row = next(csv.DictReader(report.open()))
-    return {"requests_per_s": float(row["Inferences/Second"]), "p50_ms": float(row["p50 latency"]) / 1000}
+            raise SystemExit(f"perf_analyzer failed ({done.code}):\n{done.output}")
+        return read(report.read_text(), done)
+
+
+def flags(load: Load, url: str) -> list[str]:
+    """What tells perf_analyzer to make this load; everything else is its default, as its documentation shows it."""
+    arguments = ["-m", load.model, "-u", url, "-i", load.protocol, *["--streaming"] * load.streaming]
+    if load.rate is None:
+        arguments += ["--concurrency-range", str(load.concurrency)]
+    else:
+        # Its default of 4 threads, each of which waits for its answer, would be late whatever the server does.
+        arguments += ["--request-rate-range", f"{load.rate:g}", "--request-distribution", "poisson"]
+        arguments += ["--max-threads", str(RATE_THREADS)]
+    if load.shared_memory != "none":
+        arguments += [f"--shared-memory={load.shared_memory}", f"--output-shared-memory-size={OUTPUT_BYTES}"]
+    return arguments
+
+
+def read(report: str, done: cpu_meter.Run) -> Figures:
+    """Its CSV report, and the share of delayed requests, which only its standard output has, where there are any."""
+    row = next(csv.DictReader(io.StringIO(report)))
+    figures = Figures(float(row["Inferences/Second"]), float(row["p50 latency"]) / 1000, done.cpu_us)
+    if "Request Rate" not in row:
+        return figures
+    delayed = re.search(r"([\d.]+)% of the requests were delayed", done.output)
+    return figures._replace(late_share=float(delayed[1]) / 100 if delayed else 0.0)
 
 
 def _download() -> None:

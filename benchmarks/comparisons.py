@@ -1,0 +1,76 @@
+"""servemark's generator against perf_analyzer in a closed loop on one embedded Triton."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import servers
+from benchmarks import locust_load, perf_analyzer
+from benchmarks.aims import Aim, Claim
+from benchmarks.load import Endpoints, Load
+from benchmarks.pairs import alternate
+
+REPOSITORY = Path(__file__).with_name("model_repo")
+CPU = Claim("cpu_us", Aim(most=0.8))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A load that both make in turns, and what is claimed of it."""
+
+    title: str
+    claims: Sequence[Claim]
+    load: Load = field(default_factory=Load)
+
+    def __call__(self, pairs: int, seconds: float) -> None:
+        """Measure and print."""
+        print(f"{self.title}: servemark against perf_analyzer", flush=True)
+        found = []
+        with servers.open_server("embedded", REPOSITORY, [self.load.model]) as server:
+            at = Endpoints(server.http, server.grpc)
+            for ours, theirs in alternate(
+                lambda: locust_load.measure(at, self.load, seconds),
+                lambda: perf_analyzer.measure(at, self.load, seconds),
+                pairs,
+            ):
+                found.append((ours, theirs))
+                shown = (
+                    f"{claim.figure} {getattr(ours, claim.figure):.5g} against {getattr(theirs, claim.figure):.5g}"
+                    for claim in self.claims
+                )
+                print(f"pair {len(found)}/{pairs}: {', '.join(shown)}", flush=True)
+        for claim in self.claims:
+            print(claim.report(found), flush=True)
+
+
+COMPARISONS = {
+    "http": Comparison(
+        "HTTP, FP32[64], concurrency 32",
+        [Claim("requests_per_s", Aim(least=1.5)), CPU],
+    ),
+    "grpc": Comparison(
+        "gRPC, FP32[64], concurrency 32",
+        [Claim("requests_per_s", Aim(least=1.0)), CPU],
+        Load(protocol="grpc"),
+    ),
+    "streaming": Comparison(
+        "gRPC streams, FP32[64], concurrency 32",
+        [Claim("requests_per_s"), Claim("cpu_us")],
+        Load(protocol="grpc", streaming=True),
+    ),
+    "latency": Comparison(
+        "HTTP, FP32[64], concurrency 1",
+        [Claim("p50_ms", Aim(most=0.85)), Claim("cpu_us")],
+        Load(concurrency=1),
+    ),
+    "image": Comparison(
+        "HTTP, 602,112 bytes each way in the messages, concurrency 8",
+        [Claim("requests_per_s", Aim(least=1.1)), Claim("cpu_us")],
+        Load("identity_image", concurrency=8),
+    ),
+    "image-shm": Comparison(
+        "HTTP, 602,112 bytes each way in system shared memory, concurrency 8",
+        [Claim("requests_per_s", Aim(least=1.2)), Claim("cpu_us")],
+        Load("identity_image", shared_memory="system", concurrency=8),
+    ),
+}

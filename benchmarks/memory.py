@@ -1,0 +1,146 @@
+"""Memory after millions of requests: the real driver, recorder and Locust statistics over channels that answer at once.
+
+python -m benchmarks.memory
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Sequence
+
+import psutil
+
+from benchmarks.aims import Aim, check
+from loadgen.arrivals import ClosedLoop
+from loadgen.channel import READ, Answer, Arrays, Outcome, Payload, State
+from loadgen.driver import Driver
+from loadgen.recorder import Interval, Recorder
+from servemark.models import Tensor
+
+MILLION, MIB = 1_000_000, 1 << 20
+SHOWN = (1, 2, 5, 10)
+"""Millions of requests after which memory is read."""
+FLAT = Aim(most=2.0)
+"""What the requests after the first million may add in MiB; three numbers kept of each would add 206."""
+CONCURRENCY = 32
+S = 1_000_000_000
+
+
+class NullAnswer:
+    """An answer that is right."""
+
+    error: str | None = None
+    size = 256
+
+    def message(self) -> str:
+        """Nothing to say."""
+        return ""
+
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
+        """None, and nobody asks."""
+        return {}
+
+
+ANSWER = NullAnswer()
+
+
+class NullChannel:
+    """Always readable: every request is answered as soon as the driver looks."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.payload: Payload | None = None
+        self.scheduled = self.sent = self.done = 0
+
+    def open(self) -> None:
+        """Make an eventfd that is readable for ever."""
+        self.fd = os.eventfd(1, os.EFD_NONBLOCK)
+        self.state = State.CONNECTING
+        self.wants = READ
+
+    def connected(self) -> None:
+        """Be ready."""
+        self.state = State.IDLE
+
+    def start(self) -> None:
+        """Send nothing."""
+        self.state = State.BUSY
+
+    def writable(self) -> None:
+        """Never wanted."""
+
+    def readable(self) -> Answer | None:
+        """Answer."""
+        self.done = time.monotonic_ns()
+        self.state = State.IDLE
+        return ANSWER
+
+    def unasked(self) -> bool:
+        """Readable it always is."""
+        return True
+
+    def close(self) -> None:
+        """Close the eventfd."""
+        os.close(self.fd)
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+
+
+def memory(_pairs: int = 0, _seconds: float = 0.0) -> None:
+    """Print resident memory on the way to 10 million requests."""
+    last = SHOWN[-1] * MILLION
+    print(f"driver, recorder and Locust's statistics, closed loop of {CONCURRENCY}, {last:,} requests", flush=True)
+    readings = read_on_the_way([millions * MILLION for millions in SHOWN])
+    for requests, mib in readings:
+        print(f"after {requests:,} requests: {mib:.1f} MiB resident")
+    print(check("growth after the first million", readings[-1][1] - readings[0][1], FLAT, "MiB"))
+
+
+def read_on_the_way(counts: Sequence[int]) -> list[tuple[int, float]]:
+    """Resident MiB when so many requests have been answered; a closed loop whose interval has to hold the last."""
+    from locust.env import Environment  # patches this process for gevent, which no other benchmark wants
+
+    process, environment = psutil.Process(), Environment()
+    environment.create_local_runner()  # what keeps Locust's statistics
+    fire: Callable[..., None] = environment.events.request.fire
+    start = time.monotonic_ns()
+    recorder = Recorder(Interval(start, start + 10 * S, 10), least=counts[-1])
+    left, found = list(counts), []
+
+    def outcome(outcome: Outcome) -> None:
+        recorder.outcome(outcome)
+        fire(
+            request_type="infer",
+            name="null",
+            response_time=(outcome.done - outcome.scheduled) / 1e6,
+            response_length=outcome.response.size if outcome.response else 0,
+            exception=None,
+            context={},
+        )
+
+    def tick(now: int) -> None:
+        recorder.tick(now)
+        while left and recorder.scheduled >= left[0]:
+            found.append((left.pop(0), process.memory_info().rss / MIB))
+
+    driver = Driver(
+        NullChannel,
+        itertools.repeat(Payload(b"")),
+        timeout_s=60,
+        max_in_flight=CONCURRENCY,
+        on_outcome=outcome,
+        on_tick=tick,
+    )
+    driver.connect(CONCURRENCY)
+    driver.run(ClosedLoop(CONCURRENCY, recorder.over))
+    driver.close()
+    recorder.flush()
+    tick(time.monotonic_ns())
+    assert environment.stats.total.num_requests >= counts[-1]
+    return found
+
+
+if __name__ == "__main__":
+    memory()

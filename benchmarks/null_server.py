@@ -1,0 +1,153 @@
+"""A server that does nothing: it answers every complete request with the same bytes. The generator's own ceiling.
+
+    python -m benchmarks.null_server 8000
+
+One process, one thread, epoll, two system calls for a request: recv and send. That is near what any server costs on
+loopback, where the sender's call also does the receiver's part of TCP.
+"""
+
+import json
+import select
+import socket
+import subprocess
+import sys
+from types import TracebackType
+from typing import Self
+
+from benchmarks.load import Endpoints
+
+MODEL = "identity"
+BYTES = 256
+START_WITHIN_S = 20.0
+HEAD_END = b"\r\n\r\n"
+
+
+class NullServer:
+    """The server in a process of its own, on a free port."""
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "benchmarks.null_server", "0"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], START_WITHIN_S)
+        port = self._process.stdout.readline() if ready else ""
+        if not port:
+            self._process.kill()
+            raise SystemExit("the null server did not start")
+        self.pid = self._process.pid
+        self.endpoints = Endpoints(f"127.0.0.1:{int(port)}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Replies:
+    """What the server says, and the count of its answers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        output = {"name": "OUTPUT0", "datatype": "FP32", "shape": [1, BYTES // 4]}
+        outputs = [{**output, "parameters": {"binary_data_size": BYTES}}]
+        header = json.dumps({"model_name": MODEL, "model_version": "1", "outputs": outputs}).encode()
+        extra = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(header)}\r\n"
+        self.inference = _response(200, header + bytes(BYTES), extra)
+        shape = [-1, BYTES // 4]
+        self._metadata = {
+            "name": MODEL,
+            "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": shape}],
+            "outputs": [{"name": "OUTPUT0", "datatype": "FP32", "shape": shape}],
+        }
+
+    def get(self, path: str) -> bytes:
+        """Readiness, metadata and statistics; everything else is 404, as of a server without these extensions."""
+        documents = {
+            f"/v2/models/{MODEL}": self._metadata,
+            f"/v2/models/{MODEL}/ready": {},
+            f"/v2/models/{MODEL}/stats": {"model_stats": [self._statistics()]},
+        }
+        document = documents.get(path)
+        return _response(200, json.dumps(document).encode()) if document is not None else _response(404, b"{}")
+
+    def _statistics(self) -> dict[str, object]:
+        """The counter of answers, as Triton lays it out; nothing takes time here."""
+        done = {"count": self.count, "ns": 0}
+        names = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        return {
+            "name": MODEL,
+            "inference_count": self.count,
+            "execution_count": self.count,
+            "inference_stats": dict.fromkeys(names, done),
+        }
+
+
+def serve(listener: socket.socket) -> None:
+    """Answer until killed."""
+    replies = Replies()
+    poll = select.epoll()
+    poll.register(listener, select.EPOLLIN)
+    connections: dict[int, tuple[socket.socket, bytearray]] = {}
+    whole = 0  # bytes of an inference request, once one has been read: all of them are as long
+    inference = replies.inference
+    while True:
+        for fd, _ in poll.poll():
+            if fd not in connections:
+                connection, _ = listener.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connections[connection.fileno()] = (connection, bytearray())
+                poll.register(connection, select.EPOLLIN)
+                continue
+            connection, received = connections[fd]
+            try:
+                data = connection.recv(65536)
+                if len(data) == whole and not received and data.startswith(b"POST"):
+                    replies.count += 1
+                    connection.send(inference)
+                elif data:
+                    received += data
+                    whole = _answer(connection, received, replies) or whole
+            except ConnectionError:
+                data = b""
+            if not data:
+                del connections[fd]
+                connection.close()
+
+
+def _answer(connection: socket.socket, received: bytearray, replies: Replies) -> int:
+    """Answer every request that is complete; the length of the last one for an inference, 0 without one."""
+    length = 0
+    while (end := received.find(HEAD_END)) >= 0:
+        head = received[:end].decode("latin-1")
+        fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:])
+        size = end + len(HEAD_END) + int(fields.get("content-length", 0))
+        if len(received) < size:
+            break
+        del received[:size]
+        method, path, _ = head.split(" ", 2)
+        if method == "POST":
+            length = size
+            replies.count += 1
+            connection.sendall(replies.inference)
+        else:
+            connection.sendall(replies.get(path))
+    return length
+
+
+def _response(status: int, body: bytes, fields: str = "") -> bytes:
+    return f"HTTP/1.1 {status} Null\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def main() -> None:
+    """Listen on loopback at the port that is given, 0 for a free one, which is printed."""
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=1024)
+    print(listener.getsockname()[1], flush=True)
+    serve(listener)
+
+
+if __name__ == "__main__":
+    main()
