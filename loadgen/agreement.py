@@ -1,12 +1,13 @@
 """Output agreement: what the server answered to golden requests under load, against eager PyTorch's answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from loadgen.channel import Answer
-from servemark.agreement import Agreement, compare
+from servemark.agreement import Agreement, Discrepancy, compare, merge
 from servemark.artifacts import Entry, Golden
 from servemark.errors import ArtifactError
 from servemark.models import Tensor
@@ -32,12 +33,32 @@ def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs:
                 )
 
 
-def agreement_figures(
-    sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement
-) -> tuple[dict[str, Any], str | None]:
-    """The figures for result.json and, where an output lies outside the limits, which one and how far."""
+@dataclass(frozen=True)
+class Checked:
+    """Sampled answers that were compared: how many, of how many rows, and how far each output lies from the golden."""
+
+    answers: int = 0
+    rows: int = 0
+    found: Mapping[str, Discrepancy] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Checked"], outputs: Sequence[Tensor], limits: Agreement) -> "Checked":
+        """What several processes compared, as if one had."""
+        counted = [part for part in parts if part.answers]
+        found = {
+            tensor.name: merge(
+                [(part.rows, part.found[tensor.name]) for part in counted], limits, floating=tensor.dtype.kind == "f"
+            )
+            for tensor in outputs
+            if counted
+        }
+        return cls(sum(part.answers for part in counted), sum(part.rows for part in counted), found)
+
+
+def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement) -> Checked:
+    """Compare sampled answers with the golden outputs."""
     if not sampled:
-        return unchecked("no golden request was answered"), None
+        return Checked()
     rows = np.array([row for golden_rows, _ in sampled for row in golden_rows])
     decoded = [answer.arrays(outputs) for _, answer in sampled]
     found = {
@@ -46,10 +67,25 @@ def agreement_figures(
         )
         for tensor in outputs
     }
+    return Checked(len(sampled), len(rows), found)
+
+
+def agreement_figures(
+    sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement
+) -> tuple[dict[str, Any], str | None]:
+    """Compare sampled answers and make the figures: `check`, then `figures_of`."""
+    return figures_of(check(sampled, golden, outputs, limits), outputs)
+
+
+def figures_of(checked: Checked, outputs: Sequence[Tensor]) -> tuple[dict[str, Any], str | None]:
+    """The figures for result.json and, where an output lies outside the limits, which one and how far."""
+    if not checked.answers:
+        return unchecked("no golden request was answered"), None
+    found = checked.found
     integers = [tensor.name for tensor in outputs if tensor.dtype.kind != "f"]
     floats = [found[tensor.name] for tensor in outputs if tensor.dtype.kind == "f"]
     figures: dict[str, Any] = {
-        "checked": len(sampled),
+        "checked": checked.answers,
         "max_abs_error": _worst(max, [discrepancy.max_abs for discrepancy in floats]),
         "max_rel_error": _worst(max, [discrepancy.max_rel for discrepancy in floats]),
         "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats]),

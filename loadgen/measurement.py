@@ -1,47 +1,67 @@
-"""One measurement: checks the target, drives the load, takes the target's counters at the interval's edges."""
+"""One measurement: checks the target, has the load sent, takes the target's counters at the interval's edges."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from threading import Thread
-from typing import Any
+from typing import Protocol
 
-from gevent import GreenletExit
-
-from loadgen.agreement import require_fit
-from loadgen.arrivals import ClosedLoop, OpenLoop
-from loadgen.channel import Outcome, Payload
-from loadgen.control import failure_kind
-from loadgen.driver import Driver
+from loadgen.agreement import Checked, require_fit
+from loadgen.edges import Edge, Edges
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
 from loadgen.target import Placement, Target
+from loadgen.worker_figures import WorkerFigures
 from servemark.artifacts import Golden
-from servemark.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
-from servemark.errors import ServerError
+from servemark.energy import EnergyReading
 
-START_IN_S = 0.05
-"""The schedule begins this long after the connections are open."""
-IDLE_S = 1.0
-"""How long the idle baseline of the energy meter is taken, where there is a meter."""
-CONNECT_AHEAD = 64
-"""Channels that an open loop opens ahead; it opens more when they are all busy."""
-START_TIMEOUT_S = 900.0
-"""How long a run that is ready waits for others that begin with it."""
-READ_TIMEOUT_S = 10.0
-"""How long the end of a run waits for the target's counters."""
+PROGRESS_NS = 1_000_000_000
 
 
-@dataclass
-class Edge:
-    """What was read at one edge of the measured interval."""
+class Load(Protocol):
+    """What sends the load: this process (`Sender`), or workers that it coordinates (`Coordinator`)."""
 
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
-    statistics: dict[str, Any] | None = None
-    read: bool = False
+    interrupted: str | None
+    """Why the run was cut short, if it was."""
+
+    def prepare(self, golden: Golden | None) -> None:
+        """Make the requests and the schedule. Raises ServemarkError."""
+
+    def open(self) -> None:
+        """Get ready to begin: nothing slow is left after it. Raises ServemarkError."""
+
+    def begin(self) -> None:
+        """Set the time at which the schedule begins; `recorder` and `interval` are known from now on."""
+
+    def run(self, on_tick: Callable[[int], None]) -> None:
+        """Send until every request has its outcome; `on_tick` is called with the time now and then."""
+
+    def stop(self, reason: str) -> None:
+        """Send nothing more."""
+
+    def over(self, now: int) -> bool:
+        """Whether the measured interval has passed."""
+
+    @property
+    def interval(self) -> Interval:
+        """The measured interval, as it is known now."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """What was recorded so far."""
+
+    @property
+    def peak_in_flight(self) -> int:
+        """Most requests that were on their way at one time."""
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Share of one core that the generator used, of several processes the busiest."""
+
+    @property
+    def workers(self) -> list[WorkerFigures]:
+        """Each process that sent a share, where there are several."""
+
+    def checked(self) -> Checked | None:
+        """How the sampled answers agree with the golden ones, None where there are none."""
 
 
 @dataclass
@@ -49,183 +69,84 @@ class Measured:
     """Everything a measurement saw, from which the result is computed."""
 
     recorder: Recorder
-    start: Edge = field(default_factory=Edge)
-    end: Edge = field(default_factory=Edge)
+    start: Edge
+    end: Edge
+    cpu_share: float | None = None
     peak_in_flight: int = 0
     energy: EnergyReading | None = None
     energy_reason: str | None = None
     idle_w: float | None = None
+    checked: Checked | None = None
+    workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
     measured_s: float = 0.0
     """How much of the interval has passed: all of it, unless the run was cut short."""
 
 
 class Measurement:
-    """A run from the first check to the last answer.
-
-    `on_request` sees every outcome (for Locust's own statistics), `on_progress` is called about once a second.
-    """
+    """A run from the first check to the last answer; `on_progress` is called about once a second."""
 
     def __init__(
-        self,
-        config: LoadConfig,
-        target: Target,
-        *,
-        on_request: Callable[[Outcome, str], None],
-        on_progress: Callable[[float, Recorder], None],
+        self, config: LoadConfig, target: Target, load: Load, *, on_progress: Callable[[float, Recorder], None]
     ) -> None:
         self.config = config
         self.target = target
+        self.load = load
         self.golden: Golden | None = config.entry.read_golden()
         self.placement = Placement(None, None, None)
-        self._on_request = on_request
+        self.measured: Measured | None = None
+        """What was seen so far, None before the schedule begins."""
         self._on_progress = on_progress
-        self._arrivals: OpenLoop | ClosedLoop | None = None
-        self._next_progress = 0
-        self._interrupted: str | None = None
-        self._readers: list[Thread] = []
+        self._next_progress = self._last_tick = 0
 
-    def prepare(self) -> Iterator[Payload]:
-        """Check the target and make the requests. Raises ServerError, ArtifactError, InputDataError."""
+    def prepare(self) -> None:
+        """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         self.placement = self.target.prepare()
         if self.golden is not None:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
-        return self.target.payloads(self.golden)
+        self.load.prepare(self.golden)
 
-    def run(self, requests: Iterator[Payload]) -> Measured:
-        """Drive the load; returns what was seen, also when it was interrupted."""
-        config = self.config
-        meter, energy_reason = _meter(self.target, self.placement.device)
-        idle_w = _idle_power(meter)
-        driver = Driver(
-            self.target.connect,
-            requests,
-            timeout_s=config.request_timeout_s,
-            max_in_flight=config.max_in_flight if config.open_loop else config.concurrency or 1,
-            on_outcome=self._outcome,
-            on_tick=self._tick,
-        )
-        # The schedule is made before the clock starts.
-        schedule = config.scenario.schedule(config.seed)
-        driver.connect(CONNECT_AHEAD if config.open_loop else config.concurrency or 1)
-        start = _start_ns(config.start_file)
-        measured_from = start + int(config.warmup_s * 1e9)
-        measured_to = measured_from + int(config.duration_s * 1e9)
-        # A closed loop's interval holds an answer for each connection, however slow the model is.
-        edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
-        interval = Interval(measured_from, measured_to, config.windows, edges)
-        self._recorder = Recorder(interval, config.concurrency or 0, driver.backlog.waited)
-        self._measured = Measured(self._recorder, idle_w=idle_w, energy_reason=energy_reason)
-        self._meter = meter
-        self._arrivals = (
-            ClosedLoop(config.concurrency or 1, self._recorder.over)
-            if schedule is None
-            else OpenLoop(schedule, start, measured_to)
-        )
+    def run(self) -> Measured:
+        """Have the load sent; returns what was seen, also when it was interrupted."""
+        self._edges = Edges(self.target, self.placement.device)
+        self.load.open()
+        self.load.begin()
+        self.measured = Measured(self.load.recorder, self._edges.start, self._edges.end)
         try:
-            driver.run(self._arrivals)
-        except BaseException as error:
-            # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
-            self._interrupted = self._interrupted or f"cut short by {type(error).__name__}"
-            try:
-                driver.abandon("interrupted", self._interrupted)
-            finally:
-                self._finish(driver)
-            if not isinstance(error, KeyboardInterrupt | GreenletExit):
-                raise
-        else:
-            self._finish(driver)
-        return self._measured
+            self.load.run(self._tick)
+        finally:
+            self._finish(self.measured)
+        return self.measured
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short."""
-        if self._arrivals is not None:
-            self._interrupted = reason
-            self._arrivals.stop()
+        if self.measured is not None:
+            self.load.stop(reason)
 
-    @property
-    def measured(self) -> Measured | None:
-        """What was seen so far, None before the first request."""
-        return self._measured if self._arrivals is not None else None
-
-    def _finish(self, driver: Driver) -> None:
-        self._recorder.flush()
-        self._edge(self._measured.start)
-        self._edge(self._measured.end)
-        with contextlib.suppress(GreenletExit):
-            for reader in self._readers:
-                reader.join(READ_TIMEOUT_S)
-        self._measured.peak_in_flight = driver.peak_in_flight
-        self._measured.interrupted = self._interrupted
-        interval = self._recorder.interval
-        self._measured.measured_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
-        driver.close()
-
-    def _outcome(self, outcome: Outcome) -> None:
-        if outcome.error and outcome.response is not None:
-            message = outcome.response.message()
-            outcome = outcome._replace(message=message, error=failure_kind(outcome.error, message))
-        self._recorder.outcome(outcome)
-        self._on_request(outcome, outcome.message)
+    def _finish(self, measured: Measured) -> None:
+        edges, load = self._edges, self.load
+        edges.begin()
+        edges.finish()
+        edges.wait()
+        measured.recorder, measured.workers = load.recorder, load.workers
+        measured.cpu_share, measured.peak_in_flight = load.cpu_share, load.peak_in_flight
+        measured.energy, measured.energy_reason, measured.idle_w = edges.energy, edges.energy_reason, edges.idle_w
+        measured.checked = load.checked()
+        measured.interrupted = load.interrupted
+        interval = measured.recorder.interval
+        measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
 
     def _tick(self, now: int) -> None:
-        self._recorder.tick(now)
-        interval = self._recorder.interval
-        if now >= interval.start:
-            self._edge(self._measured.start)
-        if self._recorder.over(now):
-            self._edge(self._measured.end)
+        self._last_tick = now
+        start = self.load.interval.start
+        if now >= start:
+            self._edges.begin()
+        if self.load.over(now):
+            self._edges.finish()
         if now >= self._next_progress:
-            self._next_progress = now + 1_000_000_000
-            self._on_progress((now - interval.start) / 1e9, self._recorder)
-        # Locust has replaced this by its own: other greenlets (its web UI, heartbeats) get their turn.
-        time.sleep(0)
-
-    def _edge(self, edge: Edge) -> None:
-        """Read the counters once; the target's in a thread (under Locust: a greenlet), so that the schedule goes on."""
-        if edge.read:
-            return
-        edge.read = True
-        # Of this thread, which is the generator: an engine in this process computes in others.
-        edge.cpu_s, edge.wall_s = time.thread_time(), time.monotonic()
-        measured = self._measured
-        if self._meter is not None:
-            if edge is measured.start:
-                self._meter.start()
-            else:
-                measured.energy = self._meter.stop()
-
-        def read() -> None:
-            edge.statistics = self.target.statistics()
-
-        reader = Thread(target=read, daemon=True)
-        reader.start()
-        self._readers.append(reader)
-
-
-def _start_ns(file: Path | None) -> int:
-    """When the schedule begins: soon, or at the time that its caller writes when all of several runs are ready."""
-    if file is None:
-        return time.monotonic_ns() + int(START_IN_S * 1e9)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not file.exists():
-        if time.monotonic() > deadline:
-            raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
-        time.sleep(0.01)
-    return int(file.read_text())
-
-
-def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:
-    """The meter of the device that computes, or why there is none."""
-    if not target.local:
-        return None, "the server runs on another machine, which cannot be metered from here"
-    return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]])
-
-
-def _idle_power(meter: Meter | None) -> float | None:
-    if meter is None:
-        return None
-    meter.start()
-    time.sleep(IDLE_S)
-    return meter.stop().average_w
+            self._next_progress = now + PROGRESS_NS
+            recorder = self.load.recorder
+            if self.measured is not None:
+                self.measured.recorder = recorder
+            self._on_progress((now - start) / 1e9, recorder)

@@ -4,11 +4,10 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-from loadgen.agreement import agreement_figures, unchecked
+from loadgen.agreement import figures_of, unchecked
 from loadgen.confidence import early_stopping
 from loadgen.control import server_metrics
 from loadgen.measurement import Measured, Measurement
-from loadgen.observation import cpu_share
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder
 
@@ -33,10 +32,10 @@ def figures(
         "energy": _energy(config, measured),
         "server": server_metrics(measured.start.statistics, measured.end.statistics, measurement.target.no_statistics),
         "client": {
-            "cpu_share": cpu_share(measured),
+            "cpu_share": measured.cpu_share,
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
-            "workers": 1,
+            "workers": len(measured.workers) or 1,
             "requests_outside_interval": recorder.outside,
         },
     }
@@ -113,7 +112,7 @@ def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
     return out
 
 
-def accuracy_of(config: LoadConfig, measurement: Measurement, recorder: Recorder) -> tuple[dict[str, Any], str | None]:
+def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[dict[str, Any], str | None]:
     """The figures on accuracy and, where an output lies outside the limits, which one and how far."""
     quality = config.workload.quality
     not_measured: dict[str, Any] = {
@@ -127,12 +126,10 @@ def accuracy_of(config: LoadConfig, measurement: Measurement, recorder: Recorder
         not_measured["target_reason"] = "no target is published"
     if config.workload.dataset is None:
         not_measured["dataset_reason"] = "the workload has no data set of its own"
-    if measurement.golden is None:
+    if measured.checked is None:
         reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         return {"output_agreement": unchecked(reason), "quality": not_measured}, None
-    figures, mismatch = agreement_figures(
-        recorder.sampled, measurement.golden, config.workload.outputs, config.workload.agreement.at(config.precision)
-    )
+    figures, mismatch = figures_of(measured.checked, config.workload.outputs)
     return {"output_agreement": figures, "quality": not_measured}, mismatch
 
 

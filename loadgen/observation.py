@@ -38,7 +38,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
         max_error_share=config.max_error_share,
-        cpu_share=cpu_share(measured) or 0.0,
+        cpu_share=measured.cpu_share or 0.0,
         windows=_judged(recorder.windows, open_loop=open_loop),
         stages=stages,
         not_judged=not_judged,
@@ -81,12 +81,6 @@ def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stag
     windows = iter(recorder.windows)
     counts = config.scenario.windows_per_stage
     return [(s, list(itertools.islice(windows, n))) for s, n in zip(config.scenario.stages, counts, strict=True)]
-
-
-def cpu_share(measured: Measured) -> float | None:
-    """Share of one core that the generator used."""
-    wall = measured.end.wall_s - measured.start.wall_s
-    return (measured.end.cpu_s - measured.start.cpu_s) / wall if wall > 0 else None
 
 
 def _p99(histogram: Histogram) -> float:

@@ -1,5 +1,6 @@
 """Records every request's outcome in constant memory: histograms, windows, errors by kind, sampled outputs."""
 
+import math
 import random
 from array import array
 from collections import Counter
@@ -57,10 +58,16 @@ class Interval:
         return np.minimum(index, self.windows - 1)
 
     @property
-    def longer(self) -> "Interval":
-        """The same with one window more."""
-        windows = self.windows + 1
-        return Interval(self.start, self.start + round(self.window_ns * windows), windows)
+    def joined(self) -> "Interval":
+        """The same with half as many windows."""
+        return replace(self, windows=self.windows // 2)
+
+    @property
+    def prolonged(self) -> "Interval":
+        """One window longer; where there are too many, neighbours are joined first."""
+        base = self.joined if self.windows == MOST_WINDOWS else self
+        windows = base.windows + 1
+        return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
 
 
 @dataclass
@@ -72,16 +79,25 @@ class Window:
     scheduled: int = 0
     errors: int = 0
 
+    def add(self, other: "Window") -> None:
+        """Count what another one counted."""
+        self.latency.merge(other.latency)
+        self.completed += other.completed
+        self.scheduled += other.scheduled
+        self.errors += other.errors
+
     @classmethod
     def joined(cls, windows: Sequence["Window"]) -> "Window":
         """Neighbouring windows as one."""
         whole = cls()
         for window in windows:
-            whole.latency.merge(window.latency)
-            whole.completed += window.completed
-            whole.scheduled += window.scheduled
-            whole.errors += window.errors
+            whole.add(window)
         return whole
+
+    @classmethod
+    def paired(cls, windows: Sequence["Window"]) -> list["Window"]:
+        """Half as many, twice as long."""
+        return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
 
     def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
         """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
@@ -110,14 +126,15 @@ class Recorder:
     Latency is done - scheduled, service time done - sent, schedule delay sent - scheduled. A failed request is counted
     by its kind and enters none of them.
 
-    An interval that has to hold `least` outcomes is prolonged by whole windows until it does (`over`). `waited` says
-    which of some scheduled requests were held back by --max-in-flight.
+    An interval that has to hold `least` outcomes is prolonged by whole windows until it does, or until `end_at` says
+    when it ends (`over`). `waited` says which of some scheduled requests were held back by --max-in-flight.
     """
 
-    def __init__(self, interval: Interval, least: int = 0, waited: Waited = _nobody) -> None:
+    def __init__(self, interval: Interval, least: float = 0, waited: Waited = _nobody) -> None:
         self.interval = interval
         self._waited = waited
         self._least = least
+        self._end_at = math.inf
         self._over = False
         self.latency, self.service_time, self.schedule_delay = Histogram(), Histogram(), Histogram()
         self.waited_delay = Histogram()
@@ -139,11 +156,15 @@ class Recorder:
     def over(self, now: int) -> bool:
         """Whether the interval has passed; where it has not, it lasts beyond `now`."""
         while now >= self.interval.end and not self._over:
-            if self._outcomes_inside() >= self._least:
+            if self.interval.end >= self._end_at or self._outcomes_inside() >= self._least:
                 self._over = True
             else:
                 self._prolong()
         return now >= self.interval.end
+
+    def end_at(self, end_ns: int) -> None:
+        """Let the interval end with the window in which this time lies."""
+        self._end_at = end_ns
 
     def _outcomes_inside(self) -> int:
         """Requests of the interval that have their outcome, counted already or not."""
@@ -152,10 +173,9 @@ class Recorder:
     def _prolong(self) -> None:
         """Go on for a window."""
         if self.interval.windows == MOST_WINDOWS:
-            self.windows = [Window.joined(self.windows[first : first + 2]) for first in range(0, MOST_WINDOWS, 2)]
-            self.interval = replace(self.interval, windows=len(self.windows))
+            self.windows = Window.paired(self.windows)
         self.windows.append(Window())
-        self.interval = self.interval.longer
+        self.interval = self.interval.prolonged
 
     def outcome(self, outcome: Outcome) -> None:
         """Take one outcome; the hot path."""

@@ -2,12 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loadgen.channel import Payload
 from loadgen.measurement import Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder
@@ -34,12 +33,12 @@ def record(config: LoadConfig, measurement: Measurement, on_written: Written = _
     `on_written` sees the result each time it has been written: before the run and after it.
     """
     try:
-        requests = measurement.prepare()
+        measurement.prepare()
         directory = config.result_dir or results.new_directory(config.out, config.model)
         result = header(config, measurement)
         results.write(directory, result)
         on_written(directory, result)
-        return _run(config, measurement, requests, directory, result, on_written)
+        return _run(config, measurement, directory, result, on_written)
     finally:
         measurement.target.close()
 
@@ -47,13 +46,12 @@ def record(config: LoadConfig, measurement: Measurement, on_written: Written = _
 def _run(
     config: LoadConfig,
     measurement: Measurement,
-    requests: Iterator[Payload],
     directory: Path,
     result: dict[str, Any],
     on_written: Written,
 ) -> dict[str, Any]:
     try:
-        measurement.run(requests)
+        measurement.run()
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:

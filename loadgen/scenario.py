@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.arrival_trace import Trace, read_trace
 from loadgen.arrivals import Distribution, Stage, schedule, staged
@@ -100,11 +101,12 @@ class Scenario:
         """Rate of the warm-up: the first stage's, the mean of a trace."""
         return self.stages[0].rate if self.stages else self.rate
 
-    def schedule(self, seed: int) -> list[int] | None:
+    def schedule(self, seed: int) -> npt.NDArray[np.int64] | None:
         """Every arrival in ns from the start of the warm-up, made from the seed; None for a closed loop."""
         if self.trace is not None:
-            measured = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
-            return [*self._before_trace(seed), *measured.tolist()]
+            measured: npt.NDArray[np.int64] = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
+            whole: npt.NDArray[np.int64] = np.concatenate([self._before_trace(seed), measured])
+            return whole
         if not self.stages:
             return None
         first, *rest = self.stages
@@ -112,7 +114,7 @@ class Scenario:
             stages = [Stage(self.warmup_s + first.duration_s, first.rate)]
         else:
             stages = [Stage(self.warmup_s, first.rate), first, *rest]
-        return [*map(int, staged(self.distribution, stages, seed, cv=self.cv))]
+        return staged(self.distribution, stages, seed, cv=self.cv)
 
     def samples(self, seed: int) -> list[int] | None:
         """The sample that each arrival of the schedule sends, -1 for any; None where no trace says so."""
@@ -120,9 +122,9 @@ class Scenario:
             return None
         return [*[-1] * len(self._before_trace(seed)), *self.trace.samples.tolist()]
 
-    def _before_trace(self, seed: int) -> list[int]:
+    def _before_trace(self, seed: int) -> npt.NDArray[np.int64]:
         """The warm-up of a trace: Poisson arrivals at its mean rate."""
-        return [*map(int, schedule(Distribution.POISSON, self.warmup_rate, self.warmup_s, seed))]
+        return schedule(Distribution.POISSON, self.warmup_rate, self.warmup_s, seed)
 
     @property
     def windows_per_stage(self) -> list[int]:

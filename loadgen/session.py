@@ -16,6 +16,7 @@ from loadgen.metrics import so_far
 from loadgen.options import LoadConfig
 from loadgen.recording import progress, record
 from loadgen.result_page import ResultPage
+from loadgen.sender import Sender
 from loadgen.served import served
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.models import Workload
@@ -99,8 +100,9 @@ class Session:
 
     def _measure(self) -> ExitCode:
         config = LoadConfig.from_options(self.options, self.lookup)
+        target = served(config)
         measurement = Measurement(
-            config, served(config), on_request=self._on_request(config), on_progress=progress(config)
+            config, target, Sender(config, target, on_request=self._on_request(config)), on_progress=progress(config)
         )
         self.measurement = measurement
         return ExitCode(record(config, measurement, self.page.written)["verdict"]["exit_code"])

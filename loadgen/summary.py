@@ -51,7 +51,7 @@ def complete(
     result: dict[str, Any], config: LoadConfig, measurement: Measurement, measured: Measured
 ) -> dict[str, Any]:
     """The whole result."""
-    accuracy, mismatch = accuracy_of(config, measurement, measured.recorder)
+    accuracy, mismatch = accuracy_of(config, measured)
     observations = observe(
         config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
     )

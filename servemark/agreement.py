@@ -1,6 +1,6 @@
 """How far an engine's outputs lie from eager PyTorch's: the export's parity check and the check under load."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -84,6 +84,28 @@ def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic],
         max_rel=_finite((error / np.where(largest > 0, largest, 1)).max()),
         cosine_min=_finite(cosines.min()),
     )
+
+
+def merge(parts: Sequence[tuple[int, Discrepancy]], agreement: Agreement, *, floating: bool) -> Discrepancy:
+    """How far all rows lie from their references, from comparisons of so many rows each."""
+    rows = sum(count for count, _ in parts)
+    found = [discrepancy for _, discrepancy in parts]
+    match, top1 = (
+        sum(count * getattr(each, name) for count, each in parts) / rows for name in ("match_share", "top1_share")
+    )
+    return Discrepancy(
+        agrees=all(each.agrees for each in found) if floating else match >= agreement.min_match,
+        match_share=match,
+        top1_share=top1,
+        max_abs=_all_known(max, [each.max_abs for each in found]),
+        max_rel=_all_known(max, [each.max_rel for each in found]),
+        cosine_min=_all_known(min, [each.cosine_min for each in found]),
+    )
+
+
+def _all_known(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return choose(known) if len(known) == len(values) else None
 
 
 def _finite(value: np.floating[Any]) -> float | None:

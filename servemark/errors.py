@@ -45,5 +45,13 @@ class ServerError(ServemarkError):
     """A server that cannot start, cannot be reached, or does not serve what the run needs."""
 
 
+class WorkerError(ServemarkError):
+    """A worker of a distributed run that cannot take part; a run that has begun goes on without it."""
+
+    def __init__(self, what: str, *, fix: str | None = None, exit_code: ExitCode = ExitCode.BAD_INPUT) -> None:
+        super().__init__(what, fix=fix)
+        self.exit_code = exit_code
+
+
 class ResultError(ServemarkError):
     """A result that cannot be written or read."""

@@ -1,7 +1,7 @@
 """Latency statistics: a high-dynamic-range histogram, percentiles with their confidence, and what a sample supports."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -225,6 +225,21 @@ class Histogram:
             histogram.min_ns, histogram.max_ns = int(middles_ns[0]), int(middles_ns[-1])
             histogram._sum_ns = float(counts @ middles_ns)
             histogram._sum_squares = float(counts @ (middles_ns / 1e9) ** 2)
+        return histogram
+
+    def pack(self) -> list[Any]:
+        """All of it, exactly and without its empty slots, as msgpack can hold it."""
+        slots = np.flatnonzero(self.counts)
+        sums = [self.count, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
+        return [slots.astype("<i4").tobytes(), self.counts[slots].astype("<i8").tobytes(), *sums]
+
+    @classmethod
+    def unpack(cls, packed: Sequence[Any]) -> Self:
+        """What `pack` made."""
+        histogram = cls()
+        slots, counts, histogram.count, histogram.min_ns, histogram.max_ns = packed[:5]
+        histogram._sum_ns, histogram._sum_squares = packed[5:]
+        histogram.counts[np.frombuffer(slots, "<i4")] = np.frombuffer(counts, "<i8")
         return histogram
 
     @staticmethod

@@ -12,6 +12,7 @@ import pytest
 from loadgen.measurement import Measurement
 from loadgen.recorder import Recorder
 from loadgen.recording import record
+from loadgen.sender import Sender
 from loadgen.served import Served
 from servemark.artifacts import Entry, Golden
 from servemark.models import Quality, Sample, Slo, Tensor, Workload
@@ -94,7 +95,9 @@ def load(
     flags = ["--url", f"http://{server.http}", "--model-repository", str(repository), "--out", str(out)]
     flags += ["--users", "4", "--warmup", "0.2", "--duration", str(seconds)]
     resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
-    measurement = Measurement(resolved, Served(resolved), on_request=lambda *_: None, on_progress=on_progress)
+    target = Served(resolved)
+    sender = Sender(resolved, target, on_request=lambda *_: None)
+    measurement = Measurement(resolved, target, sender, on_progress=on_progress)
     return record(resolved, measurement)
 
 

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from loadgen.arrivals import Distribution, schedule
-from loadgen.measurement import _start_ns
 from loadgen.mix import Part, parse_mix, total
+from loadgen.sender import start_time
 from servemark import results
 from servemark.errors import OptionError
 from servemark.models import get
@@ -125,7 +125,7 @@ def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
     file = tmp_path / "begin"
     writer = Timer(0.05, results.write_atomically, [file, "12345\n"])
     writer.start()
-    assert (_start_ns(file), _start_ns(file)) == (12345, 12345)
+    assert (start_time(file), start_time(file)) == (12345, 12345)
     writer.join()
 
 

@@ -80,7 +80,7 @@ def test_gamma_is_bursty_by_default() -> None:
     assert found.to_dict()["gamma_cv"] == 2.0
     assert scenario("--request-rate", "100").to_dict()["gamma_cv"] is None
     flags = ["--request-rate", "500", "--request-distribution", "gamma", "--gamma-cv"]
-    gaps = [np.diff(scenario(*flags, cv).schedule(3) or []) for cv in ("1", "4")]
+    gaps = [np.diff(np.array(scenario(*flags, cv).schedule(3))) for cv in ("1", "4")]
     spread = [each.std() / each.mean() for each in gaps]
     assert spread == pytest.approx([1, 4], rel=0.15)
 

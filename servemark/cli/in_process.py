@@ -10,6 +10,7 @@ from loadgen.in_process import InProcess
 from loadgen.measurement import Measurement
 from loadgen.options import LoadConfig
 from loadgen.recording import progress, record
+from loadgen.sender import Sender
 from loadgen.workers import Engine, Workers
 from servemark.artifacts import Entry
 from servemark.cli.drive import check
@@ -35,7 +36,8 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
         def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
             config = check(flags, flags["seed"], "")
             target = InProcess(config, workers, engine_options(model))
-            measurement = Measurement(config, target, on_request=lambda *_: None, on_progress=progress(config))
+            sender = Sender(config, target, on_request=lambda *_: None)
+            measurement = Measurement(config, target, sender, on_progress=progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
                 result = record(config, measurement)
             if result["partial"]:

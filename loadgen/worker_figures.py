@@ -1,0 +1,28 @@
+"""What a result says of each worker of a distributed run."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class WorkerFigures:
+    """One process that sent a share of the load; times in ms."""
+
+    index: int
+    host: str
+    pid: int
+    requests: int
+    schedule_delay_p99_ms: float | None
+    cpu_share: float | None
+    max_in_flight: int
+    clock_uncertainty_ms: float
+    """Half of the shortest round trip: the worker's clock may be off by so much."""
+    trouble: str | None = None
+    """Why its share of the load is not what was asked for, None where it is."""
+
+    def __str__(self) -> str:
+        return f"worker {self.index} ({self.host}, pid {self.pid})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json holds it."""
+        return asdict(self)
