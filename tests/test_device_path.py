@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +22,9 @@ from servers.engines._device_session import MOST_GRAPHS, DeviceSession
 from servers.engines.onnxruntime import OnnxRuntimeOnGpu
 from servers.model import engine_options
 from tests.small_models import FloatArray, affine, expected
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 
 class Tensor:
@@ -173,19 +176,26 @@ def expected_of(inputs: Arrays) -> Arrays:
     return dict(expected(x.astype(np.float32)))
 
 
+OUTPUTS = ["SCORES", "TOTAL"]
+
+
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
-    """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
+def loaded(tmp_path: Path) -> "onnxruntime.InferenceSession":
     import onnxruntime
 
+    return onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture
+def session(loaded: "onnxruntime.InferenceSession", monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
+    """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
     monkeypatch.setattr("torch.cuda.device", nullcontext)
     monkeypatch.setattr("torch.cuda.stream", nullcontext)
     monkeypatch.setattr("torch.cuda.default_stream", lambda _: None)
     stream: Any = SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None, device=torch.device("cpu"))
-    loaded = onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), providers=["CPUExecutionProvider"])
 
-    def make(kind: Any = DeviceSession, *, graphs: bool = False) -> Any:
-        return kind(loaded, "cpu", ["SCORES", "TOTAL"], stream, graphs=graphs)
+    def make(*, graphs: bool = False) -> DeviceSession:
+        return DeviceSession(loaded, "cpu", OUTPUTS, stream, graphs=graphs)
 
     return make
 
@@ -214,8 +224,10 @@ def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession
     assert len(bound._graphs) == MOST_GRAPHS
 
 
-def test_onnxruntime_on_a_gpu_takes_numpy_too(session: Callable[..., Any]) -> None:
-    engine: Any = session(OnnxRuntimeOnGpu, graphs=True)
+def test_onnxruntime_on_a_gpu_takes_numpy_too(
+    loaded: "onnxruntime.InferenceSession", session: Callable[..., DeviceSession]
+) -> None:
+    engine: Any = OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, session(graphs=True))
     x = np.ones((3, 8), np.float32)
     np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
     assert engine.provider == "CPUExecutionProvider with CUDA graphs"

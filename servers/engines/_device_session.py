@@ -31,14 +31,19 @@ class DeviceSession:
         import torch
 
         self._session, self._outputs, self._stream, self._torch = session, list(outputs), stream, torch
-        self._place = torch.device(device)
+        self.place = torch.device(device)
         self._graphs: dict[Shapes, tuple[Tensors, Tensors]] | None = {} if graphs else None
+
+    @property
+    def keeps_graphs(self) -> bool:
+        """Whether it replays a CUDA graph for each combination of input shapes."""
+        return self._graphs is not None
 
     def run(self, inputs: Mapping[str, "torch.Tensor"]) -> Tensors:
         """Answer one batch; the tensors lie on the device and are complete when it returns."""
-        with self._torch.cuda.device(self._place), self._torch.cuda.stream(self._stream):
+        with self._torch.cuda.device(self.place), self._torch.cuda.stream(self._stream):
             # what another stream is still writing must be there before this one reads it
-            self._stream.wait_stream(self._torch.cuda.default_stream(self._place))
+            self._stream.wait_stream(self._torch.cuda.default_stream(self.place))
             placed = {name: tensor.contiguous() for name, tensor in inputs.items()}
             shapes: Shapes = tuple(tuple(tensor.shape) for tensor in placed.values())
             if self._graphs is not None and (shapes in self._graphs or len(self._graphs) < MOST_GRAPHS):
@@ -57,7 +62,7 @@ class DeviceSession:
             binding.bind_input(name, *self._memory(tensor))
         for name in self._outputs:
             if outputs is None:
-                binding.bind_output(name, self._place.type, self._place.index or 0)
+                binding.bind_output(name, self.place.type, self.place.index or 0)
             else:
                 binding.bind_output(name, *self._memory(outputs[name]))
         options = onnxruntime.RunOptions()
@@ -77,7 +82,7 @@ class DeviceSession:
     def _memory(self, tensor: "torch.Tensor") -> tuple[Any, ...]:
         """Say where a tensor lies, as ONNX Runtime's binding asks for it."""
         kind = self._torch.empty(0, dtype=tensor.dtype).numpy().dtype.type
-        return self._place.type, self._place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
+        return self.place.type, self.place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
 
     def _replay(self, graphs: dict[Shapes, tuple[Tensors, Tensors]], shapes: Shapes, placed: Tensors) -> Tensors:
         """Replay the graph of these shapes, whose tensors stay where they are; ONNX Runtime captures it at first."""

@@ -43,29 +43,23 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
     """One inference session on a GPU, on device memory and a stream of PyTorch's."""
 
     def __init__(
-        self,
-        session: "onnxruntime.InferenceSession",
-        device: str,
-        outputs: Sequence[str],
-        stream: "torch.cuda.Stream",
-        *,
-        graphs: bool,
+        self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str], bound: DeviceSession
     ) -> None:
         super().__init__(session, device, outputs)
-        self._graphs = graphs
-        self._place = stream.device
-        self._bound = DeviceSession(session, device, outputs, stream, graphs=graphs)
+        self._bound = bound
 
     @property
     def provider(self) -> str:
         """The execution provider of the highest priority in the session."""
-        return super().provider + (" with CUDA graphs" if self._graphs else "")
+        return super().provider + (" with CUDA graphs" if self._bound.keeps_graphs else "")
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
         import torch
 
-        answer = self.run_tensors({name: torch.from_numpy(array).to(self._place) for name, array in inputs.items()})
+        answer = self.run_tensors(
+            {name: torch.from_numpy(array).to(self._bound.place) for name, array in inputs.items()}
+        )
         return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
@@ -114,11 +108,9 @@ def load(
         )
     _check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
     _check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
-    return (
-        OnnxRuntimeOnGpu(session, device, outputs, stream, graphs=graphs)
-        if stream
-        else OnnxRuntime(session, device, outputs)
-    )
+    if stream is None:
+        return OnnxRuntime(session, device, outputs)
+    return OnnxRuntimeOnGpu(session, device, outputs, DeviceSession(session, device, outputs, stream, graphs=graphs))
 
 
 def _stream(providers: list[tuple[str, dict[str, str]]], device: str, *, graphs: bool) -> "torch.cuda.Stream":
