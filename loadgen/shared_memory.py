@@ -33,8 +33,9 @@ class Placed(NamedTuple):
 class Wire(Protocol):
     """How a protocol names places."""
 
-    carrier: Served
-    """The server over this protocol, whose connections judge answers without tensors."""
+    @property
+    def carrier(self) -> Served:
+        """The server over this protocol, whose connections judge answers without tensors."""
 
     def inputs(self, placed: Sequence[Placed]) -> bytes:
         """The part of a request that names the model and its inputs."""

@@ -3,6 +3,7 @@
 import json
 import math
 import struct
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,12 +70,16 @@ class Value(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A parsed inference request; `outputs` maps the wanted outputs to whether they shall be binary."""
+    """A parsed inference request; `outputs` maps the wanted outputs to whether they shall be binary.
+
+    `places` are the parameters of those that go into shared memory.
+    """
 
     request_id: str
     batch: int
     values: list[Value]
     outputs: dict[str, bool]
+    places: Mapping[str, dict[str, Any]]
 
 
 def _pack(datatype: str, data: Any) -> bytes:
@@ -118,15 +123,25 @@ def _check(value: Value, tensor: Tensor, max_batch_size: int) -> None:
         raise BadRequestError(f"{value.name}: {count} elements do not fill shape {value.shape}")
 
 
-def decode(body: bytes, header_length: int | None, inputs: tuple[Tensor, ...], max_batch_size: int) -> Request:
-    """Parse and check an inference request. Raises BadRequestError."""
+def decode(
+    body: bytes,
+    header_length: int | None,
+    inputs: tuple[Tensor, ...],
+    max_batch_size: int,
+    read: Callable[[dict[str, Any]], bytes] | None = None,
+) -> Request:
+    """Parse and check an inference request; `read` finds inputs in shared memory. Raises BadRequestError."""
     try:
         header = json.loads(body[:header_length])
         offset = len(body) if header_length is None else header_length
         values = []
         for item in header["inputs"]:
-            size = item.get("parameters", {}).get("binary_data_size")
-            raw = _pack(item["datatype"], item["data"]) if size is None else body[offset : offset + size]
+            parameters = item.get("parameters", {})
+            size = parameters.get("binary_data_size")
+            if read and "shared_memory_region" in parameters:
+                raw = read(parameters)
+            else:
+                raw = _pack(item["datatype"], item["data"]) if size is None else body[offset : offset + size]
             offset += size or 0
             values.append(Value(item["name"], item["datatype"], item["shape"], raw))
         default_binary = bool(header.get("parameters", {}).get("binary_data_output", False))
@@ -134,6 +149,7 @@ def decode(body: bytes, header_length: int | None, inputs: tuple[Tensor, ...], m
             item["name"]: bool(item.get("parameters", {}).get("binary_data", default_binary))
             for item in header.get("outputs", [])
         }
+        wanted = {item["name"]: item.get("parameters", {}) for item in header.get("outputs", [])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRequestError(f"malformed inference request: {error!r}") from error
     if offset != len(body):
@@ -147,7 +163,8 @@ def decode(body: bytes, header_length: int | None, inputs: tuple[Tensor, ...], m
     batches = {value.shape[0] for value in ordered}
     if len(batches) > 1:
         raise BadRequestError(f"inputs differ in batch size: {sorted(batches)}")
-    return Request(str(header.get("id", "")), batches.pop(), ordered, outputs or {"": default_binary})
+    places = {name: place for name, place in wanted.items() if "shared_memory_region" in place}
+    return Request(str(header.get("id", "")), batches.pop(), ordered, outputs or {"": default_binary}, places)
 
 
 def compute(request: Request, tensors: tuple[Tensor, ...]) -> list[Value]:
@@ -227,7 +244,9 @@ def encode(model: str, request: Request, values: list[Value]) -> tuple[bytes, in
         if "" not in wanted and value.name not in wanted:
             continue
         item: dict[str, Any] = {"name": value.name, "datatype": value.datatype, "shape": value.shape}
-        if wanted.get(value.name, wanted.get("", False)):
+        if value.name in request.places:
+            pass  # only described, as Triton does
+        elif wanted.get(value.name, wanted.get("", False)):
             item["parameters"] = {"binary_data_size": len(value.raw)}
             binary.append(value.raw)
         elif value.datatype == "BYTES":

@@ -1,7 +1,8 @@
 """Models small enough to check by hand, written straight into a model repository.
 
 `affine`, for each engine: SCORES = X W + b, TOTAL = sum of a row of SCORES. `lookup`: ROW = TABLE[ID], which fails for
-an ID outside the table. `passthrough`: one input and output of each datatype, unchanged.
+an ID outside the table. `passthrough`: one input and output of each datatype, unchanged. `total`: the sum of an input
+whose length varies.
 """
 
 from pathlib import Path
@@ -93,6 +94,22 @@ def passthrough(repository: Path, *, queue_delay_us: int) -> str:
     )
     inputs, outputs = ([f"{side}_{name} {name} 2,3" for name in DATATYPES] for side in ("IN", "OUT"))
     _configure(artifact, "onnxruntime", inputs, outputs, queue_delay_us, instances=1)
+    return artifact.parts[-3]
+
+
+def total(repository: Path) -> str:
+    """Write the model for ONNX Runtime and return its name: TOTAL = sum of X, whose length varies."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    artifact = repository / "total_onnxruntime" / "1" / "model.onnx"
+    _save(
+        artifact,
+        [helper.make_node("ReduceSum", ["X", "axes"], ["TOTAL"], keepdims=1)],
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "length"])],
+        [helper.make_tensor_value_info("TOTAL", TensorProto.FLOAT, ["batch", 1])],
+        [numpy_helper.from_array(np.array([1], np.int64), "axes")],
+    )
+    _configure(artifact, "onnxruntime", ["X FP32 -1"], ["TOTAL FP32 1"], queue_delay_us=0, instances=1)
     return artifact.parts[-3]
 
 

@@ -1,191 +1,191 @@
-"""Tensors in system shared memory, against a real Triton: places of their own, right outputs, nothing left behind."""
+"""Tensors in system shared memory, against a real Triton: right outputs over each protocol, nothing left behind."""
 
-import contextlib
 import json
-import subprocess
-import sys
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import requests
 
-from loadgen.arrivals import ClosedLoop
-from loadgen.channel import ConnectionFailed, Outcome
-from loadgen.driver import Driver
-from loadgen.kserve import Head
+from loadgen.control import Control
+from loadgen.memory_region import FOLDER
 from loadgen.served import served
-from loadgen.served_shared import ServedShared
-from loadgen.shared_memory import FOLDER, OFFSET_DIGITS, PREFIX, Region, SharedChecker, SharedConnection, encoder, sweep
-from loadgen.tcp import resolve
+from loadgen.target import Target
 from servemark.errors import OptionError, ServerError
-from servemark.models import Tensor, get
+from servemark.models import Workload
+from servemark.paths import CHECKOUT
 from servers import Server, embedded, open_server
+from tests.golden_grpc import GoldenGrpc
+from tests.golden_server import GoldenServer
 from tests.load_config import config
+from tests.locust_run import command, run, started, the_result, until
+from tests.shared_load import IDENTITY, PASSTHROUGH, TOTAL, answers, batches, drive
+from tests.small_models import passthrough, total
 
-WORKLOAD = "ncf_tiny"
 real = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+WIRES = {"http": (), "grpc": ("--protocol", "grpc"), "streaming": ("--protocol", "grpc", "--streaming")}
+wires = pytest.mark.parametrize("wire", WIRES)
+MODEL = CHECKOUT / "benchmarks" / "model_repo" / "identity"
+LOCUSTFILE = CHECKOUT / "benchmarks" / "identity_locustfile.py"
 
 
 @pytest.fixture(scope="module")
-def server(exported: Any) -> Iterator[Server]:
-    entry = exported(WORKLOAD, "onnxruntime")
-    with open_server("embedded", entry.repository, [entry.model]) as triton:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    repository = tmp_path_factory.mktemp("model_repo")
+    shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
+    models = [passthrough(repository, queue_delay_us=0), total(repository), "identity"]
+    with open_server("embedded", repository, models) as triton:
         yield triton
 
 
-def target(server: Server, exported: Any, *flags: str) -> ServedShared:
-    repository = exported(WORKLOAD, "onnxruntime").repository
-    load = config(WORKLOAD, "--host", f"http://{server.http}", "--shared-memory", "system", *flags)
-    found = served(type(load)(**{**load.__dict__, "model_repository": repository}))
-    assert isinstance(found, ServedShared)
+def host(server: Server, wire: str) -> str:
+    return server.http if wire == "http" else server.grpc
+
+
+def target(server: Server, workload: Workload, wire: str, memory: str, *flags: str) -> Target:
+    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", memory, "--users", "4", *flags]
+    found = served(config(workload.name, *load, lookup=lambda _: workload))
+    assert found.shared_memory == memory
     return found
 
 
-def regions() -> list[Path]:
-    return list(FOLDER.glob(f"{PREFIX}*"))
+def outputs(server: Server, workload: Workload, wire: str, memory: str, batch: int) -> dict[int, Any]:
+    """What was answered to the first 20 requests."""
+    under_test = target(server, workload, wire, memory, "--batch-size", str(batch))
+    try:
+        return answers(drive(under_test), workload.outputs)
+    finally:
+        under_test.close()
 
 
 def registered(server: Server) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = requests.get(f"http://{server.http}/v2/systemsharedmemory/status", timeout=5).json()
+    found: list[dict[str, Any]] = json.loads(Control(f"http://{server.http}").ask("/v2/systemsharedmemory/status").body)
     return found
 
 
 @real
-def test_every_golden_answer_is_read_from_its_connections_place(server: Server, exported: Any) -> None:
-    golden = exported(WORKLOAD, "onnxruntime").read_golden()
-    under_test = target(server, exported, "--users", "4")
-    under_test.prepare()
-    outcomes: list[Outcome] = []
-    try:
-        stream = (payload for payload in under_test.payloads(golden) if payload.golden_rows)
-        assert {region["name"].rpartition("_")[2] for region in registered(server)} == {"inputs", "outputs"}
-        driver = Driver(
-            under_test.connect,
-            stream,
-            timeout_s=10,
-            max_in_flight=4,
-            on_outcome=outcomes.append,
-            on_tick=lambda _: None,
-        )
-        driver.run(ClosedLoop(4, lambda _now: len(outcomes) >= 200))
-        driver.close()
-    finally:
-        under_test.close()
-    assert {outcome.error for outcome in outcomes} == {None}
-    rows = {outcome.payload.golden_rows for outcome in outcomes}
-    assert len(rows) == golden.rows
-    for outcome in outcomes:
-        assert outcome.response is not None
-        found: Any = outcome.response.arrays(get(WORKLOAD).outputs)["scores"]
-        expected = golden.outputs["scores"][list(outcome.payload.golden_rows)]
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-    assert regions() == []
+@wires
+@pytest.mark.parametrize("batch", [1, 3])
+def test_outputs_are_those_of_inline_tensors_bit_for_bit(server: Server, wire: str, batch: int) -> None:
+    shared = outputs(server, PASSTHROUGH, wire, "system", batch)
+    assert shared == outputs(server, PASSTHROUGH, wire, "none", batch)
+    for number, inputs in enumerate(batches(PASSTHROUGH, batch, 20)):
+        for name, array in inputs.items():
+            assert shared[number][f"OUT{name.removeprefix('IN')}"] == (array.dtype.str, array.shape, array.tobytes())
     assert registered(server) == []
 
 
 @real
-def test_triton_says_why_it_cannot_map_a_region(server: Server, exported: Any) -> None:
-    under_test = target(server, exported)
-    with pytest.raises(ServerError, match=r"(?s)register answered \d+: .*nowhere.*--shared-memory none"):
-        under_test._ask("nowhere/register", {"key": "/nowhere", "offset": 0, "byte_size": 64})
+@wires
+def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
+    found = outputs(server, TOTAL, wire, "system", 2)
+    inputs = [arrays["X"] for arrays in batches(TOTAL, 2, 20)]
+    assert len({array.shape for array in inputs}) > 5
+    for number, array in enumerate(inputs):
+        assert found[number]["TOTAL"] == ("<f4", (2, 1), array.sum(axis=1, keepdims=True).astype("f4").tobytes())
 
 
-def test_a_run_that_was_killed_leaves_memory_that_the_next_one_takes_away() -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait(30)
-    left, ours = FOLDER / f"{PREFIX}{ended.pid}_inputs", Region("mine")
-    left.write_bytes(b"x")
+@real
+@wires
+def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> None:
+    under_test = target(server, PASSTHROUGH, wire, "system")
     try:
-        sweep()
-        assert not left.exists()
-        assert (FOLDER / ours.name).exists()
+        under_test.prepare()
+        under_test.payloads(None)
+        [region] = registered(server)
+        assert (FOLDER / region["name"]).stat().st_size == region["byte_size"]
+        # Every input has a place of its own, and each connection one for its outputs.
+        sizes = [64 * -(-6 * tensor.dtype.itemsize // 64) for tensor in PASSTHROUGH.inputs]
+        assert region["byte_size"] == sum(sizes) * (1024 + 4)
     finally:
-        ours.close()
-        left.unlink(missing_ok=True)
+        under_test.close()
+    under_test.close()
+    assert registered(server) == []
+    assert not (FOLDER / region["name"]).exists()
 
 
-def test_a_region_grows_and_keeps_what_is_in_it() -> None:
-    region = Region("grows")
+@real
+@wires
+def test_triton_says_why_it_cannot_map_a_region(
+    server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where the server has a /dev/shm of its own: on another machine, in a container.
+    monkeypatch.setattr("loadgen.memory_region.FOLDER", tmp_path)
+    under_test = target(server, PASSTHROUGH, wire, "system")
     try:
-        offsets = [region.append(bytes([number]) * (100 + number)) for number in range(20)]
-        assert all(offset % 64 == 0 for offset in offsets)
-        assert [region.read(offset, 100 + n) for n, offset in enumerate(offsets)] == [
-            bytes([n]) * (100 + n) for n in range(20)
-        ]
-        with pytest.raises(ServerError, match="no shared memory"):
-            Region("grows")
+        with pytest.raises(
+            ServerError, match=r"(?s)Register|register.*Unable to open.*--shared-memory none.*--ipc=host"
+        ):
+            drive(under_test)
     finally:
-        region.close()
+        under_test.close()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_request_has_one_length_wherever_its_outputs_lie() -> None:
-    inputs, outputs = Region("in"), Region("out")
-    places: list[dict[str, int]] = [{"a": 0, "b": 64}, {"a": 10 ** (OFFSET_DIGITS - 1), "b": 128}]
-    try:
-        encode = encoder("h", "m", inputs, outputs, {"a": 8, "b": 4}, {"x": "FP32"})
-        made = encode({"x": np.ones((1, 3), np.float32)})
-        checker = SharedChecker([Tensor("a", "FP32", (2,)), Tensor("b", "INT32", (1,))], 1)
-        sent = []
-        for _ in range(2):
-            connection = SharedConnection(resolve("http://127.0.0.1:9"), checker, outputs, places)
-            with contextlib.suppress(ConnectionFailed):  # what counts is the place it has taken
-                connection.open()
-            sent.append(connection.request(made))
-        assert places == []
-        lengths = {len(request) for request in sent}
-        assert len(lengths) == 1
-        head, _, body = sent[0].partition(b"\r\n\r\n")
-        assert f"Content-Length: {len(body)}".encode() in head
-        document = json.loads(body)
-        assert [o["parameters"]["shared_memory_offset"] for o in document["outputs"]] == [
-            10 ** (OFFSET_DIGITS - 1),
-            128,
-        ]
-        assert inputs.read(document["inputs"][0]["parameters"]["shared_memory_offset"], 12) == b"\0\0\x80?" * 3
-    finally:
-        inputs.close()
-        outputs.close()
+def flags(server: Server, wire: str, out: Path, duration: str) -> list[str]:
+    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", "system", "--model-name", "identity"]
+    return [*load, "--users", "2", "--warmup", "0", "--duration", duration, "--out", str(out)]
 
 
-def test_a_closed_connection_gives_its_place_back() -> None:
-    region = Region("back")
-    free = [{"a": 0}]
-    try:
-        connection = SharedConnection(resolve("http://127.0.0.1:9"), SharedChecker([], 1), region, free)
-        for _ in range(3):
-            with contextlib.suppress(ConnectionFailed):
-                connection.open()
-            assert free == []
-            connection.close()
-            assert free == [{"a": 0}]
-    finally:
-        region.close()
+@real
+def test_ctrl_c_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    with started(command(LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
+        [region] = until(lambda: registered(server), "a registered region")
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+    assert registered(server) == []
+    assert not (FOLDER / region["name"]).exists()
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        (b'{"outputs":[{"name":"a","datatype":"FP32","shape":[1,2]}]}', None),
-        (b'{"outputs":[{"name":"a","datatype":"FP32","shape":[2,2]}]}', "wrong_shape"),
-        (b'{"outputs":[{"name":"a","datatype":"INT32","shape":[1,2]}]}', "wrong_datatype"),
-        (b'{"outputs":[]}', "missing_output"),
-        (b'{"outputs":[', "malformed_response"),
-    ],
-)
-def test_answers_are_judged_by_what_they_say_of_their_outputs(body: bytes, error: str | None) -> None:
-    checker = SharedChecker([Tensor("a", "FP32", (2,))], 1)
-    head = Head(200, len(body), None, True)
-    assert [checker.judge(head, body) for _ in range(2)] == [error, error]
-    assert checker.judge(Head(500, 0, None, True), b"") == "http_500"
+@real
+def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_path: Path) -> None:
+    with started(command(LOCUSTFILE, *flags(server, "http", tmp_path / "killed", "60")), tmp_path / "log") as process:
+        [left] = until(lambda: registered(server), "a registered region")
+        process.kill()
+        process.wait(30)
+    assert [region["name"] for region in registered(server)] == [left["name"]]
+    assert (FOLDER / left["name"]).exists()
+    done = run(LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))
+    result = the_result(tmp_path / "next")
+    assert (result["protocol"], result["shared_memory"], result["config"]["streaming"]) == ("grpc", "system", True)
+    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert result["metrics"]["latency_ms"]["count"] > 0
+    assert registered(server) == []
+    assert not (FOLDER / left["name"]).exists()
 
 
-def test_what_cannot_be_shared_is_refused() -> None:
-    with pytest.raises(OptionError, match="another machine"):
-        served(config(WORKLOAD, "--host", "http://192.0.2.1:8000", "--shared-memory", "system")).prepare()
+def to_golden(url: str) -> list[str]:
+    return ["--host", url, "--shared-memory", "system", "--model-name", "golden", "--users", "4"]
+
+
+def test_a_server_without_the_extension() -> None:
+    with GoldenGrpc() as golden:
+        under_test = served(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        try:
+            with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
+                drive(under_test)
+        finally:
+            under_test.close()
+
+
+def test_a_request_that_failed_gives_its_place_back() -> None:
+    with GoldenServer(error_every=3, reset_every=7) as golden:
+        under_test = served(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        try:
+            outcomes = drive(under_test)
+        finally:
+            under_test.close()
+        assert len(golden.requests()) == len(outcomes)
+    assert {outcome.error for outcome in outcomes} == {None, "http_500", "connection_reset"}
+    found = answers([outcome for outcome in outcomes if outcome.error is None], IDENTITY.outputs)
+    for number, inputs in enumerate(batches(IDENTITY, 1, 20)):
+        np.testing.assert_array_equal(np.frombuffer(found[number]["OUTPUT0"][2], "f4"), inputs["INPUT0"][0])
+
+
+def test_outputs_of_sizes_that_vary_are_refused() -> None:
+    load = config("deepspeech2_tiny", "--host", "http://127.0.0.1:9", "--shared-memory", "system")
     with pytest.raises(OptionError, match="sizes that vary"):
-        served(config("deepspeech2_tiny", "--host", "http://127.0.0.1:9", "--shared-memory", "system")).prepare()
-    with pytest.raises(OptionError, match="over HTTP only"):
-        config(WORKLOAD, "--protocol", "grpc", "--shared-memory", "system")
+        served(load).prepare()
