@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from tests.golden_behaviour import Behaviour, Entry, Record
+from tests.golden_memory import ROUTE, Memory
 from tests.golden_tensors import Answers, BadRequestError, Request, compute, decode, encode, spoil
 
 REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error", 503: "Service Unavailable"}
@@ -58,6 +59,7 @@ class Service:
         self.behaviour = behaviour
         self.inputs, self.outputs = behaviour.input_tensors, behaviour.output_tensors
         self.answers = Answers.read(behaviour.answers, self.inputs) if behaviour.answers else None
+        self.memory = Memory()
         self.connections = 0
         self.reset()
 
@@ -100,6 +102,8 @@ class Service:
             f"{model}/ready": dict,
             f"{model}/config": self.config,
             f"{model}/stats": self.record.statistics,
+            "/v2/systemsharedmemory/status": lambda: list(self.memory.status["system"].values()),
+            "/v2/cudasharedmemory/status": lambda: list(self.memory.status["cuda"].values()),
             "/golden/log": self.record.log,
         }
         answer = answers.get(path.replace("/versions/1", "").rstrip("/"))
@@ -176,6 +180,9 @@ class Connection(asyncio.Protocol):
         model = f"/v2/models/{service.behaviour.model}"
         if method == "POST" and path in {f"{model}/infer", f"{model}/versions/1/infer"}:
             self._infer(headers, body, arrival_ns)
+        elif method == "POST" and (route := ROUTE.fullmatch(path)):
+            kind, name, action = route.groups()
+            self._share(kind, name, action, body)
         elif method == "POST" and path == "/golden/reset":
             service.reset()
             self.transport.write(_response(200, b"{}"))
@@ -185,6 +192,14 @@ class Connection(asyncio.Protocol):
         else:
             self.transport.write(_error(404, f"{method} {path}: the golden server serves only {model}"))
 
+    def _share(self, kind: str, name: str, action: str, body: bytes) -> None:
+        try:
+            self.service.memory.change(kind, name, action, json.loads(body))
+        except BadRequestError as error:
+            self.transport.write(_error(400, str(error)))
+        else:
+            self.transport.write(_response(200, b""))
+
     def _infer(self, headers: dict[str, str], body: bytes, arrival_ns: int) -> None:
         service = self.service
         try:
@@ -192,7 +207,11 @@ class Connection(asyncio.Protocol):
                 raise BadRequestError("compressed and chunked bodies are not supported")
             length = headers.get("inference-header-content-length")
             request = decode(
-                body, None if length is None else int(length), service.inputs, service.behaviour.max_batch_size
+                body,
+                None if length is None else int(length),
+                service.inputs,
+                service.behaviour.max_batch_size,
+                service.memory.read,
             )
             unknown = request.outputs.keys() - {"", *(tensor.name for tensor in service.outputs)}
             if unknown:
@@ -223,6 +242,9 @@ class Connection(asyncio.Protocol):
         values = known.compute(request, service.outputs) if known else compute(request, service.outputs)
         if entry.kind in {"wrong_shape", "wrong_datatype", "wrong_value"}:
             values = [spoil(value, entry.kind) for value in values]
+        for value in values:
+            if value.name in request.places:
+                service.memory.write(request.places[value.name], value.raw)
         body, header_length = encode(service.behaviour.model, request, values)
         return _response(200, body, header_length)
 
