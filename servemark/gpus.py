@@ -1,0 +1,68 @@
+"""The GPU boards of this machine, as NVML describes them; what cannot be read is None."""
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypedDict
+
+
+class Gpu(TypedDict):
+    """One GPU board as NVML describes it."""
+
+    index: int
+    name: str
+    uuid: str | None
+    memory_gb: float | None
+    compute_capability: str | None
+    sm_clock_max_mhz: int | None
+    memory_clock_max_mhz: int | None
+    power_limit_w: float | None
+    persistence_mode: bool | None
+    mig_mode: bool | None
+
+
+def boards(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str | None, str | None]:
+    """GPUs, the reason for their absence, the driver's version and its newest CUDA version."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception as error:
+        return [], f"NVML: {error}", None, None
+
+    def ask(name: str, *arguments: object) -> Any:
+        try:
+            answer = getattr(nvml, name)(*arguments)
+        except nvml.NVMLError:
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    try:
+        gpus = [_gpu(nvml, ask, index) for index in range(nvml.nvmlDeviceGetCount())]
+        version = ask("nvmlSystemGetCudaDriverVersion")
+        cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
+        return gpus, None if gpus else "NVML: no GPU", ask("nvmlSystemGetDriverVersion"), cuda
+    except nvml.NVMLError as error:
+        return [], f"NVML: {error}", None, None
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _gpu(nvml: ModuleType, ask: Callable[..., Any], index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
+    power_limit_mw = ask("nvmlDeviceGetEnforcedPowerLimit", handle)
+    persistence = ask("nvmlDeviceGetPersistenceMode", handle)
+    mig = ask("nvmlDeviceGetMigMode", handle)
+    return {
+        "index": index,
+        "name": ask("nvmlDeviceGetName", handle) or "unnamed",
+        "uuid": ask("nvmlDeviceGetUUID", handle),
+        "memory_gb": None if memory is None else round(memory.total / 1e9, 1),
+        "compute_capability": None if capability is None else "{}.{}".format(*capability),
+        "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
+        "memory_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
+        "power_limit_w": None if power_limit_mw is None else power_limit_mw / 1000,
+        "persistence_mode": None if persistence is None else bool(persistence),
+        "mig_mode": None if mig is None else bool(mig[0]),
+    }
