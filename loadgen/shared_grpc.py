@@ -12,6 +12,8 @@ from loadgen.served_grpc import ServedGrpc
 from loadgen.shared_memory import Placed
 from servemark.models import Tensor
 
+_FIELDS = {str: "string_param", int: "int64_param"}
+
 
 class SharedReader(AnswerReader):
     """Judges answers whose outputs lie elsewhere: Triton leaves their contents empty."""
@@ -53,14 +55,10 @@ class SharedGrpc:
 
 
 def _parameters(placed: Placed) -> list[Any]:
-    values = {
-        "shared_memory_region": message("InferParameter", string_param=placed.region),
-        "shared_memory_byte_size": message("InferParameter", int64_param=placed.size),
-    }
-    # The default; as a field's default value it would not travel, which a server takes for a missing value.
-    if placed.offset:
-        values["shared_memory_offset"] = message("InferParameter", int64_param=placed.offset)
-    return [message("Parameter", key=key, value=value) for key, value in values.items()]
+    return [
+        message("Parameter", key=key, value=message("InferParameter", **{_FIELDS[type(value)]: value}))
+        for key, value in placed.parameters.items()
+    ]
 
 
 def _serialised(request: Any) -> bytes:

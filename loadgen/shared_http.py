@@ -42,26 +42,18 @@ class SharedHttp:
     def inputs(self, placed: Sequence[Placed]) -> bytes:
         """The part of a request that names the model and its inputs."""
         listed = [
-            {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": _place(p)}
+            {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": p.parameters}
             for p in placed
         ]
         return b'{"inputs":' + _json(listed)
 
     def outputs(self, placed: Sequence[Placed]) -> bytes:
         """The part that names the places of its outputs."""
-        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": _place(p)} for p in placed]) + b"}"
+        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": p.parameters} for p in placed]) + b"}"
 
     def whole(self, inputs: bytes, outputs: bytes) -> bytes:
         """A request of the two, as it travels."""
         return b"%s%d%s%s%s" % (self._head, len(inputs) + len(outputs), HEAD_END, inputs, outputs)
-
-
-def _place(placed: Placed) -> dict[str, Any]:
-    return {
-        "shared_memory_region": placed.region,
-        "shared_memory_offset": placed.offset,
-        "shared_memory_byte_size": placed.size,
-    }
 
 
 def _json(document: Any) -> bytes:

@@ -49,11 +49,12 @@ def batches(workload: Workload, batch: int, count: int) -> list[Arrays]:
     return [stack(samples[batch * index :][:batch], workload.inputs) for index in range(count)]
 
 
-def drive(target: Target, *, distinct: int = 20, requests: int = 100) -> list[Outcome]:
-    """Send the first so many requests again and again; each counts as golden, with its number as the row."""
+def drive(target: Target, *, distinct: int = 20, requests: int = 100, golden: bool = True) -> list[Outcome]:
+    """Send the first so many requests again and again; each counts as golden, if any, with its number as the row."""
     target.prepare()
     stream = itertools.islice(target.payloads(None), distinct)
-    payloads = itertools.cycle([Payload(payload.request, (number,)) for number, payload in enumerate(stream)])
+    rows = [(number,) if golden else () for number in range(distinct)]
+    payloads = itertools.cycle([Payload(payload.request, row) for payload, row in zip(stream, rows, strict=True)])
     outcomes: list[Outcome] = []
     driver = Driver(
         target.connect,
