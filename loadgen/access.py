@@ -23,6 +23,8 @@ _OURS = frozenset(
     }
 )  # fmt: skip
 """Fields that say how a message travels, which is not the user's to say."""
+_SECRET_CHARS = 6
+"""A shorter value is no secret, and may be a part of any word."""
 _MOST_BYTES = 12_288
 """Names and values together: they go in one HTTP/2 frame of 16 KiB, and servers take little more."""
 
@@ -74,7 +76,7 @@ class Access:
         for name, value in self.headers:
             # The last word too: a server may leave "Bearer" out.
             for secret in (value, value.rpartition(" ")[2]):
-                text = text.replace(secret, f"<{name}>") if secret else text
+                text = text.replace(secret, f"<{name}>") if len(secret) >= _SECRET_CHARS else text
         return text
 
 

@@ -59,6 +59,8 @@ class Control:
                 connection.request("GET" if body is None else "POST", path, body, dict(self.access.headers))
                 response = connection.getresponse()
                 return Reply(response.status, response.read())
+        except ssl.SSLError as error:
+            raise self._not_secure(reason(error)) from error
         except (OSError, HTTPException) as error:
             raise ServerError(
                 f"no server answers at {self.url} ({_reason(error)})",
@@ -89,6 +91,13 @@ class Control:
         return ServerError(
             f"{self.url} does not let us in: {status} {self.access.redact(words)[:200]}".rstrip(),
             fix="--headers FILE, with a line like Authorization: Bearer ...",
+        )
+
+    def _not_secure(self, words: str) -> ServerError:
+        """The server is there, and is not whom its URL names, or does not speak TLS."""
+        return ServerError(
+            f"no TLS with {self.url}: {words}",
+            fix="--tls-ca FILE for a CA that the system does not trust; http:// or grpc:// for a server without TLS",
         )
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
@@ -223,7 +232,5 @@ def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
 
 def _reason(error: OSError | HTTPException) -> str:
     """What a person can act on."""
-    if isinstance(error, ssl.SSLError):
-        return reason(error)
     text = isinstance(error, OSError) and error.strerror
     return (text or f"{type(error).__name__} {error}")[:200].lower()

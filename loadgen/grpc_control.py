@@ -15,6 +15,7 @@ from loadgen.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.grpc_connection import GrpcConnection
 from loadgen.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.server_url import is_secure
+from loadgen.tls import TLS_ERROR
 from servemark.errors import ServerError
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
@@ -29,6 +30,8 @@ class GrpcControl(Control):
         try:
             answer = self._call("ModelReady", name=model)
         except ConnectionFailed as error:
+            if error.kind == TLS_ERROR:
+                raise self._not_secure(str(error)) from error
             raise ServerError(
                 f"no server answers at {self.url} ({error})", fix=f"start one with `{serve_command}`"
             ) from error

@@ -4,6 +4,8 @@ An SSL object over memory waits for nothing, so the driver stays the only one th
 replaced the ssl module's sockets by gevent's.
 """
 
+import contextlib
+import socket
 import ssl
 from typing import Any
 
@@ -12,6 +14,9 @@ from loadgen.tcp import Socket
 
 HTTP, HTTP2 = "http/1.1", "h2"
 """The protocols that a client offers (ALPN, RFC 7301)."""
+
+TLS_ERROR = "tls_error"
+"""The kind of failure where TLS does not come about, or breaks."""
 
 _AT_ONCE = 1 << 18
 """Most bytes encrypted before the operating system has taken them."""
@@ -44,11 +49,11 @@ class TlsSocket(Socket):
             wants = self._shake()
         except ssl.SSLError as error:
             self._flush()  # the alert that tells the server why
-            raise ConnectionFailed("tls_error", reason(error)) from error
+            raise ConnectionFailed(TLS_ERROR, reason(error)) from error
         if not self._flush():
             wants |= READ | WRITE
         if not wants and self._protocol == HTTP2 and self._tls.selected_alpn_protocol() != HTTP2:
-            raise ConnectionFailed("tls_error", "the server does not choose HTTP/2 (ALPN h2), which gRPC needs")
+            raise ConnectionFailed(TLS_ERROR, "the server does not choose HTTP/2 (ALPN h2), which gRPC needs")
         return wants
 
     def _shake(self) -> int:
@@ -65,7 +70,7 @@ class TlsSocket(Socket):
             except BlockingIOError:
                 return READ
             if not data:
-                raise ConnectionFailed("tls_error", "the server closed the connection in the TLS handshake")
+                raise ConnectionFailed(TLS_ERROR, "the server closed the connection in the TLS handshake")
             self._incoming.write(data)
 
     def send(self, data: Any, *_: Any) -> int:
@@ -102,11 +107,14 @@ class TlsSocket(Socket):
         try:
             while piece := self._tls.read(_RECORD):
                 pieces.append(piece)
+            # The server has said goodbye, and may wait for ours before it closes: epoll must say that it is over.
+            with contextlib.suppress(OSError):
+                self.shutdown(socket.SHUT_RD)
         except ssl.SSLWantReadError:
             if not pieces:
                 raise BlockingIOError from None  # a session ticket, or a part of a record
         except ssl.SSLError as error:
-            raise ConnectionFailed("tls_error", reason(error)) from error
+            raise ConnectionFailed(TLS_ERROR, reason(error)) from error
         return b"".join(pieces)
 
     def _flush(self) -> bool:

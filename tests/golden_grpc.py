@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from servemark.paths import CHECKOUT
@@ -43,6 +44,8 @@ class Behaviour:
     missing_every: int = 0
     typed_every: int = 0  # the values as fp32_contents, not raw
     end_every: int = 0  # a stream ends instead of answering
+    certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
+    authorization: str = ""  # what the metadata must have in each call
 
 
 @dataclass
@@ -94,13 +97,21 @@ def handlers(service: Service) -> Any:
     import grpc
     from tritonclient.grpc import service_pb2
 
+    def admit(context: Any) -> None:
+        wanted, given = service.behaviour.authorization, dict(context.invocation_metadata()).get("authorization", "")
+        if wanted and given != wanted:
+            # It repeats a secret, as a careless server may.
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, f"golden refusal of {given!r}")
+
     def unary(request: Any, context: Any) -> Any:
+        admit(context)
         number, response = service.infer(request)
         if response is None:
             context.abort(grpc.StatusCode.UNAVAILABLE, f"{ERROR} {number}")
         return response
 
     def stream(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        admit(context)
         with service.lock:
             service.streams += 1
         for request in requests:
@@ -113,6 +124,7 @@ def handlers(service: Service) -> Any:
                 yield service_pb2.ModelStreamInferResponse(infer_response=response)
 
     def metadata(request: Any, context: Any) -> Any:
+        admit(context)
         if request.name != service.behaviour.model:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no {request.name!r} here")
         found = service_pb2.ModelMetadataResponse(name=request.name, platform="golden")
@@ -120,7 +132,8 @@ def handlers(service: Service) -> Any:
             tensors.add(name=name, datatype="FP32", shape=[-1, service.behaviour.width])
         return found
 
-    def ready(request: Any, _context: Any) -> Any:
+    def ready(request: Any, context: Any) -> Any:
+        admit(context)
         return service_pb2.ModelReadyResponse(ready=request.name == service.behaviour.model)
 
     def log(_request: bytes, _context: Any) -> bytes:
@@ -155,9 +168,12 @@ def main() -> None:
     unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     server = grpc.server(ThreadPoolExecutor(64), options=unlimited)
     server.add_generic_rpc_handlers((handlers(service),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    plain = port = server.add_insecure_port("127.0.0.1:0")
+    if service.behaviour.certificate:
+        pem = Path(service.behaviour.certificate).read_bytes()
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(pem, pem)]))
     server.start()
-    print(json.dumps({"port": port}), flush=True)  # noqa: T201 - the port is for whoever started it
+    print(json.dumps({"port": port, "plain": plain}), flush=True)  # noqa: T201 - for whoever started it
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     server.stop(None)
 
@@ -170,14 +186,14 @@ class GoldenGrpc:
 
     @property
     def url(self) -> str:
-        """grpc://host:port."""
-        return f"grpc://127.0.0.1:{self.port}"
+        """grpc://host:port, grpcs:// with a certificate."""
+        return f"{'grpcs' if self.behaviour.certificate else 'grpc'}://127.0.0.1:{self.port}"
 
     def log(self) -> dict[str, int]:
         """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams."""
         import grpc
 
-        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+        with grpc.insecure_channel(f"127.0.0.1:{self._plain}") as channel:
             answer: bytes = channel.unary_unary(f"/{SERVICE}/GoldenLog")(b"", timeout=10)
         return dict(json.loads(answer))
 
@@ -195,7 +211,9 @@ class GoldenGrpc:
         if not select.select([self._process.stdout], [], [], READY_WITHIN_S)[0]:
             self.kill()
             raise TimeoutError(f"the golden gRPC server is not up after {READY_WITHIN_S} s")
-        self.port: int = json.loads(self._process.stdout.readline())["port"]
+        ports = json.loads(self._process.stdout.readline())
+        self.port: int = ports["port"]
+        self._plain: int = ports["plain"]
         return self
 
     def __exit__(self, *_: object) -> None:

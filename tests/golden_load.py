@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
+from loadgen.access import NO_ACCESS, Access
 from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.channel import Channel, Outcome, Payload
 from loadgen.connection import Connection
@@ -25,10 +26,11 @@ def tensor(width: int, name: str = "OUTPUT0") -> Tensor:
     return Tensor(name, "FP32", (width,))
 
 
-def payloads(*, batch: int = 1, width: int = 64, distinct: int = 50) -> Iterator[Payload]:
+def payloads(*, batch: int = 1, width: int = 64, distinct: int = 50, access: Access = NO_ACCESS) -> Iterator[Payload]:
     """Requests to the golden server's default model, with so many different contents."""
     arrays = np.arange(distinct * batch * width, dtype="f4").reshape(distinct, batch, width)
-    requests = [encode_request("h", "golden", {"INPUT0": a}, [tensor(width)], {"INPUT0": "FP32"}) for a in arrays]
+    types, outputs = {"INPUT0": "FP32"}, [tensor(width)]
+    requests = [encode_request("h", "golden", {"INPUT0": a}, outputs, types, access.headers) for a in arrays]
     return itertools.cycle(map(Payload, requests))
 
 
@@ -41,6 +43,8 @@ def constant_ns(rate: float, count: int) -> list[int]:
 class Load:
     """A driver and what it reported. `tick` is called about every 5 ms and may raise to end the run."""
 
+    secure: ClassVar = "https"
+
     port: int
     batch: int = 1
     width: int = 64
@@ -48,6 +52,7 @@ class Load:
     max_in_flight: int = 1024
     connect: int = 0
     requests: Iterator[Payload] | None = None
+    access: Access | None = None  # TLS, where it is given
     tick: Callable[[int], None] = lambda _now: None
     outcomes: list[Outcome] = field(default_factory=list)
     peak_in_flight: int = 0
@@ -87,6 +92,8 @@ class Load:
     @property
     def address(self) -> Address:
         """Where the server listens."""
+        if self.access is not None:
+            return self.access.address(f"{self.secure}://127.0.0.1:{self.port}")
         return Address(socket.AF_INET, ("127.0.0.1", self.port))
 
     def channels(self) -> Callable[[], Channel]:
@@ -96,7 +103,7 @@ class Load:
 
     def payloads(self) -> Iterator[Payload]:
         """The requests, where none are given."""
-        return payloads(batch=self.batch, width=self.width)
+        return payloads(batch=self.batch, width=self.width, access=self.access or NO_ACCESS)
 
     @property
     def good(self) -> list[Outcome]:

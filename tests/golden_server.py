@@ -25,6 +25,7 @@ import select
 import selectors
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -37,7 +38,14 @@ from tests.golden_behaviour import Behaviour, Entry, Record
 from tests.golden_memory import ROUTE, Memory
 from tests.golden_tensors import Answers, BadRequestError, Request, compute, decode, encode, spoil
 
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error", 503: "Service Unavailable"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
 READY_WITHIN_S = 20.0
 
 
@@ -154,6 +162,10 @@ class Connection(asyncio.Protocol):
     def _advance(self) -> None:
         while not self.busy and not self.transport.is_closing():
             if self.head is None:
+                if self.buffer and not self.buffer[:1].isalpha():
+                    self.transport.write(_error(400, "this is no HTTP"))
+                    self.transport.close()
+                    return
                 end = self.buffer.find(b"\r\n\r\n")
                 if end < 0:
                     return
@@ -174,6 +186,11 @@ class Connection(asyncio.Protocol):
     def _handle(self, method: str, path: str, headers: dict[str, str], body: bytes, arrival_ns: int) -> None:
         service = self.service
         service.record.paths[f"{method} {path}"] += 1
+        wanted, given = service.behaviour.authorization, headers.get("authorization", "")
+        if wanted and given != wanted and not path.startswith("/golden/"):
+            # It repeats a secret, as a careless server may.
+            self.transport.write(_error(401, f"golden refusal of {given!r}"))
+            return
         name = path.removeprefix("/v2/models/").partition("/")[0]
         if name in service.behaviour.aliases:
             path = path.replace(name, service.behaviour.model, 1)
@@ -292,10 +309,22 @@ async def _serve(behaviour: Behaviour, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    server = await loop.create_server(lambda: Connection(service), "127.0.0.1", port, backlog=4096)
-    print(json.dumps({"port": server.sockets[0].getsockname()[1], "pid": os.getpid()}), flush=True)  # noqa: T201 - the port is for whoever started it
+    servers = [
+        await loop.create_server(lambda: Connection(service), "127.0.0.1", number, backlog=4096, ssl=context)
+        for number, context in ([(port, _tls(behaviour)), (0, None)] if behaviour.certificate else [(port, None)])
+    ]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
+    print(json.dumps({"port": ports[0], "plain": ports[-1], "pid": os.getpid()}), flush=True)  # noqa: T201 - for whoever started it
     await stop.wait()
-    server.close()
+    for server in servers:
+        server.close()
+
+
+def _tls(behaviour: Behaviour) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=behaviour.client_ca or None)
+    context.load_cert_chain(behaviour.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED if behaviour.client_ca else ssl.CERT_NONE
+    return context
 
 
 def main() -> None:
@@ -322,7 +351,7 @@ class GoldenServer:
     """A golden server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
 
     def __init__(self, *, port: int = 0, **behaviour: Any) -> None:
-        Behaviour(**behaviour)  # a mistake shows here, not in the child's log
+        self.behaviour = Behaviour(**behaviour)  # a mistake shows here, not in the child's log
         self.port = port
         self._config = json.dumps(behaviour)
 
@@ -333,8 +362,8 @@ class GoldenServer:
 
     @property
     def url(self) -> str:
-        """http://host:port."""
-        return f"http://{self.address}"
+        """http://host:port, https:// with a certificate."""
+        return f"{'https' if self.behaviour.certificate else 'http'}://{self.address}"
 
     @property
     def pid(self) -> int:
@@ -353,8 +382,9 @@ class GoldenServer:
             line = self._process.stdout.readline()
             if not line:
                 raise RuntimeError(f"the golden server ended with status {self._process.wait(READY_WITHIN_S)}")
-            self.port = json.loads(line)["port"]
-            self._call("GET", "/v2/health/ready")
+            ports = json.loads(line)
+            self.port, self._plain = ports["port"], ports["plain"]
+            self._call("GET", "/golden/log")
         except BaseException:
             self.stop()
             raise
@@ -389,7 +419,7 @@ class GoldenServer:
         self._call("POST", "/golden/reset")
 
     def _call(self, method: str, path: str) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._plain, timeout=30)
         with contextlib.closing(connection):
             connection.request(method, path)
             response = connection.getresponse()

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from tests.golden_load import Load, tensor
 class GrpcLoad(Load):
     """A driver over gRPC and what it reported."""
 
+    secure: ClassVar = "grpcs"
+
     streaming: bool = False
     model: str = "golden"
     distinct: int = 50
@@ -26,7 +29,15 @@ class GrpcLoad(Load):
         """What makes connections, unary or streaming."""
         reader = AnswerReader([tensor(self.width)], self.batch, streamed=self.streaming)
         path = STREAM_INFER if self.streaming else INFER
-        method = Method(path, f"127.0.0.1:{self.port}", reader.judge, reader.decode, reader.words)
+        method = Method(
+            path,
+            f"127.0.0.1:{self.port}",
+            reader.judge,
+            reader.decode,
+            reader.words,
+            scheme="https" if self.access else "http",
+            metadata=self.access.headers if self.access else (),
+        )
         kind = GrpcStream if self.streaming else GrpcConnection
         return lambda: kind(self.address, method)
 

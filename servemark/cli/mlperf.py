@@ -146,7 +146,11 @@ def _figures(config: LoadConfig, seen: Seen, golden: Golden | None, logs: Path) 
         },
         "metrics": {
             "latency_ms": seen.latency.summary(),
-            "errors": {"count": errors, "by_kind": dict(seen.errors), "messages": seen.messages},
+            "errors": {
+                "count": errors,
+                "by_kind": dict(seen.errors),
+                "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
+            },
             "accuracy": {"output_agreement": agreement},
         },
         "verdict": Verdict(constraints).to_dict(),
