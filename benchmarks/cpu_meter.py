@@ -80,7 +80,7 @@ def _edges(
         time.sleep(SETTLE_SHARE * seconds)
         first = Reading(used_s(process.pid), answered())
         time.sleep(MEASURED_SHARE * seconds)
-        last = Reading(used_s(process.pid), answered())
+        used = used_s(process.pid)
     except psutil.NoSuchProcess:
         return None
-    return (first, last) if process.poll() is None else None
+    return (first, Reading(used, answered())) if process.poll() is None else None

@@ -1,0 +1,98 @@
+"""The recorder's bounds: constant memory, a rare outlier found by its rank, the histogram's error of every slot."""
+
+import math
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from loadgen.channel import Arrays, Outcome, Payload
+from loadgen.driver import MS
+from loadgen.recorder import FLUSH_NS, KEPT_MESSAGES, KEPT_RESPONSES, MOST_WINDOWS, Interval, Recorder
+from servemark.models import Tensor
+from servemark.stats import HIGHEST_US, Histogram
+
+S = 1_000_000_000
+PAYLOAD, GOLDEN = Payload(b""), Payload(b"", (0,))
+
+
+class Nothing:
+    error: str | None = None
+    size = 0
+
+    def message(self) -> str:
+        return ""
+
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
+        return {}
+
+
+def drive(recorder: Recorder, first: int, last: int) -> None:
+    """Outcomes 0.1 ms apart on a made-up clock: good ones, golden ones, and failures with messages of their own."""
+    for number in range(first, last):
+        due = number * MS // 10
+        error = "timeout" if number % 10 == 3 else None
+        payload, message = (GOLDEN if number % 10 == 7 else PAYLOAD), f"message {number}" if error else ""
+        recorder.outcome(Outcome(payload, due, due + 1000, due + 2 * MS + number % 5000, error, message, Nothing()))
+        if number % 100 == 0:
+            recorder.tick(due)
+
+
+def elements(recorder: Recorder) -> int:
+    """What its containers hold, all of them together."""
+    sizes = [len(value) for value in vars(recorder).values() if hasattr(value, "__len__")]
+    return sum(sizes) + sum(map(len, recorder.messages.values()))
+
+
+def test_memory_does_not_grow_with_the_number_of_requests() -> None:
+    recorder = Recorder(Interval(0, 4 * S, 4), least=10**9)  # prolonged again and again
+    drive(recorder, 0, 100_000)
+    held, blocks = elements(recorder), sys.getallocatedblocks()
+    drive(recorder, 100_000, 300_000)
+    grown = sys.getallocatedblocks() - blocks
+    assert recorder.scheduled + len(recorder._raw) // 3 == 300_000
+    assert len(recorder.windows) <= MOST_WINDOWS
+    assert len(recorder.sampled) == KEPT_RESPONSES
+    assert len(recorder.messages["timeout"]) == KEPT_MESSAGES
+    waiting = 3 * FLUSH_NS * 10 // MS  # numbers of the requests of 50 ms, which are counted at once
+    assert elements(recorder) <= held + waiting + MOST_WINDOWS
+    assert grown < 20_000  # Python objects; one kept of every request would be 200,000
+
+
+@pytest.mark.parametrize("requests", [1_001, 10_000, 10_989, 100_000])
+def test_an_outlier_of_one_in_a_thousand_is_found_at_p99_9_exactly(requests: int) -> None:
+    """Nearest rank: as soon as more than one in 1,000 is slow, p99.9 is slow, and with one fewer it is not."""
+    allowed = requests // 1000
+
+    def p99_9(slow: int) -> float:
+        recorder = Recorder(Interval(0, S, 1))
+        places = set(np.random.default_rng(requests).choice(requests, slow, replace=False).tolist())
+        for number in range(requests):
+            latency = 250 * MS if number in places else 2 * MS
+            recorder.outcome(Outcome(PAYLOAD, number, number, number + latency, None, "", None))
+        recorder.flush()
+        assert recorder.latency.count_above(100) == slow
+        return recorder.latency.percentile(99.9)
+
+    assert p99_9(allowed) == pytest.approx(2, rel=ERROR)
+    assert p99_9(allowed + 1) == pytest.approx(250, rel=ERROR)
+
+
+ERROR = 1 / 2048
+"""The histogram's bound: half of the width of a slot, of which each power of two has 1,024."""
+ROUNDING_MS = 0.0005
+"""Durations are counted in whole µs."""
+
+
+def test_no_duration_is_off_by_more_than_the_stated_error() -> None:
+    """The edges of slots in every power of two up to an hour, where the error is largest, and all of the first ms."""
+    starts = [
+        (base << power, (base + 1) << power) for power in range(22) for base in (1024, *range(1031, 2048, 127), 2047)
+    ]
+    values_us = sorted({v for low, high in starts for v in (low, high - 1) if v <= HIGHEST_US} | set(range(1, 1025)))
+    histogram = Histogram()
+    histogram.record(np.array(values_us, np.int64) * 1000 + 499)  # the worst of the rounding to whole µs
+    assert math.log2(values_us[-1]) > 31
+    for rank, value_us in enumerate(values_us, 1):
+        assert histogram.at_rank(rank) == pytest.approx(value_us / 1e3 + 0.000499, rel=ERROR, abs=ROUNDING_MS)
