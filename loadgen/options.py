@@ -196,7 +196,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     add("--tls-ca", default="", metavar="FILE", help="PEM: the CA to trust, not the system's", **hidden)
     add("--client-cert", default="", metavar="FILE", help="PEM: a certificate of our own (mutual TLS)", **hidden)
     add("--client-key", default="", metavar="FILE", help="PEM: its key, where that is another file", **hidden)
-    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="memory that holds tensors", **hidden)
+    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="none: tensors in messages", **hidden)
     add("--streaming", action="store_true", help="gRPC: one stream for each connection, not calls", **hidden)
     add(
         "--concurrency",

@@ -42,7 +42,8 @@ class LoadFlags:
     client_cert: Annotated[str, Option(metavar="FILE", help="PEM: a certificate of our own (mutual TLS).")] = ""
     client_key: Annotated[str, Option(metavar="FILE", help="PEM: its key, where that is another file.")] = ""
     shared_memory: Annotated[
-        str, Option(metavar="KIND", help="Where tensors lie: none (in the messages) or system, on this machine.")
+        str,
+        Option(metavar="KIND", help="Tensors in messages (none), or in memory that the server sees too: system, cuda."),
     ] = "none"
     batch_size: Annotated[str, Option("-b", "--batch-size", metavar="N", help="Samples in a request.")] = "1"
     concurrency: Annotated[str, Option(metavar="N", help="Closed loop: requests on their way.")] = ""
