@@ -120,10 +120,11 @@ class OpenLoop:
 
 
 class ClosedLoop:
-    """`concurrency` requests on their way at any time, until `over(now)`."""
+    """`concurrency` requests on their way at any time from `start_ns` on, until `over(now)`."""
 
-    def __init__(self, concurrency: int, over: Callable[[int], bool]) -> None:
+    def __init__(self, concurrency: int, over: Callable[[int], bool], start_ns: int = 0) -> None:
         self.concurrency = concurrency
+        self._start = start_ns
         self._over = over
 
     def next_due(self) -> int | None:
@@ -137,7 +138,7 @@ class ClosedLoop:
     def wanted(self, in_flight: int, now: int) -> int:
         """What is missing to the concurrency."""
         missing = self.concurrency - in_flight
-        return 0 if missing <= 0 or self._over(now) else missing
+        return 0 if missing <= 0 or now < self._start or self._over(now) else missing
 
     def finished(self, now: int) -> bool:
         """Whether the time is up."""

@@ -11,7 +11,7 @@ from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
 from loadgen.scenario import Mode
 from servemark.stats import Histogram, samples_needed
-from servemark.verdict import STEADY_WINDOWS, TREND_WINDOWS, Observations
+from servemark.verdict import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:
@@ -56,6 +56,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         server_gone=before is not None and after is None,
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,
+        workers=len(measured.workers),
+        worker_troubles=_troubles(measured, open_loop=open_loop),
+        clock_uncertainty_ms=max((worker.clock_uncertainty_ms for worker in measured.workers), default=0.0),
     )
 
 
@@ -81,6 +84,19 @@ def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stag
     windows = iter(recorder.windows)
     counts = config.scenario.windows_per_stage
     return [(s, list(itertools.islice(windows, n))) for s, n in zip(config.scenario.stages, counts, strict=True)]
+
+
+def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
+    """Each worker whose share of the load is not what was asked for, and why."""
+    limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
+    troubles = []
+    for worker in measured.workers:
+        late = worker.schedule_delay_p99_ms
+        if worker.trouble:
+            troubles.append(f"{worker}: {worker.trouble}")
+        elif open_loop and late is not None and late > limit:
+            troubles.append(f"{worker}: it sent late, by {late:.3g} ms at p99 (limit {limit:.3g} ms)")
+    return troubles
 
 
 def _p99(histogram: Histogram) -> float:

@@ -80,7 +80,7 @@ class Sender:
             interval, (config.concurrency or 0) if least is None else least, self._driver.backlog.waited
         )
         self._arrivals: OpenLoop | ClosedLoop = (
-            ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.over)
+            ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.over, start)
             if self.schedule is None
             else OpenLoop(self.share.arrivals(self.schedule).tolist(), start, interval.end)
         )

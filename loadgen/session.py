@@ -7,18 +7,22 @@ from typing import Any, cast
 
 import gevent
 from locust.env import Environment
-from locust.runners import LocalRunner
+from locust.rpc import Message
+from locust.runners import MasterRunner
 
 from loadgen.channel import Outcome
+from loadgen.coordinator import Coordinator
 from loadgen.embedded import ServeProcess
-from loadgen.measurement import Measurement
+from loadgen.measurement import Load, Measurement
 from loadgen.metrics import so_far
 from loadgen.options import LoadConfig
+from loadgen.orders import MESSAGE
 from loadgen.recording import progress, record
 from loadgen.result_page import ResultPage
-from loadgen.sender import Sender
+from loadgen.sender import OnRequest, Sender
 from loadgen.served import served
-from servemark.errors import ExitCode, OptionError, ServemarkError
+from loadgen.target import Target
+from servemark.errors import ExitCode, ServemarkError
 from servemark.models import Workload
 from servemark.output import stderr
 
@@ -37,14 +41,10 @@ class Session:
         self.measurement: Measurement | None = None
         self.page = ResultPage()
         self.greenlet: gevent.Greenlet | None = None
-        self.stopping = False
+        self.stopping = self.leaving = False
 
     def begin(self) -> None:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
-        if not isinstance(self.environment.runner, LocalRunner):
-            raise OptionError(
-                "a distributed run (--master, --worker, --processes) is not supported", fix="leave it out"
-            )
         config = LoadConfig.from_options(self.options, self.lookup)
         if self.options.headless:
             # All connections at once, and the measurement, not Locust's timer, ends the run.
@@ -53,6 +53,8 @@ class Session:
             self.options.run_time = None
         if self.options.serve:
             self.server = ServeProcess(config)
+        if isinstance(self.environment.runner, MasterRunner):
+            self.environment.runner.register_message(MESSAGE, self._hear)
         # The web UI shows the host that a test will ask.
         self.options.host = self.environment.host = self.server.url if self.server else config.address
         if self.environment.web_ui is not None:
@@ -64,17 +66,19 @@ class Session:
         self.page.begin(self._so_far)
         self.greenlet = gevent.spawn(self._run)
 
-    def stop(self, reason: str) -> None:
+    def stop(self) -> None:
         """End the measurement early, if one is running, and wait for its result."""
         if self.greenlet is None or self.greenlet.dead or gevent.getcurrent() is self.greenlet:
             return
         self.stopping = True
         if self.measurement is not None:
-            self.measurement.stop(reason)
+            self.measurement.stop("stopped before its end")
         self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop the server that this session started."""
+        """End what is running, and stop the server that this session started."""
+        self.leaving = True
+        self.stop()
         if self.server is not None:
             self.server.stop()
             self.server = None
@@ -94,18 +98,31 @@ class Session:
             self.page.end()
         self.environment.process_exit_code = int(code)
         runner = self.environment.runner
-        # Where Locust itself ends the run, it needs no telling.
-        if runner is not None and not self.stopping:
+        # Where Locust itself ends the run it needs no telling, but a master that has lost its last worker stays.
+        deserted = self.options.headless and isinstance(runner, MasterRunner) and not self.leaving
+        if runner is not None and (deserted or not self.stopping):
             (runner.quit if self.options.headless else runner.stop)()
 
     def _measure(self) -> ExitCode:
         config = LoadConfig.from_options(self.options, self.lookup)
         target = served(config)
-        measurement = Measurement(
-            config, target, Sender(config, target, on_request=self._on_request(config)), on_progress=progress(config)
-        )
+        measurement = Measurement(config, target, self._load(config, target), on_progress=progress(config))
         self.measurement = measurement
         return ExitCode(record(config, measurement, self.page.written)["verdict"]["exit_code"])
+
+    def _load(self, config: LoadConfig, target: Target) -> Load:
+        """What sends the load: this process, or the workers of this master."""
+        runner = self.environment.runner
+        if isinstance(runner, MasterRunner):
+            # Locust itself passes on the other options.
+            return Coordinator(config, runner, {"host": config.address, "num_users": config.concurrency})
+        return Sender(config, target, on_request=feeding(self.environment, config))
+
+    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+        """Take a worker's message to this master."""
+        load = self.measurement and self.measurement.load
+        if isinstance(load, Coordinator):
+            load.hear(msg.node_id, msg.data)
 
     def _so_far(self) -> dict[str, Any] | None:
         measurement = self.measurement
@@ -121,19 +138,20 @@ class Session:
         else:
             stderr.print(f"servemark: {error}", markup=False, style="red")
 
-    def _on_request(self, config: LoadConfig) -> Callable[[Outcome, str], None]:
-        """Feed Locust's own statistics, so that its tables, UI and listeners see every request."""
-        fire: Callable[..., None] = self.environment.events.request.fire
-        name = config.model
 
-        def on_request(outcome: Outcome, message: str) -> None:
-            fire(
-                request_type="infer",
-                name=name,
-                response_time=(outcome.done - outcome.scheduled) / 1e6,
-                response_length=outcome.response.size if outcome.response else 0,
-                exception=f"{outcome.error}: {message}" if outcome.error else None,
-                context={},
-            )
+def feeding(environment: Environment, config: LoadConfig) -> OnRequest:
+    """Make what feeds Locust's own statistics, so that its tables, UI and listeners see every request."""
+    fire: Callable[..., None] = environment.events.request.fire
+    name = config.model
 
-        return on_request
+    def on_request(outcome: Outcome, message: str) -> None:
+        fire(
+            request_type="infer",
+            name=name,
+            response_time=(outcome.done - outcome.scheduled) / 1e6,
+            response_length=outcome.response.size if outcome.response else 0,
+            exception=f"{outcome.error}: {message}" if outcome.error else None,
+            context={},
+        )
+
+    return on_request

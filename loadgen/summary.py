@@ -65,6 +65,7 @@ def complete(
         "metrics": metrics,
         "windows": _windows(measured),
         "stages": _stages(config, measured),
+        **({"workers": [worker.to_dict() for worker in measured.workers]} if measured.workers else {}),
         "partial": measured.interrupted is not None,
     }
 

@@ -7,14 +7,16 @@ import gevent
 from locust import User, events, task
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
+from locust.runners import WorkerRunner
 
 from loadgen.options import add_arguments
 from loadgen.session import Session
+from loadgen.worker_session import WorkerSession
 from servemark.errors import ExitCode, ServemarkError
 from servemark.models import Workload, get, workloads
 from servemark.output import stderr
 
-_sessions: dict[int, Session] = {}
+_sessions: dict[int, Session | WorkerSession] = {}
 
 
 class InferenceUser(User):
@@ -61,7 +63,8 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
 
 
 def _init(environment: Environment, **_: Any) -> None:
-    session = Session(environment, _lookup)
+    worker = isinstance(environment.runner, WorkerRunner)
+    session = WorkerSession(environment, _lookup) if worker else Session(environment, _lookup)
     try:
         session.begin()
     except ServemarkError as error:
@@ -69,27 +72,27 @@ def _init(environment: Environment, **_: Any) -> None:
         session.close()
         sys.exit(int(error.exit_code))
     _sessions[id(environment)] = session
+    # After Locust's own, and called before them: a worker reports before it takes its leave.
+    environment.events.quitting.add_listener(_quitting)
 
 
 def _test_start(environment: Environment, **_: Any) -> None:
     _sessions[id(environment)].start()
 
 
-def _test_stop(environment: Environment, **_: Any) -> None:
+def _test_stopping(environment: Environment, **_: Any) -> None:
     session = _sessions.get(id(environment))
     if session is not None:  # None: Locust is quitting, which has stopped it already
-        session.stop("stopped before its end")
+        session.stop()
 
 
 def _quitting(environment: Environment, **_: Any) -> None:
     session = _sessions.pop(id(environment), None)
     if session is not None:
-        session.stop("stopped before its end")
         session.close()
 
 
 events.init_command_line_parser.add_listener(_add_arguments)
 events.init.add_listener(_init)
 events.test_start.add_listener(_test_start)
-events.test_stop.add_listener(_test_stop)
-events.quitting.add_listener(_quitting)
+events.test_stopping.add_listener(_test_stopping)

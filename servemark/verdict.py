@@ -18,6 +18,8 @@ SCHEDULE_DELAY_SHARE = 0.01
 """The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
 CPU_SHARE = 0.90
 """Above this share of one core the generator is taken to limit the run."""
+CLOCK_UNCERTAINTY_MS = 10.0
+"""Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 STEADY_WINDOWS = 3
 STEADY_RATIO = 1.10
 """perf_analyzer's rule: the last three windows lie within 10 %."""
@@ -103,6 +105,12 @@ class Observations:
     server_gone: bool = False
     backend_died: bool = False
     interrupted: str | None = None
+    workers: int = 0
+    """How many processes sent the load; 0: this one alone."""
+    worker_troubles: Sequence[str] = ()
+    """Each of them whose share is not what was asked for, and why."""
+    clock_uncertainty_ms: float = 0.0
+    """By how much the workers may have begun at different times."""
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -117,6 +125,8 @@ def judge(seen: Observations) -> Verdict:
     constraints.append(_server(seen))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
+    if seen.workers:
+        constraints += [_workers(seen), _clocks(seen)]
     if seen.slo_percentile is not None:
         constraints.append(_slo(seen))
     return Verdict(constraints, seen.not_judged)
@@ -151,12 +161,17 @@ def _achieved(seen: Observations) -> Constraint:
 
 
 def _schedule_delay(seen: Observations) -> Constraint:
-    limit = max(SCHEDULE_DELAY_MS, SCHEDULE_DELAY_SHARE * seen.latency_p99_ms)
+    limit = schedule_delay_limit_ms(seen.latency_p99_ms)
     value = seen.schedule_delay_p99_ms
     remedy = (
         "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is reached"
     )
     return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
+
+
+def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
+    """By how much a generator may send late at p99."""
+    return max(SCHEDULE_DELAY_MS, SCHEDULE_DELAY_SHARE * latency_p99_ms)
 
 
 def _cpu(seen: Observations) -> Constraint:
@@ -247,6 +262,20 @@ def _outputs(seen: Observations) -> Constraint:
     return Constraint(
         "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
     )
+
+
+def _workers(seen: Observations) -> Constraint:
+    """What the others sent is kept: the run goes on without a worker that is lost."""
+    good = seen.workers - len(seen.worker_troubles)
+    return Constraint(
+        "workers", not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
+    )
+
+
+def _clocks(seen: Observations) -> Constraint:
+    value = seen.clock_uncertainty_ms
+    remedy = "the workers may have begun that far apart: a faster or quieter network between master and workers"
+    return Constraint("clocks", value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
 
 
 def _slo(seen: Observations) -> Constraint:

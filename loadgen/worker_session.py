@@ -1,0 +1,89 @@
+"""Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
+
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any, cast
+
+import gevent
+from gevent.queue import Queue
+from locust.env import Environment
+from locust.rpc import Message
+from locust.runners import WorkerRunner
+
+from loadgen import orders
+from loadgen.options import LoadConfig
+from loadgen.participant import Participant
+from loadgen.session import STOP_TIMEOUT_S, feeding
+from servemark.errors import ServemarkError
+from servemark.models import Workload
+from servemark.output import stderr
+
+PLACES = ("model_repository", "data_root")
+"""Where files lie is each worker's own; every other flag of the load is the master's."""
+
+
+class WorkerSession:
+    """One Locust worker process, which takes part in each test that the master starts."""
+
+    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
+        self.environment = environment
+        self.lookup = lookup
+        self.runner = cast(WorkerRunner, environment.runner)
+        self.orders: Queue[orders.Message] = Queue()
+        self.places = {name: getattr(environment.parsed_options, name) for name in PLACES}
+        self.greenlet: gevent.Greenlet | None = None
+
+    def begin(self) -> None:
+        """Listen to the master; its options come with each test."""
+        self.runner.register_message(orders.MESSAGE, self._hear)
+        # Failed requests are the master's business: its verdict judges them.
+        self.environment.process_exit_code = 0
+
+    def start(self) -> None:
+        """Take part in a run (Locust's test_start)."""
+        self.greenlet = gevent.spawn(self._run)
+
+    def stop(self) -> None:
+        """End the part in a run early, if there is one, and wait until its last figures are sent."""
+        if self.greenlet is not None and not self.greenlet.dead and gevent.getcurrent() is not self.greenlet:
+            self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End what is running."""
+        self.stop()
+
+    def _run(self) -> None:
+        participant = Participant(
+            self.orders,
+            self._tell,
+            resolve=self._resolve,
+            master_silent_s=self._master_silent_s,
+            on_request=lambda config: feeding(self.environment, config),
+        )
+        try:
+            participant.run()
+        except ServemarkError as error:
+            stderr.print(f"servemark: {error}", markup=False, style="red")
+        except Exception:
+            stderr.print_exception()
+
+    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+        """Take an order; a ping is answered at once, since the master takes its time."""
+        order: dict[str, Any] = msg.data
+        if order["kind"] == "ping":
+            self._tell({**order, "kind": "pong", "clock_ns": time.monotonic_ns()})
+        else:
+            self.orders.put(order)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        self.runner.send_message(orders.MESSAGE, message)
+
+    def _resolve(self, given: Namespace) -> LoadConfig:
+        """The load as the master has it. Raises OptionError, InputDataError where this host lacks a file."""
+        options = {**vars(self.environment.parsed_options), **vars(given), **self.places}
+        return LoadConfig.from_options(Namespace(**options), self.lookup)
+
+    def _master_silent_s(self) -> float:
+        last = self.runner.last_heartbeat_timestamp
+        return 0.0 if last is None else time.time() - last
