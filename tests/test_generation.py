@@ -258,7 +258,7 @@ def test_odd_text_names_file_and_line(tmp_path: Path, train: str, test: str, rea
 
 
 def test_missing_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputDataError, match=r"ptb.train.txt cannot be read"):
+    with pytest.raises(InputDataError, match=r"ptb.train.txt is not there"):
         requests("enas", tmp_path)
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "amazon_electronics"
@@ -20,19 +21,10 @@ def histories(folder: Path) -> Iterator[list[int]]:
 
     Reviews of the same second keep the order of the file. Raises InputDataError with file and line.
     """
-    path = folder / FILE
     reviews: dict[str, list[tuple[int, str]]] = {}
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                user, time, product = _parse(line, f"{path}:{number}")
-                reviews.setdefault(user, []).append((time, product))
-    except FileNotFoundError as error:
-        raise InputDataError(f"{path} is not there", fix=_FIX) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=_FIX) from error
-    if not reviews:
-        raise InputDataError(f"{path} is empty", fix=_FIX)
+    for place, line in _text.lines(folder / FILE, _FIX):
+        user, time, product = _parse(line, place)
+        reviews.setdefault(user, []).append((time, product))
     asins = sorted({product for history in reviews.values() for _, product in history})
     ids = {asin: index for index, asin in enumerate(asins)}
     for history in reviews.values():

@@ -8,6 +8,7 @@ in order of time; `gowalla/test/test.txt` holds what is to be predicted, which a
 from collections.abc import Iterator
 from pathlib import Path
 
+from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "gowalla"
@@ -25,21 +26,12 @@ def histories(folder: Path) -> Iterator[tuple[int, list[int]]]:
 
     Raises InputDataError with file and line.
     """
-    path = folder / FILE
     users: dict[str, list[int]] = {}
     items: dict[str, int] = {}
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                fields = line.split()
-                if len(fields) != 3:
-                    raise InputDataError(f"{path}:{number}: {len(fields)} fields in {line.strip()[:80]!r}", fix=_FIX)
-                user, item, _ = fields
-                users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
-    except FileNotFoundError as error:
-        raise InputDataError(f"{path} is not there", fix=_FIX) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=_FIX) from error
-    if not users:
-        raise InputDataError(f"{path} is empty", fix=_FIX)
+    for place, line in _text.lines(folder / FILE, _FIX):
+        fields = line.split()
+        if len(fields) != 3:
+            raise InputDataError(f"{place}: {len(fields)} fields in {line.strip()[:80]!r}", fix=_FIX)
+        user, item, _ = fields
+        users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
     yield from enumerate(users.values())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.datasets import _audio
+from servemark.datasets import _audio, _text
 from servemark.errors import InputDataError
 
 KEY = "librispeech"
@@ -48,13 +48,8 @@ def read(folder: Path) -> Iterator[Utterance]:
 
 def _chapter(transcript: Path) -> Iterator[Utterance]:
     chapter = transcript.name.removesuffix(TRANSCRIPT)
-    try:
-        lines = transcript.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{transcript} cannot be read: {error}", fix=LAYOUT) from error
-    for number, line in enumerate(lines, 1):
+    for place, line in _text.lines(transcript, LAYOUT):
         utterance, _, text = line.partition(" ")
-        place = f"{transcript}:{number}"
         if not utterance.startswith(f"{chapter}-") or not utterance[len(chapter) + 1 :].isdigit() or not text.strip():
             raise InputDataError(f"{place}: {line[:80]!r} is no utterance of chapter {chapter}", fix=LAYOUT)
         found = [path for suffix in (".wav", ".flac") if (path := transcript.parent / f"{utterance}{suffix}").exists()]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "ptb"
@@ -43,14 +44,7 @@ def build_vocabulary(path: Path) -> dict[str, int]:
 
 def words(path: Path) -> Iterator[tuple[str, str]]:
     """Yield every word with the place it stands at, an END after each line. Raises InputDataError."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
-    if not lines:
-        raise InputDataError(f"{path} is empty", fix=FIX)
-    for number, line in enumerate(lines, 1):
-        place = f"{path}:{number}"
+    for place, line in _text.lines(path, FIX):
         if not line.strip():
             raise InputDataError(f"{place} is blank", fix=FIX)
         yield from ((place, word) for word in (*line.split(), END))

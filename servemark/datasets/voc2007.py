@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "voc2007"
@@ -20,17 +21,10 @@ def pictures(folder: Path) -> Iterator[Path]:
     """
     nested = folder / "VOCdevkit" / "VOC2007"
     root = nested if nested.is_dir() else folder
-    path = root / "ImageSets" / "Main" / "test.txt"
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
-    if not lines:
-        raise InputDataError(f"{path} is empty", fix=FIX)
-    for number, line in enumerate(lines, 1):
+    for place, line in _text.lines(root / "ImageSets" / "Main" / "test.txt", FIX):
         if not re.fullmatch(r"\d{6}", line.strip()):
-            raise InputDataError(f"{path}:{number}: {line[:80]!r} is no picture's number", fix=FIX)
+            raise InputDataError(f"{place}: {line[:80]!r} is no picture's number", fix=FIX)
         picture = root / "JPEGImages" / f"{line.strip()}.jpg"
         if not picture.is_file():
-            raise InputDataError(f"{path}:{number}: {picture} is not there", fix=FIX)
+            raise InputDataError(f"{place}: {picture} is not there", fix=FIX)
         yield picture

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from servemark.datasets import _sentences
+from servemark.datasets import _sentences, _text
 from servemark.errors import InputDataError
 
 KEY = "wmt"
@@ -66,15 +66,15 @@ def read_merges(path: Path) -> Merges:
     Raises InputDataError naming file and line.
     """
     fix = "expected the codes of subword-nmt: `#version: 0.2`, then two symbols a line"
-    lines = _sentences.lines(path, layout=LAYOUT)
-    version = next(lines, "")
+    lines = _text.lines(path, f"lay out {LAYOUT}")
+    place, version = next(lines)
     if version != "#version: 0.2":
-        raise InputDataError(f"{path}:1: {version[:80]!r} is no known version", fix=fix)
+        raise InputDataError(f"{place}: {version[:80]!r} is no known version", fix=fix)
     merges: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(lines, 2):
+    for place, line in lines:
         pair = line.split()
         if len(pair) != 2:
-            raise InputDataError(f"{path}:{number}: {len(pair)} symbols in {line[:80]!r}", fix=fix)
+            raise InputDataError(f"{place}: {len(pair)} symbols in {line[:80]!r}", fix=fix)
         merges.setdefault((pair[0], pair[1]), len(merges))
     return merges
 
