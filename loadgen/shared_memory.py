@@ -32,8 +32,8 @@ class Placed(NamedTuple):
     @property
     def parameters(self) -> dict[str, str | int]:
         """What names the place in a message. An offset of 0 is left out: over gRPC a 0 would be no value."""
-        parameters = {"shared_memory_region": self.region, "shared_memory_byte_size": self.size}
-        return parameters | ({"shared_memory_offset": self.offset} if self.offset else {})
+        named: dict[str, str | int] = {"shared_memory_region": self.region, "shared_memory_byte_size": self.size}
+        return {**named, "shared_memory_offset": self.offset} if self.offset else named
 
 
 class Wire(Protocol):

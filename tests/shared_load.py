@@ -10,11 +10,15 @@ import numpy as np
 from loadgen.arrivals import ClosedLoop
 from loadgen.channel import Arrays, Outcome, Payload
 from loadgen.driver import Driver
+from loadgen.served import served
 from loadgen.target import Target
 from servemark.models import Sample, Tensor, Workload, get, stack
+from servers import Server
+from tests.load_config import config
 from tests.small_models import DATATYPES
 
 CONCURRENCY = 4
+WIRES = {"http": (), "grpc": ("--protocol", "grpc"), "streaming": ("--protocol", "grpc", "--streaming")}
 
 
 def of_tensors(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], most: int = 0) -> Workload:
@@ -80,3 +84,23 @@ def answers(outcomes: list[Outcome], outputs: tuple[Tensor, ...]) -> dict[int, A
         [number] = outcome.payload.golden_rows
         assert found.setdefault(number, described) == described
     return found
+
+
+def host(server: Server, wire: str) -> str:
+    return server.http if wire == "http" else server.grpc
+
+
+def target(server: Server, workload: Workload, wire: str, memory: str, *flags: str) -> Target:
+    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", memory, "--users", "4", *flags]
+    found = served(config(workload.name, *load, lookup=lambda _: workload))
+    assert found.shared_memory == memory
+    return found
+
+
+def outputs(server: Server, workload: Workload, wire: str, memory: str, batch: int) -> dict[int, Any]:
+    """What was answered to the first 20 requests."""
+    under_test = target(server, workload, wire, memory, "--batch-size", str(batch))
+    try:
+        return answers(drive(under_test), workload.outputs)
+    finally:
+        under_test.close()

@@ -128,7 +128,13 @@ def test_a_request_over_grpc_is_what_tritonclient_would_send() -> None:
     wire = SharedGrpc(to("grpc://h:1"))
     request = wire.whole(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
     assert int.from_bytes(request[1:5], "big") == len(request) - 5
-    unset = {"sequence_id": 0, "sequence_start": False, "sequence_end": False, "priority": 0, "timeout": None}
+    unset: dict[str, Any] = {
+        "sequence_id": 0,
+        "sequence_start": False,
+        "sequence_end": False,
+        "priority": 0,
+        "timeout": None,
+    }
     unset |= {"request_id": "", "parameters": None}
     expected = _get_inference_request(model_name="m", model_version="", **theirs(client), **unset)
     assert service_pb2.ModelInferRequest.FromString(request[5:]) == expected

@@ -13,20 +13,17 @@ import pytest
 from loadgen.control import Control
 from loadgen.memory_region import FOLDER
 from loadgen.served import served
-from loadgen.target import Target
 from servemark.errors import OptionError, ServerError
-from servemark.models import Workload
 from servemark.paths import CHECKOUT
 from servers import Server, embedded, open_server
 from tests.golden_grpc import GoldenGrpc
 from tests.golden_server import GoldenServer
 from tests.load_config import config
 from tests.locust_run import command, run, started, the_result, until
-from tests.shared_load import IDENTITY, PASSTHROUGH, TOTAL, answers, batches, drive
+from tests.shared_load import IDENTITY, PASSTHROUGH, TOTAL, WIRES, answers, batches, drive, host, outputs, target
 from tests.small_models import passthrough, total
 
 real = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
-WIRES = {"http": (), "grpc": ("--protocol", "grpc"), "streaming": ("--protocol", "grpc", "--streaming")}
 wires = pytest.mark.parametrize("wire", WIRES)
 MODEL = CHECKOUT / "benchmarks" / "model_repo" / "identity"
 LOCUSTFILE = CHECKOUT / "benchmarks" / "identity_locustfile.py"
@@ -39,26 +36,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     models = [passthrough(repository, queue_delay_us=0), total(repository), "identity"]
     with open_server("embedded", repository, models) as triton:
         yield triton
-
-
-def host(server: Server, wire: str) -> str:
-    return server.http if wire == "http" else server.grpc
-
-
-def target(server: Server, workload: Workload, wire: str, memory: str, *flags: str) -> Target:
-    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", memory, "--users", "4", *flags]
-    found = served(config(workload.name, *load, lookup=lambda _: workload))
-    assert found.shared_memory == memory
-    return found
-
-
-def outputs(server: Server, workload: Workload, wire: str, memory: str, batch: int) -> dict[int, Any]:
-    """What was answered to the first 20 requests."""
-    under_test = target(server, workload, wire, memory, "--batch-size", str(batch))
-    try:
-        return answers(drive(under_test), workload.outputs)
-    finally:
-        under_test.close()
 
 
 def registered(server: Server) -> list[dict[str, Any]]:
@@ -181,8 +158,10 @@ def test_a_request_that_failed_gives_its_place_back() -> None:
         assert len(golden.requests()) == len(outcomes)
     assert {outcome.error for outcome in outcomes} == {None, "http_500", "connection_reset"}
     found = answers([outcome for outcome in outcomes if outcome.error is None], IDENTITY.outputs)
-    for number, inputs in enumerate(batches(IDENTITY, 1, 20)):
-        np.testing.assert_array_equal(np.frombuffer(found[number]["OUTPUT0"][2], "f4"), inputs["INPUT0"][0])
+    inputs = batches(IDENTITY, 1, 20)
+    assert found
+    for number, arrays in found.items():
+        np.testing.assert_array_equal(np.frombuffer(arrays["OUTPUT0"][2], "f4"), inputs[number]["INPUT0"][0])
 
 
 def test_outputs_of_sizes_that_vary_are_refused() -> None:

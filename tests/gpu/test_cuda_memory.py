@@ -1,0 +1,61 @@
+"""Tensors in a GPU's memory, against the embedded Triton: the same outputs as inline. `make test-gpu`."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadgen.control import Control
+from servers import Server, open_server
+from tests.locust_run import run, the_result
+from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
+from tests.small_models import passthrough, total
+from tests.test_shared_memory import LOCUSTFILE, MODEL
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytest.importorskip("cuda.bindings.runtime")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    repository = tmp_path_factory.mktemp("model_repo")
+    models = [passthrough(repository, queue_delay_us=0), total(repository)]
+    for model in models:
+        config = repository / model / "config.pbtxt"
+        config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU gpus: [0]"))
+    shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
+    models.append("identity")
+    with open_server("embedded", repository, models) as triton:
+        yield triton
+
+
+def registered(server: Server) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(
+        Control(f"http://{server.http}").ask("/v2/cudasharedmemory/status").body
+    )
+    return found
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_outputs_are_those_of_inline_tensors_bit_for_bit(server: Server, wire: str, batch: int) -> None:
+    assert outputs(server, PASSTHROUGH, wire, "cuda", batch) == outputs(server, PASSTHROUGH, wire, "none", batch)
+    assert registered(server) == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
+    found = outputs(server, TOTAL, wire, "cuda", 2)
+    for number, inputs in enumerate(batches(TOTAL, 2, 20)):
+        expected = inputs["X"].sum(axis=1, keepdims=True).astype("f4")  # whole numbers, exact in any order
+        assert found[number]["TOTAL"] == ("<f4", (2, 1), expected.tobytes())
+
+
+def test_a_whole_run(server: Server, tmp_path: Path) -> None:
+    flags = ["--host", server.http, "--shared-memory", "cuda", "--model-name", "identity", "--users", "4"]
+    done = run(LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    assert (result["shared_memory"], result["config"]["shared_memory_device"]) == ("cuda", "cuda:0")
+    assert result["metrics"]["errors"]["count"] == 0, done.stderr
