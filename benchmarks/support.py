@@ -3,8 +3,9 @@
     python -m benchmarks.support --size tiny
     python -m benchmarks.support --size full --engine openvino --precision fp32
 
-Writes docs/support.json after each try and docs/support.md from it, so that an interrupted run goes on where it was. A
-try at full size replaces the tiny variant's. A crash or a time-out ends the worker process, not the run.
+Writes docs/support.json after each try and docs/support.md from it, so that an interrupted run goes on where it was,
+and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's. A
+crash or a time-out ends the worker process, not the run.
 """
 
 import argparse
@@ -12,12 +13,13 @@ import json
 import multiprocessing
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import exporters
@@ -42,6 +44,7 @@ KINDS = {
 """What an ArtifactError says -> the class of the reason."""
 
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
+NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ def main() -> None:
     for cell, found in _tries(todo, options.size, options.model_repository, options.limit_s):
         record.add(cell, found)
         print(f"{cell.workload} {cell.engine} {cell.precision}: {found.get('reason', 'ok')}", flush=True)
+    record.write()
 
 
 class Record:
@@ -99,12 +103,17 @@ class Record:
         return found is not None and found["ok"] is not None and found["size"] in {self._size, "full"}
 
     def add(self, cell: Cell, found: dict[str, Any]) -> None:
-        """Keep one try and write both files; another run may have written meanwhile."""
+        """Keep one try and write both files."""
+        self.write({cell: {**asdict(cell), "size": self._size, **found}})
+
+    def write(self, found: Mapping[Cell, dict[str, Any]] = MappingProxyType({})) -> None:
+        """Write both files, with every cell that there is by now; another run may have written meanwhile."""
         self._read()
-        self._cells[cell] = {**asdict(cell), "size": self._size, **found}
-        for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
-            self._cells.setdefault(each, {**asdict(each), "size": self._size, **UNTRIED})
+        self._cells |= found
         machine = environment.collect()
+        for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
+            untried = UNTRIED if machine["gpus"] or exporter(each.engine).DEVICE == "cpu" else NO_GPU
+            self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
         record = {
             "created": datetime.now(UTC).date().isoformat(),
             "cpu": machine["cpu"],
@@ -131,7 +140,7 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
         worker: ProcessPoolExecutor | None = None
         for cell in cells:
             if exporter(cell.engine).DEVICE != "cpu" and not gpus:
-                yield cell, {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
+                yield cell, NO_GPU
                 continue
             name = cell.workload if size == "full" else f"{cell.workload}_tiny"
             _link(name, source, repository)

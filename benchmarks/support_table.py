@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from exporters._registry import exporter
+from servemark.agreement import PRECISIONS
 from servemark.paths import CHECKOUT
 
 RECORD = CHECKOUT / "docs" / "support.json"
@@ -19,7 +21,8 @@ from [support.json](support.json), never by hand. {machine}.
 - **no** and the number of the reason below. `servemark export` fails with the same words and exit code 3.
 - *tiny*: tried on the tiny variant only, the same graph with small widths, where rounding averages out less: a "no" for
   its agreement says little about the model at full size. Weights are random, from a seed, in both.
-- `-`: not tried. What the engines are and what a precision means on each: [engines.md](engines.md).
+- `-`: not tried. Below each table: the precisions that the engine has no export in, with the reason, which is also the
+  error of an export in it; nothing falls back to another. What a precision means on each: [engines.md](engines.md).
 """
 
 
@@ -36,12 +39,13 @@ def render(record: Mapping[str, Any]) -> str:
     machine = f"Last run {record['created']}: {record['cpu']}, Python {record['python']}, {packages}"
     parts = [HEAD.format(machine=machine), _counts(cells, engines)]
     for engine, found in sorted(engines.items()):
-        precisions = sorted(found, key=("fp32", "fp16", "bf16", "int8", "fp8").index)
+        precisions = sorted(found, key=PRECISIONS.index)
         rows = [
             [workload, *(_cell(cells.get((workload, engine, each)), reasons) for each in precisions)]
             for workload in workloads
         ]
         parts.append(f"## {engine}\n\n{_table(['workload', *precisions], rows)}")
+        parts += [f"No {precision}: {reason}.\n" for precision, reason in exporter(engine).REFUSED.items()]
     if reasons:
         parts.append("## Reasons\n\n" + "\n".join(f"{number}. {text}" for number, text in enumerate(reasons, 1)) + "\n")
     return "\n".join(parts)
@@ -50,7 +54,7 @@ def render(record: Mapping[str, Any]) -> str:
 def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Mapping[str, Sequence[str]]) -> str:
     rows = []
     for engine, precisions in sorted(engines.items()):
-        for precision in sorted(precisions, key=("fp32", "fp16", "bf16", "int8", "fp8").index):
+        for precision in sorted(precisions, key=PRECISIONS.index):
             tried = [
                 cell for (_, e, p), cell in cells.items() if (e, p) == (engine, precision) and cell["ok"] is not None
             ]

@@ -1,7 +1,7 @@
-"""ONNX graphs in float16, loops included; inputs and outputs of the model keep their types.
+"""ONNX graphs in float16 or bfloat16, loops included; inputs and outputs of the model keep their types.
 
 What follows the last weights on the way to an output or to a region of interest (coordinates, scores, the choice among
-them) stays in float32: float16 cannot tell two pixels apart above 2,048, nor half pixels above 1,024.
+them) stays in float32: float16 cannot tell two pixels apart above 2,048, bfloat16 above 256.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,16 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from onnxscript import version_converter
 
-FULL, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
+FULL = ir.DataType.FLOAT
+HALVES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+BFLOAT16_OPSET = 22
+"""The first in which every operator with weights takes bfloat16, pooling and recurrent layers included."""
 KEPT = {"CumSum", "Max", "Min", "NonMaxSuppression", "Range", "RoiAlign", "TopK"}
-"""Operators that stay in float32: ONNX Runtime has no float16 kernel of them on one device or another."""
+"""Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "GRU", "LSTM", "RNN"}
 
 
-def to_float16(source: Path, target: Path) -> dict[str, object]:
-    """Write the graph of `source` in float16; returns how many nodes compute in which type."""
+def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
+    """Write the graph of `source` in fp16 or bf16; returns how many nodes compute in which type."""
+    half = HALVES[precision]
     model = ir.load(source)
+    if half == ir.DataType.BFLOAT16:
+        version_converter.convert_version(model, target_version=BFLOAT16_OPSET, fallback=False)
     nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
     wide = {node for node in nodes if node.op_type in KEPT} | _last(model.graph)
     wide |= {inner for node in wide for inner in _inside(node)}
@@ -26,22 +33,22 @@ def to_float16(source: Path, target: Path) -> dict[str, object]:
     halves |= {value for graph in _all_graphs(model.graph) for value in _read(graph, wide)}
     for node in nodes:
         if node not in wide:
-            _convert_constants(node)
+            _convert_constants(node, half)
         for index, value in enumerate(node.inputs):
             if value is not None and value.dtype == FULL and (value in halves) == (node in wide):
-                cast = _cast(value, FULL if node in wide else HALF)
+                cast = _cast(value, FULL if node in wide else half)
                 _graph(node).insert_before(node, cast)
                 node.replace_input_with(index, cast.outputs[0])
         for graph in _graphs(node):
-            _cast_outputs(graph, halves, FULL if node in wide else HALF)
+            _cast_outputs(graph, halves, FULL if node in wide else half)
     _cast_outputs(model.graph, halves, FULL)
     for value in halves:
-        value.dtype = HALF
+        value.dtype = half
         if value.const_value is not None:
-            value.const_value = _narrow(value.const_value)
+            value.const_value = _narrow(value.const_value, half)
     ir.save(model, target)
-    floating = [node for node in nodes if any(value.dtype in {FULL, HALF} for value in node.outputs)]
-    return {"nodes_fp16": len(set(floating) - wide), "nodes_fp32": len(set(floating) & wide)}
+    floating = [node for node in nodes if any(value.dtype in {FULL, half} for value in node.outputs)]
+    return {f"nodes_{precision}": len(set(floating) - wide), "nodes_fp32": len(set(floating) & wide)}
 
 
 def _last(graph: ir.Graph) -> set[ir.Node]:
@@ -69,7 +76,7 @@ def _made(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def _read(graph: ir.Graph, wide: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """List the weights that a node in float16 reads."""
+    """List the weights that a node in half precision reads."""
     for value in graph.initializers.values():
         if value.dtype == FULL and any(use.node not in wide for use in value.uses()):
             yield value
@@ -83,7 +90,7 @@ def _cast_outputs(graph: ir.Graph, halves: set[ir.Value], kind: ir.DataType) -> 
             graph.append(cast)
             answer = graph.outputs[index] = cast.outputs[0]
             answer.name, value.name = value.name, answer.name
-            if kind == HALF:
+            if kind != FULL:
                 halves.add(answer)
 
 
@@ -94,21 +101,21 @@ def _cast(value: ir.Value, kind: ir.DataType) -> ir.Node:
     return node
 
 
-def _convert_constants(node: ir.Node) -> None:
+def _convert_constants(node: ir.Node, half: ir.DataType) -> None:
     """Change a node's own float32 constants, and what it casts to."""
     if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
         node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float32)))  # the default
     for name, attribute in node.attributes.items():
         if attribute.type == ir.AttributeType.TENSOR and attribute.as_tensor().dtype == FULL:
-            node.attributes[name] = ir.AttrTensor(name, _narrow(attribute.as_tensor()))
+            node.attributes[name] = ir.AttrTensor(name, _narrow(attribute.as_tensor(), half))
         elif name in {"to", "dtype"} and attribute.as_int() == FULL.value:
-            node.attributes[name] = ir.AttrInt64(name, HALF.value)
+            node.attributes[name] = ir.AttrInt64(name, half.value)
 
 
-def _narrow(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """Round to float16; what lies outside its range, like the mask of a softmax, becomes its largest number."""
-    limits = np.finfo(np.float16)
-    return ir.tensor(np.clip(tensor.numpy(), limits.min, limits.max).astype(np.float16), name=tensor.name)
+def _narrow(tensor: ir.TensorProtocol, half: ir.DataType) -> ir.TensorProtocol:
+    """Round; what lies outside the range, like the mask of a softmax, becomes the largest number there is."""
+    largest = np.float32(half.max)
+    return ir.tensor(np.clip(tensor.numpy(), -largest, largest).astype(half.numpy()), name=tensor.name)
 
 
 def _graph(node: ir.Node) -> ir.Graph:

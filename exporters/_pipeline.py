@@ -19,9 +19,9 @@ from exporters import config, parity
 from exporters._job import Job
 from exporters._provenance import digest, made_by, packages
 from exporters._recurrence import whole_recurrences
-from exporters._registry import Exporter, exporter
+from exporters._registry import Exporter, check_precision, exporter
 from servemark.artifacts import FULL, Entry, Golden
-from servemark.errors import ArtifactError, OptionError
+from servemark.errors import ArtifactError
 from servemark.models import Workload
 
 SOURCE = "onnxruntime"
@@ -45,8 +45,7 @@ class ExportReport:
 def require(engine: str, precision: str) -> Exporter:
     """Look up an exporter that can be used here. Raises OptionError, ArtifactError where a package is missing."""
     module = exporter(engine)
-    if precision not in module.PRECISIONS:
-        raise OptionError(f"{engine} has no export in {precision}", fix=f"use one of: {', '.join(module.PRECISIONS)}")
+    check_precision(engine, precision)
     packages(module)
     return module
 

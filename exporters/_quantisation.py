@@ -7,7 +7,8 @@ stay in 8 bits on the way. Everything else (recurrent layers, loops, softmax, co
 
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,18 +42,20 @@ def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric:
     where too little is in int8 to be called so.
     """
     from onnxruntime import quantization
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder, _silence():
-        prepared = Path(folder, "prepared.onnx")
-        # folds batch normalisation into convolutions; its symbolic inference fails on sizes that vary
-        quant_pre_process(source, prepared, skip_symbolic_shape=True)
-        graph = ir.load(prepared).graph
-        chosen = [node for node in graph if node.op_type in MULTIPLYING and _weights(node)]
-        share = _share(graph, chosen)
+    with folded(source, target.parent) as file, _silence():
+        graph = ir.load(file).graph
+        chosen = [node for node in graph if node.op_type in MULTIPLYING and weights(node)]
+        share = share_of_weights(graph, chosen)
+        if share < SMALLEST_SHARE:
+            raise ArtifactError(
+                f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: "
+                f"{others(graph, chosen)}",
+                fix="use fp32 or fp16",
+            )
         chosen += _between(graph, chosen)
         quantization.quantize_static(
-            prepared,
+            file,
             target,
             _Batches(batches),
             op_types_to_quantize=sorted({node.op_type for node in chosen}),
@@ -65,25 +68,36 @@ def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric:
     return {"int8_share_of_weights": round(share, 3)}
 
 
-def _share(graph: ir.Graph, chosen: list[ir.Node]) -> float:
-    """Share of the weights that are quantised. Raises ArtifactError where it is too small, with what has the others."""
-    counts: dict[str, int] = {}
-    for node in ir.traversal.RecursiveGraphIterator(graph):
-        place = node.op_type if node.graph is graph else f"{node.op_type} in a loop"
-        counts[place] = counts.get(place, 0) + _weights(node)
-    total = sum(counts.values())
-    share = sum(_weights(node) for node in chosen) / total if total else 0.0
-    if share < SMALLEST_SHARE:
-        others = {place: count for place, count in counts.items() if count and place not in MULTIPLYING}
-        reasons = ", ".join(f"{place} {count / total:.0%}" for place, count in sorted(others.items()))
-        raise ArtifactError(
-            f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: {reasons}",
-            fix="use fp32 or fp16",
-        )
-    return share
+@contextmanager
+def folded(source: Path, folder: Path) -> Iterator[Path]:
+    """Give a copy of the graph with batch normalisation folded into convolutions, which goes away afterwards."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        file = Path(temporary, "folded.onnx")
+        with _silence():
+            quant_pre_process(source, file, skip_symbolic_shape=True)  # which fails on sizes that vary
+        yield file
 
 
-def _weights(node: ir.Node) -> int:
+def share_of_weights(graph: ir.Graph, chosen: Collection[ir.Node]) -> float:
+    """Share of the weights that these nodes multiply with, of all, those in loops included."""
+    total = sum(map(weights, ir.traversal.RecursiveGraphIterator(graph)))
+    return sum(map(weights, chosen)) / total if total else 0.0
+
+
+def others(graph: ir.Graph, chosen: Collection[ir.Node]) -> str:
+    """Say which operators multiply with the other weights, and with how many of all, such as `GRU 90%`."""
+    counts: Counter[str] = Counter()
+    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
+    for node in nodes:
+        if node not in chosen:
+            counts[node.op_type if node.graph is graph else f"{node.op_type} in a loop"] += weights(node)
+    total = sum(map(weights, nodes))
+    return ", ".join(f"{place} {count / total:.0%}" for place, count in sorted(counts.items()) if count)
+
+
+def weights(node: ir.Node) -> int:
     """Count the constants that a node multiplies with; biases are none."""
     if node.op_type not in MULTIPLYING | FLOATING:
         return 0

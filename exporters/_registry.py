@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from servemark.agreement import PRECISIONS
 from servemark.artifacts import Arrays
 from servemark.errors import OptionError
 from servemark.models import Workload
@@ -29,6 +30,8 @@ class Exporter(Protocol):
     """The extra of pyproject.toml that installs them."""
     PRECISIONS: tuple[str, ...]
     """What it can write; the first is fp32."""
+    REFUSED: Mapping[str, str]
+    """The other precisions, each with the reason why there is no such export."""
     DEVICE: str
     """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
 
@@ -63,6 +66,16 @@ def engines() -> list[str]:
 def precisions(engine: str) -> tuple[str, ...]:
     """List what an engine's exporter can write. Raises OptionError."""
     return exporter(engine).PRECISIONS
+
+
+def check_precision(engine: str, precision: str) -> None:
+    """Check that an engine's exporter can write a precision. Raises OptionError with the reason why not."""
+    module = exporter(engine)
+    if precision not in module.PRECISIONS:
+        reason = module.REFUSED.get(precision, f"a precision is one of {', '.join(PRECISIONS)}")
+        raise OptionError(
+            f"{engine} has no export in {precision}: {reason}", fix=f"use one of: {', '.join(module.PRECISIONS)}"
+        )
 
 
 def exporter(engine: str) -> Exporter:

@@ -1,6 +1,6 @@
 """ONNX: one file with the weights inside, read by ONNX Runtime and every converter behind it.
 
-The reduced precisions are written from the fp32 file. There is no bf16: ONNX Runtime's CPU provider cannot run it.
+The reduced precisions are written from the fp32 file.
 """
 
 import warnings
@@ -17,6 +17,10 @@ ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 EXTRA = "onnxruntime"
 PRECISIONS = ("fp32", "fp16", "int8")
+REFUSED = {
+    "bf16": "ONNX Runtime's CPU provider has no bf16 kernels",
+    "fp8": "ONNX Runtime's CPU provider has no products in fp8",
+}
 DEVICE = "cpu"
 
 OPSET, IR_VERSION = 18, 10
@@ -29,9 +33,9 @@ _VERSIONS = {"opset": OPSET, "ir_version": IR_VERSION}
 def write(job: Job) -> Mapping[str, object]:
     """Write model.onnx through torch.export, or from the fp32 file. Raises ArtifactError where int8 cannot be."""
     if job.precision == "fp16":
-        from exporters._half import to_float16
+        from exporters._half import to_half
 
-        return _VERSIONS | to_float16(job.onnx, job.path)
+        return _VERSIONS | to_half(job.onnx, job.path, job.precision)
     if job.precision == "int8":
         from exporters._quantisation import to_int8
 

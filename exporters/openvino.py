@@ -26,6 +26,7 @@ ARTIFACT = "model.xml"
 PACKAGES = ("openvino", "nncf", "onnx", "onnxscript")
 EXTRA = "openvino"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in name only"}
 DEVICE = "cpu"
 
 SMALLEST_SHARE = 0.25

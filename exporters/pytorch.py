@@ -25,6 +25,10 @@ ARTIFACT = "model.pt2"
 PACKAGES = ()
 EXTRA = "torch"
 PRECISIONS = ("fp32", "fp16", "bf16")
+REFUSED = {
+    "int8": "static quantisation of exported programs is torchao's, which servemark does not use",
+    "fp8": "PyTorch's convolutions and linear layers take no float8",
+}
 DEVICE = "cpu"
 
 

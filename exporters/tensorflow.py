@@ -26,6 +26,12 @@ ARTIFACT = "model.savedmodel"
 PACKAGES = (_distribution(), "onnx", "onnxscript")
 EXTRA = "tensorflow"
 PRECISIONS = ("fp32",)
+REFUSED = {
+    "fp16": "the conversion from ONNX is made for float32 alone",
+    "bf16": "the conversion from ONNX is made for float32 alone",
+    "int8": "a SavedModel has no products in 8 bits; those are LiteRT's",
+    "fp8": "a SavedModel has no products in 8 bits",
+}
 DEVICE = "cpu"
 
 SIGNATURE = "serving_default"

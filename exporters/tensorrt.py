@@ -12,9 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from exporters._half import to_float16
 from exporters._job import Job
-from exporters._quantisation import to_int8
 from exporters._registry import Run
 from servemark.artifacts import Arrays
 from servemark.errors import ArtifactError
@@ -27,8 +25,12 @@ if TYPE_CHECKING:
 ARTIFACT = "model.plan"
 PACKAGES = ("tensorrt",)
 EXTRA = "tensorrt"
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
+REFUSED: Mapping[str, str] = {}
 DEVICE = "cuda:0"
+LEAST_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
+"""The compute capability that a precision's instructions come with (CUDA C++ Programming Guide, "Compute
+Capabilities"): Ampere's first and Ada's."""
 
 TYPICAL_BATCH = 8
 """What the plan is tuned for, where the workload allows as much."""
@@ -54,11 +56,12 @@ def profile(workload: Workload) -> dict[str, Range]:
 
 
 def write(job: Job) -> Mapping[str, object]:
-    """Build model.plan; build.log and the timing cache are kept."""
+    """Build model.plan; build.log and the timing cache are kept. Raises ArtifactError where the GPU cannot do it."""
     require()
     import tensorrt as trt
     import torch
 
+    _check_capability(job.precision)
     lines: list[str] = []
     builder = trt.Builder(logger(lines))
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -86,11 +89,33 @@ def write(job: Job) -> Mapping[str, object]:
 
 def network_file(job: Job, target: Path) -> tuple[Path, Mapping[str, object]]:
     """Give the ONNX file in the job's precision, made as `target` where that is reduced, and what was converted."""
-    if job.precision == "fp16":
-        return target, to_float16(job.onnx, target)
+    if job.precision in {"fp16", "bf16"}:
+        from exporters._half import to_half
+
+        return target, to_half(job.onnx, target, job.precision)
     if job.precision == "int8":
+        from exporters._quantisation import to_int8
+
         return target, to_int8(job.onnx, target, job.calibration(), symmetric=True)
+    if job.precision == "fp8":
+        from exporters._float8 import to_fp8
+
+        return target, to_fp8(job.onnx, target, job.calibration())
     return job.onnx, {}
+
+
+def _check_capability(precision: str) -> None:
+    """Check that the first GPU has instructions for a precision, before anything is converted. Raises ArtifactError."""
+    import torch
+
+    found, least = torch.cuda.get_device_capability(0), LEAST_CAPABILITY.get(precision, (0, 0))
+    if found < least:
+        able = [each for each in PRECISIONS if LEAST_CAPABILITY.get(each, (0, 0)) <= found]
+        raise ArtifactError(
+            f"{torch.cuda.get_device_name(0)} has no {precision}: its compute capability is {found[0]}.{found[1]}, "
+            f"{precision} begins with {least[0]}.{least[1]}",
+            fix=f"use {', '.join(able)}, or another GPU",
+        )
 
 
 def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":

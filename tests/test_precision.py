@@ -1,5 +1,6 @@
 """Reduced precisions: real artifacts that compute in them, agree within their floor and keep their interface."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 import exporters
 from exporters._registry import exporter
 from servemark import models
+from servemark.agreement import PRECISIONS
 from servemark.artifacts import Entry
-from servemark.errors import ArtifactError
+from servemark.errors import ArtifactError, OptionError
 from servers.engines import load_engine
 from tests.exporting import FROM_TORCH
 
@@ -49,6 +51,18 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
     exporters.export(models.get(f"{name}_tiny"), engine, repository, precision=precision)
     return Entry(repository, f"{name}_tiny", engine, precision)
+
+
+@pytest.mark.parametrize("engine", exporters.engines())
+def test_every_precision_is_made_or_refused_with_a_reason(engine: str) -> None:
+    module = exporter(engine)
+    assert sorted([*module.PRECISIONS, *module.REFUSED]) == sorted(PRECISIONS)
+    assert module.PRECISIONS[0] == PRECISIONS[0]
+    for precision, reason in module.REFUSED.items():
+        with pytest.raises(OptionError, match=re.escape(f"{engine} has no export in {precision}: {reason}")):
+            exporters.export(models.get("ranking_tiny"), engine, Path("nowhere"), precision=precision)
+    with pytest.raises(OptionError, match="has no export in fp64: a precision is one of fp32, fp16"):
+        exporters.check_precision(engine, "fp64")
 
 
 @pytest.mark.parametrize(("name", "engine", "precision"), POSSIBLE)

@@ -1,14 +1,17 @@
 """The support matrix: made from its record, complete, and true of a sample."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import exporters
+from benchmarks import support
 from benchmarks.support import attempt
 from benchmarks.support_table import MARKDOWN, RECORD, render
+from exporters._registry import exporter
 from servemark import models
 
 SAMPLE = [
@@ -37,6 +40,30 @@ def test_every_workload_engine_and_precision_is_listed(record: Any) -> None:
         for engine in exporters.engines()
         for precision in exporters.precisions(engine)
     }, "try what is new with: python -m benchmarks.support"
+
+
+def test_what_is_new_is_listed_as_not_tried(record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A precision that an exporter has learnt is in both files before anybody has tried it; the others stay."""
+    known = [cell for cell in record["cells"] if cell["precision"] != "fp8"]
+    monkeypatch.setattr(support, "RECORD", tmp_path / "support.json")
+    monkeypatch.setattr(support, "MARKDOWN", tmp_path / "support.md")
+    support.RECORD.write_text(json.dumps({**record, "cells": known}))
+    support.Record("tiny").write()
+    written = json.loads(support.RECORD.read_text())
+    assert [cell for cell in written["cells"] if cell["precision"] != "fp8"] == known
+    (cell,) = [
+        c for c in written["cells"] if (c["workload"], c["engine"], c["precision"]) == ("din", "tensorrt", "fp8")
+    ]
+    assert cell["ok"] is None
+    assert support.MARKDOWN.read_text() == render(written)
+
+
+def test_a_precision_that_an_engine_refuses_is_on_the_page() -> None:
+    page = MARKDOWN.read_text()
+    for engine in exporters.engines():
+        (section,) = re.findall(rf"^## {engine}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        for precision, reason in exporter(engine).REFUSED.items():
+            assert f"No {precision}: {reason}." in section
 
 
 def test_a_refusal_has_its_reason_and_a_success_its_figures(record: Any) -> None:

@@ -6,15 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 import torch
 
 from exporters import config, tensorrt
 from exporters._job import Job
 from servemark import models
-from servemark.agreement import compare
 from servemark.artifacts import Entry, Golden
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.model_config import parse
@@ -108,14 +105,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(tensorrt, "require", lambda: None)
     monkeypatch.setattr(tensorrt, "logger", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     return trt
 
 
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path, precision: str = "fp32") -> Job:
     draft = Entry(tmp_path / ".export-1-x", "deepspeech2_tiny", "tensorrt")
     draft.version.mkdir(parents=True)
     source = (tmp_path / "model.onnx", Golden({}, {}))
-    return Job(models.get("deepspeech2_tiny"), "fp32", draft.version / "model.plan", lambda: source, None)
+    return Job(models.get("deepspeech2_tiny"), precision, draft.version / "model.plan", lambda: source, None)
 
 
 def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stand_in: SimpleNamespace) -> None:
@@ -137,32 +135,54 @@ def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stan
     assert ("create_timing_cache", b"timings") in made.build.calls
 
 
-def test_an_int8_network_is_as_tensorrt_asks(exported: Any, tmp_path: Path) -> None:
-    """Every zero point is 0 in int8, no bias is quantised, and ONNX Runtime finds the answers near enough."""
-    workload, entry = models.get("resnet50_tiny"), exported("resnet50_tiny", "onnxruntime")
-    golden = entry.read_golden()
-    source = (entry.version / "model.onnx", golden)
-    asked = Job(workload, "int8", tmp_path / "model.plan", lambda: source, None)
-    path, converted = tensorrt.network_file(asked, tmp_path / "source.onnx")
-    graph = onnx.load(path).graph
-    constants = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
-    points = [constants[node.input[2]] for node in graph.node if node.op_type in {"QuantizeLinear", "DequantizeLinear"}]
-    assert points
-    assert all(point.dtype == np.int8 and not point.any() for point in points)
-    assert converted["int8_share_of_weights"] == 1
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    [answer] = session.run(["logits"], {"image": golden.inputs["image"]})
-    assert compare(answer, golden.outputs["logits"], workload.agreement.at("int8")).agrees
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The precisions in which networks have been made."""
+    asked: list[str] = []
+
+    def network_file(job: Job, target: Path) -> tuple[Path, dict[str, object]]:
+        asked.append(job.precision)
+        return target, {}
+
+    monkeypatch.setattr(tensorrt, "network_file", network_file)
+    return asked
 
 
-def test_a_half_network_computes_in_float16(exported: Any, tmp_path: Path) -> None:
-    entry = exported("resnet50_tiny", "onnxruntime")
-    source = (entry.version / "model.onnx", entry.read_golden())
-    asked = Job(models.get("resnet50_tiny"), "fp16", tmp_path / "model.plan", lambda: source, None)
-    path, converted = tensorrt.network_file(asked, tmp_path / "source.onnx")
-    assert int(str(converted["nodes_fp16"])) > 10
-    kinds = {each.data_type for each in onnx.load(path).graph.initializer if len(each.dims) == 4}
-    assert kinds == {onnx.TensorProto.FLOAT16}
+@pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("fp8", (7, 5)), ("fp8", (8, 6))])
+def test_a_gpu_without_a_precision_is_refused_before_anything_is_made(
+    tmp_path: Path,
+    stand_in: SimpleNamespace,
+    converted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    capability: tuple[int, int],
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    wanted = rf"NVIDIA H200 has no {precision}: its compute capability is {capability[0]}\.{capability[1]}"
+    with pytest.raises(ArtifactError, match=wanted) as error:
+        tensorrt.write(job(tmp_path, precision))
+    assert precision not in str(error.value.fix)
+    assert not converted
+    assert not stand_in.made.builder.calls
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    ("precision", "capability"),
+    [("fp16", (7, 5)), ("int8", (7, 5)), ("bf16", (8, 0)), ("fp8", (8, 9)), ("fp8", (9, 0))],
+)
+def test_a_gpu_with_a_precision_gets_its_plan(
+    tmp_path: Path,
+    converted: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    capability: tuple[int, int],
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    asked = job(tmp_path, precision)
+    tensorrt.write(asked)
+    assert converted == [precision]
+    assert asked.path.read_bytes() == b"a plan"
 
 
 def test_what_tensorrt_cannot_read_or_build_is_said_in_its_words(tmp_path: Path, stand_in: SimpleNamespace) -> None:

@@ -1,5 +1,6 @@
 """`servemark export`: workloads into the model repository."""
 
+import itertools
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -52,11 +53,8 @@ def export(
     import exporters
 
     engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
-    for name in engines:
-        unknown = [p for p in precisions if p not in exporters.precisions(name)]
-        if unknown:
-            known = ", ".join(exporters.precisions(name))
-            raise OptionError(f"{name} has no export in {unknown[0]}", fix=f"use one of: {known}")
+    for name, each in itertools.product(engines, precisions):
+        exporters.check_precision(name, each)
     tasks = [Task(w, e, p, model_repository, force) for w in chosen for e in engines for p in precisions]
     reports, failures = [], []
     for task in tasks:
