@@ -19,8 +19,8 @@ from servemark.errors import ServemarkError
 from servemark.models import Workload
 from servemark.output import stderr
 
-PLACES = ("model_repository", "data_root")
-"""Where files lie is each worker's own; every other flag of the load is the master's."""
+PLACES = ("model_repository", "data_root", "headers", "tls_ca", "client_cert", "client_key")
+"""Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's."""
 
 
 class WorkerSession:
@@ -31,7 +31,8 @@ class WorkerSession:
         self.lookup = lookup
         self.runner = cast(WorkerRunner, environment.runner)
         self.orders: Queue[orders.Message] = Queue()
-        self.places = {name: getattr(environment.parsed_options, name) for name in PLACES}
+        given = vars(environment.parsed_options)
+        self.places = {name: given[name] for name in PLACES if given.get(name)}
         self.greenlet: gevent.Greenlet | None = None
 
     def begin(self) -> None:

@@ -304,13 +304,13 @@ class Connection(asyncio.Protocol):
             self.loop.call_soon(self._advance)
 
 
-async def _serve(behaviour: Behaviour, port: int) -> None:
+async def _serve(behaviour: Behaviour, host: str, port: int) -> None:
     loop, service = asyncio.get_running_loop(), Service(behaviour)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     servers = [
-        await loop.create_server(lambda: Connection(service), "127.0.0.1", number, backlog=4096, ssl=context)
+        await loop.create_server(lambda: Connection(service), host, number, backlog=4096, ssl=context)
         for number, context in ([(port, _tls(behaviour)), (0, None)] if behaviour.certificate else [(port, None)])
     ]
     ports = [server.sockets[0].getsockname()[1] for server in servers]
@@ -330,6 +330,7 @@ def _tls(behaviour: Behaviour) -> ssl.SSLContext:
 def main() -> None:
     """Serve until SIGINT or SIGTERM; the port is printed as one JSON line once connections are taken."""
     parser = argparse.ArgumentParser(description=Behaviour.__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen")
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
     parser.add_argument("--config", default="{}", help="JSON with the names below; options given beside it win")
     for field in dataclasses.fields(Behaviour):
@@ -338,13 +339,14 @@ def main() -> None:
             f"--{field.name.replace('_', '-')}", default=argparse.SUPPRESS, help=f"default {field.default}", **option
         )
     options = vars(parser.parse_args())
-    port, given = options.pop("port"), json.loads(options.pop("config")) | options
+    host, port = options.pop("host"), options.pop("port")
+    given = json.loads(options.pop("config")) | options
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     behaviour = Behaviour(**fields)
     gc.disable()  # a collection over a long record would be a stall that nobody configured
     loop = asyncio.SelectorEventLoop(PreciseSelector())
     with contextlib.closing(loop):
-        loop.run_until_complete(_serve(behaviour, port))
+        loop.run_until_complete(_serve(behaviour, host, port))
 
 
 class GoldenServer:

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 from argparse import Namespace
@@ -114,6 +115,9 @@ def launch(
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
     command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
     command += ["--skip-log-setup", f"--result-dir={directory}"]
+    if "processes" in flags:
+        port = _free_port()
+        command += ["--master-bind-host=127.0.0.1", f"--master-bind-port={port}", f"--master-port={port}"]
     for name, value in flags.items():
         flag = {"num_users": "--users"}.get(name, f"--{name.replace('_', '-')}")
         if isinstance(value, bool):
@@ -121,6 +125,13 @@ def launch(
         else:
             command += [f"{flag}={value}"] if str(value) else []
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+
+
+def _free_port() -> int:
+    """A port for the master, so that several runs with workers can go on at once."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

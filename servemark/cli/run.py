@@ -46,6 +46,9 @@ def run(
     max_rate: Annotated[
         bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Processes that send the load, each a share of it.")
+    ] = 1,
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
     *,
     load: LoadFlags,
@@ -61,12 +64,15 @@ def run(
     if max_rate and repeat > 1:
         raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
     flags = load.for_locust(model=workload, engine=engine, precision=precision)
+    if workers > 1:
+        flags["processes"] = workers
     if "=" in workload:
         others = {
             "--repeat": repeat > 1,
             "--in-process": in_process,
             "--model-name": load.model_name,
             "--device": device,
+            "--workers": workers > 1,
         }
         others |= {"--option": option, "--instances": instances}
         raise typer.Exit(
@@ -75,8 +81,8 @@ def run(
     # Everything is checked before a server is started.
     config, *_ = [check(flags | point, load.seed, load.url) for point in points]
     settings = Settings.from_options(device, option or (), instances)
-    if in_process and (load.concerns_a_server or max_rate):
-        raise OptionError("--in-process has no server", fix="leave out what is for a server, and --max-rate")
+    if in_process and (load.concerns_a_server or max_rate or workers > 1):
+        raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
     take_sigterm()
     if max_rate:
         with server_for(config, load.url, settings) as address:
