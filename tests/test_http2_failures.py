@@ -37,7 +37,7 @@ def test_a_status_is_the_kind_of_error(status: int, kind: str, with_head: bool) 
             peer.send(HeadersFrame(stream, peer.fields(*fields), flags=["END_HEADERS", "END_STREAM"]))
 
     with raw_server(answering(respond)) as (port, accepted):
-        load = GrpcLoad(port).open(constant_ns(10, 4))
+        load = GrpcLoad(port, max_in_flight=1).open(constant_ns(10, 4))
         assert (load.kinds, accepted) == ({kind: 4}, [1])
         assert load.outcomes[0].response is not None
         assert load.outcomes[0].response.message() == "naïve 100%"
@@ -152,7 +152,7 @@ def test_a_connection_that_the_server_wants_to_end_is_replaced() -> None:
         plain(peer, stream)
 
     with raw_server(answering(respond)) as (port, accepted):
-        assert GrpcLoad(port).open(constant_ns(20, 8)).kinds == {"ok": 8}
+        assert GrpcLoad(port, max_in_flight=1).open(constant_ns(20, 8)).kinds == {"ok": 8}
         assert accepted == [4]
 
 

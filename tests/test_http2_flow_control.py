@@ -135,7 +135,7 @@ def test_our_own_window_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None
         peer.frames.clear()
 
     with raw_server(answering(respond)) as (port, _):
-        assert GrpcLoad(port).open(constant_ns(200, 101)).kinds == {"ok": 101}
+        assert GrpcLoad(port, max_in_flight=1).open(constant_ns(200, 101)).kinds == {"ok": 101}
     size = len(answer())
     assert updates
     assert sum(updates) <= 101 * size

@@ -89,7 +89,7 @@ def test_pings_and_settings_are_answered_also_while_nothing_is_asked() -> None:
         plain(peer, peer.request())  # on the same connection
 
     with raw_server(handle) as (port, accepted):
-        load = GrpcLoad(port).open([0, 300_000_000])
+        load = GrpcLoad(port, max_in_flight=1).open([0, 300_000_000])
         assert (load.kinds, accepted) == ({"ok": 2}, [1])
     assert answered.is_set()
     assert [f.opaque_data for f in seen if isinstance(f, PingFrame)] == [b"12345678"]
