@@ -16,6 +16,7 @@ import servemark.cli.tuning_bench as bench_module
 from servemark import results
 from servemark.artifacts import Entry
 from servemark.cli.contenders import configured, contenders, placed
+from servemark.cli.load import LoadFlags
 from servemark.cli.tuned import tuned_settings
 from servemark.cli.tuning_bench import ServedBench
 from servemark.models import get
@@ -287,20 +288,8 @@ def test_a_short_tuning_from_end_to_end(
 
 def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_path: Path, simulated: Server) -> None:
     before = files(entry.repository)
-    flags = {
-        "model": TINY,
-        "model_repository": str(entry.repository),
-        "out": str(tmp_path / "out"),
-        "duration": 10,
-        "warmup": 1,
-        "batch_size": 1,
-        "slo": "p99:50",
-        "input_data": "synthetic",
-        "data_root": str(tmp_path),
-        "request_timeout": 30,
-        "max_in_flight": 1024,
-        "max_error_share": 0.01,
-    }
+    load = LoadFlags(slo="p99:50", duration="10", model_repository=entry.repository, out=tmp_path / "out")
+    flags = load.for_locust(model=TINY)
     chosen = contenders("onnxruntime,onnxruntime", "fp32")
     configs = configured(chosen, get(TINY), entry.repository, "cpu")
     found = tuned_settings(chosen, flags, configs, seed=0, budget_s=2000)
