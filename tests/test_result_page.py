@@ -79,6 +79,22 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert "--slo 'soon' is not pXX:MILLISECONDS" in failed["error"]
 
 
+def test_the_workers_figures_come_together(tmp_path: Path) -> None:
+    with web_ui(tmp_path, "--processes", "2") as web:
+        until(lambda: requests.get(f"{web.url}/worker-count", timeout=10).json()["worker_count"] == 2, "two workers")
+        web.swarm(duration="100", request_rate="100")
+        live = standing_when(web, "running", 100)
+        assert requests.post(f"{web.url}/stop", timeout=60).ok
+        last = standing_when(web, "finished")
+    metrics = live["result"]["metrics"]
+    assert DELAY_MS <= metrics["latency_ms"]["min"] <= metrics["latency_ms"]["p50"]
+    assert metrics["schedule_delay_ms"]["count"] == metrics["latency_ms"]["count"]
+    parts = [worker["requests"] for worker in last["result"]["workers"]]
+    assert len(parts) == 2
+    assert all(parts)
+    assert metrics["latency_ms"]["count"] <= last["result"]["metrics"]["latency_ms"]["count"] <= sum(parts)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands still unless it is told otherwise."""

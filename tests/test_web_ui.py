@@ -71,11 +71,11 @@ class Web:
 
 
 @contextmanager
-def web_ui(tmp_path: Path, base_path: str = "", **behaviour: Any) -> Iterator[Web]:
+def web_ui(tmp_path: Path, *more: str, base_path: str = "", **behaviour: Any) -> Iterator[Web]:
     port, log, out = free_port(), tmp_path / "log", tmp_path / "out"
     with server_of(get("ranking_tiny"), **{"delay_s": 0.01} | behaviour) as server:
         flags = ["--web-port", str(port), "--url", server.url, "--out", str(out)]
-        flags += ["--web-base-path", base_path] * bool(base_path)
+        flags += ["--web-base-path", base_path, *more] if base_path else more
         with started(command("ranking", *flags, headless=False), log):
             web = Web(f"http://127.0.0.1:{port}{base_path}", server, out, log)
             until(web.answers, "the web UI")

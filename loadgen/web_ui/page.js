@@ -158,6 +158,21 @@ function failures({ metrics: { errors } }) {
   return [element("h2", "", "Errors by kind"), table([{ title: "kind" }, { title: "requests", number: true }, { title: "first messages" }], rows)];
 }
 
+function workers({ workers: found }) {
+  if (!found) return [];
+  const rows = found.map((worker) => [
+    `${worker.index}`,
+    `${worker.host}, pid ${worker.pid}`,
+    figure(worker.requests),
+    figure(worker.schedule_delay_p99_ms),
+    figure(worker.cpu_share),
+    figure(worker.clock_uncertainty_ms),
+    worker.trouble ? element("span", "warn", worker.trouble) : "",
+  ]);
+  const heads = ["worker", "where", "requests", "schedule delay p99, ms", "share of a core", "clock uncertainty, ms", "trouble"];
+  return [element("h2", "", "Workers"), table(heads.map((title, place) => ({ title, number: place > 1 && place < 6 })), rows)];
+}
+
 function rest({ directory, result }) {
   const parts = [];
   const server = result.metrics && result.metrics.server;
@@ -175,7 +190,7 @@ function rest({ directory, result }) {
 function draw(standing) {
   const { result } = standing;
   const parts = heading(standing);
-  if (result && result.metrics) parts.push(tiles(result), ...latencies(result), ...verdict(result), ...failures(result));
+  if (result && result.metrics) parts.push(tiles(result), ...latencies(result), ...verdict(result), ...failures(result), ...workers(result));
   if (result) parts.push(...rest(standing));
   document.getElementById("page").replaceChildren(...parts);
   document.documentElement.dataset.state = standing.state;
