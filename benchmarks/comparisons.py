@@ -1,6 +1,7 @@
-"""servemark's generator against perf_analyzer in a closed loop on one embedded Triton."""
+"""servemark's generator against perf_analyzer in closed loops, on one embedded Triton or a server that does nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,10 +9,25 @@ import servers
 from benchmarks import locust_load, perf_analyzer
 from benchmarks.aims import Aim, Claim
 from benchmarks.load import Endpoints, Load
+from benchmarks.null_server import NullServer
 from benchmarks.pairs import alternate
 
 REPOSITORY = Path(__file__).with_name("model_repo")
 CPU = Claim("cpu_us", Aim(most=0.8))
+
+
+@contextmanager
+def triton(model: str) -> Iterator[Endpoints]:
+    """Serve an identity model with the embedded Triton."""
+    with servers.open_server("embedded", REPOSITORY, [model]) as server:
+        yield Endpoints(server.http, server.grpc)
+
+
+@contextmanager
+def null(_model: str) -> Iterator[Endpoints]:
+    """Serve nothing, fast."""
+    with NullServer() as server:
+        yield server.endpoints
 
 
 @dataclass(frozen=True)
@@ -21,13 +37,13 @@ class Comparison:
     title: str
     claims: Sequence[Claim]
     load: Load = field(default_factory=Load)
+    serve: Callable[[str], AbstractContextManager[Endpoints]] = triton
 
     def __call__(self, pairs: int, seconds: float) -> None:
         """Measure and print."""
         print(f"{self.title}: servemark against perf_analyzer", flush=True)
         found = []
-        with servers.open_server("embedded", REPOSITORY, [self.load.model]) as server:
-            at = Endpoints(server.http, server.grpc)
+        with self.serve(self.load.model) as at:
             for ours, theirs in alternate(
                 lambda: locust_load.measure(at, self.load, seconds),
                 lambda: perf_analyzer.measure(at, self.load, seconds),
@@ -57,6 +73,11 @@ COMPARISONS = {
         "gRPC streams, FP32[64], concurrency 32",
         [Claim("requests_per_s"), Claim("cpu_us")],
         Load(protocol="grpc", streaming=True),
+    ),
+    "ceiling": Comparison(
+        "HTTP, FP32[64], concurrency 32, null server",
+        [Claim("requests_per_s"), Claim("cpu_us")],
+        serve=null,
     ),
     "latency": Comparison(
         "HTTP, FP32[64], concurrency 1",

@@ -60,29 +60,46 @@ class Replies:
         shape = [-1, BYTES // 4]
         self._metadata = {
             "name": MODEL,
+            "versions": ["1"],
+            "platform": "null",
             "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": shape}],
             "outputs": [{"name": "OUTPUT0", "datatype": "FP32", "shape": shape}],
         }
+        self._config = {
+            "name": MODEL,
+            "backend": "null",
+            "max_batch_size": BYTES // 4,
+            "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": shape[1:]}],
+            "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": shape[1:]}],
+        }
 
     def get(self, path: str) -> bytes:
-        """Readiness, metadata and statistics; everything else is 404, as of a server without these extensions."""
+        """What both generators ask before and after a run; everything else is 404."""
         documents = {
+            "/v2": {"name": "null", "version": "1", "extensions": ["model_configuration", "statistics"]},
             f"/v2/models/{MODEL}": self._metadata,
+            f"/v2/models/{MODEL}/config": self._config,
             f"/v2/models/{MODEL}/ready": {},
             f"/v2/models/{MODEL}/stats": {"model_stats": [self._statistics()]},
         }
         document = documents.get(path)
-        return _response(200, json.dumps(document).encode()) if document is not None else _response(404, b"{}")
+        if document is None:
+            return _response(404, json.dumps({"error": f"the null server has no {path}"}).encode())
+        return _response(200, json.dumps(document).encode())
 
     def _statistics(self) -> dict[str, object]:
         """The counter of answers, as Triton lays it out; nothing takes time here."""
-        done = {"count": self.count, "ns": 0}
-        names = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        counted = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        uncounted = ("fail", "cache_hit", "cache_miss")
         return {
             "name": MODEL,
+            "version": "1",
+            "last_inference": 0,
             "inference_count": self.count,
             "execution_count": self.count,
-            "inference_stats": dict.fromkeys(names, done),
+            "inference_stats": {name: {"count": self.count, "ns": 0} for name in counted}
+            | {name: {"count": 0, "ns": 0} for name in uncounted},
+            "batch_stats": [],
         }
 
 

@@ -3,11 +3,10 @@
 import math
 import statistics
 
-import servers
 from benchmarks import locust_load, perf_analyzer
 from benchmarks.aims import Aim, check
-from benchmarks.comparisons import REPOSITORY
-from benchmarks.load import Endpoints, Figures, Load
+from benchmarks.comparisons import triton
+from benchmarks.load import Figures, Load
 from benchmarks.pairs import alternate
 
 SHARE = 0.5
@@ -17,8 +16,7 @@ DELAY = Aim(most=1.0)
 
 def open_loop(pairs: int, seconds: float) -> None:
     """Measure and print; the maximum is servemark's, over HTTP at concurrency 32."""
-    with servers.open_server("embedded", REPOSITORY, ["identity"]) as server:
-        at = Endpoints(server.http, server.grpc)
+    with triton("identity") as at:
         maximum = locust_load.measure(at, Load(), seconds).requests_per_s
         load = Load(rate=float(round(SHARE * maximum)))
         print(f"HTTP, FP32[64], Poisson {load.rate:g} requests/s of a maximum of {maximum:.0f}", flush=True)
