@@ -54,6 +54,16 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 1.01}, False, "generator is late"),
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 5.0, "latency_p99_ms": 500.0}, True, ""),
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 5.1, "latency_p99_ms": 500.0}, False, "--max-in-flight"),
+    ("workers", GOOD, {"workers": 3}, True, ""),
+    (
+        "workers",
+        GOOD,
+        {"workers": 3, "worker_troubles": ["worker 1 (a, pid 7): it quit"]},
+        False,
+        "worker 1 (a, pid 7)",
+    ),
+    ("clocks", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.0}, True, ""),
+    ("clocks", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.1}, False, "between master and workers"),
     ("client_cpu", GOOD, {"cpu_share": 0.90}, True, ""),
     ("client_cpu", GOOD, {"cpu_share": 0.91}, False, "the generator"),
     ("samples", GOOD, {"requests": 20}, True, ""),
@@ -111,7 +121,7 @@ def test_constraint(name: str, base: Observations, changes: dict[str, Any], ok: 
 
 
 def test_every_constraint_is_tried_both_ways() -> None:
-    everything = verdict(OPEN, **SLO, outputs_checked=1)
+    everything = verdict(OPEN, **SLO, outputs_checked=1, workers=2)
     assert {c.name for c in everything.constraints} == {name for name, *_ in CASES}
     for name in {name for name, *_ in CASES}:
         assert {ok for case, _, _, ok, _ in CASES if case == name} == {True, False}
