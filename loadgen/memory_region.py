@@ -41,11 +41,20 @@ class Claim:
 
     def __init__(self, name: str) -> None:
         self.path = FOLDER / name
+        hidden = FOLDER / f".{name}"
         try:
-            self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            self.fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                # Nobody sees it under its name before it is locked.
+                fcntl.flock(self.fd, fcntl.LOCK_EX)
+                self.path.hardlink_to(hidden)
+            except OSError:
+                os.close(self.fd)
+                raise
+            finally:
+                hidden.unlink()
         except OSError as error:
             raise ServerError(f"no shared memory {self.path}: {error.strerror}", fix="--shared-memory none") from error
-        fcntl.flock(self.fd, fcntl.LOCK_EX)
 
     def close(self) -> None:
         """Remove the file."""

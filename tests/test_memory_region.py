@@ -135,7 +135,7 @@ def test_a_request_over_grpc_is_what_tritonclient_would_send() -> None:
         "priority": 0,
         "timeout": None,
     }
-    unset |= {"request_id": "", "parameters": None}
+    unset |= {"request_id": "", "parameters": None, "priority": 0, "timeout": None}
     expected = _get_inference_request(model_name="m", model_version="", **theirs(client), **unset)
     assert service_pb2.ModelInferRequest.FromString(request[5:]) == expected
 
