@@ -2,20 +2,26 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadgen.channel import READ, WRITE, Answer, Arrays, State
 from loadgen.kserve import HEAD_END, Head, MalformedResponse, ResponseChecker, decode_outputs, error_message
-from loadgen.tcp import Address, TcpChannel, failed
+from loadgen.tcp import RECEIVE_BYTES, Address, TcpChannel, failed
 from servemark.models import Tensor
 
 
 class Response(NamedTuple):
-    """A complete response; `error` is its kind of failure, None where it is right."""
+    """A complete response, whose body begins at `begin`; `error` is its kind of failure, None where it is right."""
 
     head: Head
-    body: bytes
+    data: bytes
+    begin: int
     error: str | None
+
+    @property
+    def body(self) -> bytes:
+        """The JSON header and the tensors: a copy, which only failed and sampled responses need."""
+        return self.data[self.begin :]
 
     @property
     def size(self) -> int:
@@ -31,28 +37,41 @@ class Response(NamedTuple):
         return decode_outputs(self.head, self.body, outputs)
 
 
+class Usual(NamedTuple):
+    """A good response: another one that is as long and begins with the same head and JSON header is as good.
+
+    A server repeats itself, and comparing these bytes takes 0.1 µs where finding them and looking them up takes 1.5.
+    """
+
+    length: int
+    start: bytes
+    head: Head
+    begin: int
+
+
+_IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver.py
+_NONE = Usual(-1, b"", Head(0, 0, None, keep_alive=False), 0)
+
+
 class Connection(TcpChannel):
     """A channel: a socket with the request and the part of the response that are on their way."""
 
-    __slots__ = ("_checker", "_head", "_received", "_unsent")
+    __slots__ = ("_checker", "_missing", "_pieces", "_unsent", "_usual")
 
     def __init__(self, address: Address, checker: ResponseChecker) -> None:
         super().__init__(address)
         self._checker = checker
         self._unsent: memoryview | None = None
-        self._received = bytearray()
-        self._head: Head | None = None
-
-    def request(self, made: Any) -> bytes:
-        """What goes out for a payload's request: here the same bytes."""
-        whole: bytes = made
-        return whole
+        self._pieces: list[bytes] = []
+        self._missing = 0
+        """Bytes of the response that have yet to come, as far as its head has told."""
+        self._usual = _NONE
 
     def start(self) -> None:
         """Send the payload; where the socket takes only a part, it must become writable first."""
         assert self.payload is not None
-        request = self.request(self.payload.request)
-        self.state = State.BUSY
+        request: bytes = self.payload.request
+        self.state = _BUSY
         try:
             count = self._socket.send(request)
         except BlockingIOError:
@@ -78,42 +97,49 @@ class Connection(TcpChannel):
 
     def readable(self) -> Answer | None:
         """Take what has come; the response once it is complete. Raises ConnectionFailed, MalformedResponse."""
-        data = self._receive()
+        data = self._receive(max(self._missing, RECEIVE_BYTES))
         if data is None:
             return None
-        if self._received:
-            self._received += data
-            if self._head is not None and len(self._received) < self._head.content_length:
+        if self._pieces:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
                 return None
-            data = bytes(self._received)
-        if self._head is not None:
-            return self._finish(data)
+            data = b"".join(self._pieces)
+        length, start, head, begin = self._usual
+        if len(data) == length and data.startswith(start):
+            self.done = time.monotonic_ns()
+            if self._pieces:
+                self._forget()
+            self.state = _IDLE if self._unsent is None else _SPENT
+            return Response(head, data, begin, None)
         end = data.find(HEAD_END)
         if end < 0:
-            self._received = bytearray(data)
-            return None
-        self._head = self._checker.head(data[:end])
-        body = data[end + 4 :]
-        if len(body) < self._head.content_length:
-            self._received = bytearray(body)
-            return None
-        return self._finish(body)
-
-    def _finish(self, body: bytes) -> Response | None:
-        head = self._head
-        assert head is not None
-        if len(body) < head.content_length:
-            self._received = bytearray(body)
-            return None
-        if len(body) > head.content_length:
-            raise MalformedResponse(f"{len(body) - head.content_length} bytes beyond the response's Content-Length")
-        self._head = None
-        if self._received:
-            self._received = bytearray()
+            return self._wait_for(data, 1)
+        head, begin = self._checker.head(data[:end]), end + len(HEAD_END)
+        missing = begin + head.content_length - len(data)
+        if missing > 0:
+            return self._wait_for(data, missing)
+        if missing < 0:
+            raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
         self.done = time.monotonic_ns()
+        error = self._checker.judge(head, data[begin:])
+        if error is None and head.json_length is not None and head.keep_alive:
+            self._usual = Usual(len(data), data[: begin + head.json_length], head, begin)
+        if self._pieces:
+            self._forget()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.
-        self.state = State.IDLE if head.keep_alive and self._unsent is None else State.SPENT
-        return Response(head, body, self._checker.judge(head, body))
+        self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
+        return Response(head, data, begin, error)
+
+    def _wait_for(self, data: bytes, missing: int) -> None:
+        """Keep the first part of a response."""
+        self._pieces = [data]
+        self._missing = missing
+
+    def _forget(self) -> None:
+        self._pieces = []
+        self._missing = 0
 
     def unasked(self) -> bool:
         """A server has nothing to say on an idle connection but what TLS keeps to itself; it may close it, too."""
@@ -123,5 +149,4 @@ class Connection(TcpChannel):
         """Close the socket and forget what was on its way."""
         super().close()
         self._unsent = None
-        self._head = None
-        self._received = bytearray()
+        self._forget()

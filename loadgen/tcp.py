@@ -19,7 +19,8 @@ else:
 
     _OriginalSocket = get_original("socket", "socket")
 
-_RECEIVE_BYTES = 1 << 16
+RECEIVE_BYTES = 1 << 16
+"""Most bytes taken at once, where it is not known that more will come."""
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
@@ -104,7 +105,7 @@ class TcpChannel:
         self.wants = self.watched = 0
         self.fd = -1
 
-    def _receive(self, most: int = _RECEIVE_BYTES) -> bytes | None:
+    def _receive(self, most: int = RECEIVE_BYTES) -> bytes | None:
         """What has come, None where nothing has. Raises ConnectionFailed, also where the server has closed."""
         try:
             data = self._socket.recv(most)
