@@ -92,13 +92,11 @@ def memory(_pairs: int = 0, _seconds: float = 0.0) -> None:
     """Print resident memory on the way to 10 million requests."""
     last = SHOWN[-1] * MILLION
     print(f"driver, recorder and Locust's statistics, closed loop of {CONCURRENCY}, {last:,} requests", flush=True)
-    readings = read_on_the_way([millions * MILLION for millions in SHOWN])
-    for requests, mib in readings:
-        print(f"after {requests:,} requests: {mib:.1f} MiB resident")
-    print(check("growth after the first million", readings[-1][1] - readings[0][1], FLAT, "MiB"))
+    mib = read_on_the_way([millions * MILLION for millions in SHOWN])
+    print(check("growth after the first million", mib[-1] - mib[0], FLAT, "MiB"))
 
 
-def read_on_the_way(counts: Sequence[int]) -> list[tuple[int, float]]:
+def read_on_the_way(counts: Sequence[int]) -> list[float]:
     """Resident MiB when so many requests have been answered; a closed loop whose interval has to hold the last."""
     from locust.env import Environment  # patches this process for gevent, which no other benchmark wants
 
@@ -107,7 +105,7 @@ def read_on_the_way(counts: Sequence[int]) -> list[tuple[int, float]]:
     fire: Callable[..., None] = environment.events.request.fire
     start = time.monotonic_ns()
     recorder = Recorder(Interval(start, start + 10 * S, 10), least=counts[-1])
-    left, found = list(counts), []
+    found: list[float] = []
 
     def outcome(outcome: Outcome) -> None:
         recorder.outcome(outcome)
@@ -122,8 +120,9 @@ def read_on_the_way(counts: Sequence[int]) -> list[tuple[int, float]]:
 
     def tick(now: int) -> None:
         recorder.tick(now)
-        while left and recorder.scheduled >= left[0]:
-            found.append((left.pop(0), process.memory_info().rss / MIB))
+        while len(found) < len(counts) and recorder.scheduled >= counts[len(found)]:
+            found.append(process.memory_info().rss / MIB)
+            print(f"after {counts[len(found) - 1]:,} requests: {found[-1]:.1f} MiB resident", flush=True)
 
     driver = Driver(
         NullChannel,
