@@ -138,7 +138,8 @@ def test_triton(folder: Path) -> None:
 
 def test_on_a_gpu_the_copied_entry_is_placed_there(tmp_path: Path) -> None:
     """The init container's own command, on a copy of an entry that says KIND_CPU."""
-    models = next(c for c in containers(workloads(FOLDER / "overlays" / "gpu")["triton"]) if c["name"] == "models")
+    [patch] = documents(FOLDER / "overlays" / "gpu" / "triton_gpu.yaml")
+    models = next(container for container in containers(patch) if container["name"] == "models")
     entry = tmp_path / "model_repo" / "ranking_onnxruntime"
     entry.mkdir(parents=True)
     (tmp_path / "models").mkdir()
@@ -217,7 +218,11 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     assert load["open_loop"]
 
 
-def test_a_flag_that_is_not_ours_is_noticed(tmp_path: Path) -> None:
+def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(tmp_path: Path) -> None:
+    files = sorted(FOLDER.rglob("locust.conf"))
+    done = parsed(*(["--config", str(file), "--master", "--headless"] for file in files))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["model"] for line in done.stdout.splitlines()] == ["ranking_onnxruntime"] * len(files)
     (tmp_path / "locust.conf").write_text((BASE / "locust.conf").read_text() + "request-rates = 5\n")
     done = parsed(["--config", str(tmp_path / "locust.conf"), "--headless"])
     assert done.returncode != 0
