@@ -93,6 +93,7 @@ class Histogram:
         self.max_ns = 0
         self._sum_ns = 0.0
         self._sum_squares = 0.0
+        self._packed: list[Any] | None = None
 
     def record(self, durations_ns: npt.NDArray[np.int64]) -> None:
         """Add durations in nanoseconds; a negative one is a programming error."""
@@ -228,10 +229,12 @@ class Histogram:
         return histogram
 
     def pack(self) -> list[Any]:
-        """All of it, exactly and without its empty slots, as msgpack can hold it."""
-        slots = np.flatnonzero(self.counts)
-        sums = [self.count, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
-        return [slots.astype("<i4").tobytes(), self.counts[slots].astype("<i8").tobytes(), *sums]
+        """All of it, exactly and without its empty slots, as msgpack can hold it; what did not change costs nothing."""
+        if self._packed is None or self._packed[2] != self.count:
+            slots = np.flatnonzero(self.counts)
+            sums = [self.count, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
+            self._packed = [slots.astype("<u2").tobytes(), self.counts[slots].astype("<i8").tobytes(), *sums]
+        return self._packed
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Self:
@@ -239,7 +242,7 @@ class Histogram:
         histogram = cls()
         slots, counts, histogram.count, histogram.min_ns, histogram.max_ns = packed[:5]
         histogram._sum_ns, histogram._sum_squares = packed[5:]
-        histogram.counts[np.frombuffer(slots, "<i4")] = np.frombuffer(counts, "<i8")
+        histogram.counts[np.frombuffer(slots, "<u2")] = np.frombuffer(counts, "<i8")
         return histogram
 
     @staticmethod

@@ -1,6 +1,7 @@
 """A result on the terminal: one compact table, then the verdict block."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -62,6 +63,8 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
             f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
             f"mean executed batch {figure(server['batch_size_mean'])}"
         )
+    if result.get("workers"):
+        lines.append(_workers(result["workers"]))
     limited = result["limited_by"]
     lines.append(
         f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}"
@@ -76,6 +79,14 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
     known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
     lines.append(f"energy: {known}")
     return [Text(line) for line in lines]
+
+
+def _workers(workers: Sequence[Mapping[str, Any]]) -> str:
+    """How many sent the load, from where, and how well their clocks are known."""
+    hosts = Counter(worker["host"] for worker in workers)
+    places = ", ".join(f"{count} on {host}" for host, count in hosts.items())
+    clocks = max(worker["clock_uncertainty_ms"] for worker in workers)
+    return f"workers: {len(workers)} ({places}), clocks known to {clocks:.2g} ms"
 
 
 def _rate(value: float) -> str:
