@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from servemark.paths import CHECKOUT
+from tests.golden_memory import Memory, over_grpc
+from tests.golden_tensors import BadRequestError
 
 SERVICE = "inference.GRPCInferenceService"
 READY_WITHIN_S = 20.0
@@ -46,6 +48,7 @@ class Behaviour:
     end_every: int = 0  # a stream ends instead of answering
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
     authorization: str = ""  # what the metadata must have in each call
+    shared_memory: bool = True
 
 
 @dataclass
@@ -58,6 +61,8 @@ class Service:
     sizes: int = 0
     checksums: int = 0
     streams: int = 0
+    memory: Memory = field(default_factory=Memory)
+    changes: list[str] = field(default_factory=list)
 
     def hits(self, number: int, every: str) -> bool:
         """Whether the behaviour falls on this request."""
@@ -68,7 +73,8 @@ class Service:
         """Number a request and answer it; None is an error."""
         from tritonclient.grpc import service_pb2
 
-        raw = request.raw_input_contents[0]
+        shared = over_grpc(request.inputs[0].parameters)
+        raw = self.memory.read(shared) if shared else request.raw_input_contents[0]
         with self.lock:
             self.requests += 1
             number = self.requests
@@ -87,6 +93,9 @@ class Service:
         output = response.outputs.add(name="OUTPUT0", datatype=datatype, shape=shape)
         if self.hits(number, "typed_every"):
             output.contents.fp32_contents.extend(memoryview(raw).cast("f"))
+        elif place := over_grpc(request.outputs[0].parameters):
+            self.memory.write(place, raw)
+            response.raw_output_contents.append(b"")
         else:
             response.raw_output_contents.append(raw)
         return number, response
@@ -137,9 +146,22 @@ def handlers(service: Service) -> Any:
         return service_pb2.ModelReadyResponse(ready=request.name == service.behaviour.model)
 
     def log(_request: bytes, _context: Any) -> bytes:
-        names = ("requests", "sizes", "checksums", "streams")
+        names = ("requests", "sizes", "checksums", "streams", "changes")
         with service.lock:
             return json.dumps({name: getattr(service, name) for name in names}).encode()
+
+    def change(request: Any, context: Any) -> Any:
+        admit(context)
+        kind = "cuda" if "Cuda" in request.DESCRIPTOR.name else "system"
+        action = "unregister" if "Unregister" in request.DESCRIPTOR.name else "register"
+        place = {found.name: getattr(request, found.name) for found in request.DESCRIPTOR.fields}
+        try:
+            with service.lock:
+                service.memory.change(kind, place.pop("name"), action, place)
+                service.changes.append(f"{kind} {action}")
+        except BadRequestError as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return getattr(service_pb2, request.DESCRIPTOR.name.replace("Request", "Response"))()
 
     def of(function: Any, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
@@ -155,6 +177,9 @@ def handlers(service: Service) -> Any:
         ),
         "GoldenLog": grpc.unary_unary_rpc_method_handler(log),
     }
+    if service.behaviour.shared_memory:
+        names = [f"{k}SharedMemory{action}" for k in ("System", "Cuda") for action in ("Register", "Unregister")]
+        methods |= {name: of(change, name) for name in names}
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
@@ -189,8 +214,8 @@ class GoldenGrpc:
         """grpc://host:port, grpcs:// with a certificate."""
         return f"{'grpcs' if self.behaviour.certificate else 'grpc'}://127.0.0.1:{self.port}"
 
-    def log(self) -> dict[str, int]:
-        """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams."""
+    def log(self) -> dict[str, Any]:
+        """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams, changes of memory."""
         import grpc
 
         with grpc.insecure_channel(f"127.0.0.1:{self._plain}") as channel:

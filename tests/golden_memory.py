@@ -1,4 +1,4 @@
-"""Shared memory as the golden server knows it: Triton's register, unregister and status, for both kinds.
+"""Shared memory as the golden servers know it: Triton's register, unregister and status, for both kinds.
 
 "CUDA" memory is that of tests/fake_cuda.py: a file whose path is the interprocess handle.
 """
@@ -12,6 +12,31 @@ from typing import Any
 from tests.golden_tensors import BadRequestError
 
 ROUTE = re.compile(r"/v2/(system|cuda)sharedmemory/region/([^/]+)/(register|unregister)")
+
+
+def over_http(place: dict[str, Any]) -> dict[str, Any]:
+    """A region's place as it travels in JSON. Raises BadRequestError."""
+    if "raw_handle" not in place:
+        return place
+    try:
+        return {**place, "raw_handle": base64.b64decode(place["raw_handle"]["b64"], validate=True)}
+    except ValueError as error:
+        raise BadRequestError(f"'raw_handle' must be valid base64: {error}") from error
+
+
+def over_grpc(parameters: Any) -> dict[str, Any]:
+    """A tensor's place as it travels in protobuf. Raises BadRequestError where a value is missing."""
+    kinds = {
+        "shared_memory_region": "string_param",
+        "shared_memory_offset": "int64_param",
+        "shared_memory_byte_size": "int64_param",
+    }
+    found = {}
+    for name, parameter in parameters.items():
+        if parameter.WhichOneof("parameter_choice") != kinds[name]:
+            raise BadRequestError(f"invalid value for '{name}'; expected {kinds[name]}")
+        found[name] = getattr(parameter, kinds[name])
+    return found
 
 
 class Memory:
@@ -33,7 +58,7 @@ class Memory:
             if kind == "system":
                 path = Path(f"/dev/shm{place['key']}")
             else:
-                handle = base64.b64decode(place["raw_handle"]["b64"], validate=True)
+                handle = place["raw_handle"]
                 if len(handle) != 64 or not isinstance(place["device_id"], int):
                     raise BadRequestError("failed to register shared memory region: invalid args")
                 path = Path(handle.rstrip(b"\0").decode())
@@ -41,7 +66,7 @@ class Memory:
                 self._mapped[name] = mmap.mmap(file.fileno(), place["byte_size"])
         except (OSError, ValueError, KeyError) as error:
             raise BadRequestError(f"Unable to open shared memory region: {error}") from error
-        self.status[kind][name] = {"name": name, **place}
+        self.status[kind][name] = {"name": name, **{key: place[key] for key in place if key != "raw_handle"}}
 
     def read(self, place: dict[str, Any]) -> bytes:
         """The tensor that a request's parameters name."""

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from tests.golden_behaviour import Behaviour, Entry, Record
-from tests.golden_memory import ROUTE, Memory
+from tests.golden_memory import ROUTE, Memory, over_http
 from tests.golden_tensors import Answers, BadRequestError, Request, compute, decode, encode, spoil
 
 REASONS = {
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
 
     def _share(self, kind: str, name: str, action: str, body: bytes) -> None:
         try:
-            self.service.memory.change(kind, name, action, json.loads(body))
+            self.service.memory.change(kind, name, action, over_http(json.loads(body)))
         except BadRequestError as error:
             self.transport.write(_error(400, str(error)))
         else:

@@ -16,6 +16,7 @@ from loadgen.served_shared import ServedShared
 from loadgen.target import Placement
 from servemark.errors import OptionError, ServerError
 from tests.fake_cuda import FakeCuda
+from tests.golden_grpc import GoldenGrpc
 from tests.golden_server import GoldenServer
 from tests.load_config import config
 from tests.shared_load import IDENTITY, answers, batches, drive
@@ -44,7 +45,7 @@ def posts(golden: GoldenServer, action: str) -> list[str]:
     return [path for path in golden.log()["paths"] if path.startswith("POST /v2/cudashared") and path.endswith(action)]
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [3, 8])
 def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tmp_path: Path) -> None:
     with GoldenServer() as golden:
         under_test = target(golden.url, "--batch-size", str(batch))
@@ -59,7 +60,7 @@ def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tm
             under_test.close()
         assert len(registered) == len(posts(golden, "/unregister")) == 1
         assert len(golden.requests()) == len(outcomes)
-    assert max(bodies) < 64 * 4 * batch + 500
+    assert max(bodies) < 64 * 4 * batch
     found = answers(outcomes, IDENTITY.outputs)
     for number, inputs in enumerate(batches(IDENTITY, batch, 20)):
         assert found[number]["OUTPUT0"] == ("<f4", (batch, 64), inputs["INPUT0"].tobytes())
@@ -72,6 +73,22 @@ def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tm
     assert not cuda.allocations
     assert pointer
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["unary", "streaming"])
+def test_the_same_over_grpc(cuda: FakeCuda, streaming: bool) -> None:
+    with GoldenGrpc() as golden:
+        under_test = target(golden.url, *(["--streaming"] * streaming))
+        try:
+            outcomes = drive(under_test)
+        finally:
+            under_test.close()
+        log = golden.log()
+    assert (log["requests"], log["changes"]) == (len(outcomes), ["cuda register", "cuda unregister"])
+    found = answers(outcomes, IDENTITY.outputs)
+    for number, inputs in enumerate(batches(IDENTITY, 1, 20)):
+        assert found[number]["OUTPUT0"] == ("<f4", (1, 64), inputs["INPUT0"].tobytes())
+    assert not cuda.allocations
 
 
 def test_outputs_of_ordinary_requests_stay_on_the_device(cuda: FakeCuda) -> None:

@@ -139,7 +139,7 @@ def to_golden(url: str) -> list[str]:
 
 
 def test_a_server_without_the_extension() -> None:
-    with GoldenGrpc() as golden:
+    with GoldenGrpc(shared_memory=False) as golden:
         under_test = served(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
         try:
             with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
