@@ -3,12 +3,15 @@
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers.engines import Engine, engine_names, load_engine
+from servemark.quiet_tensorflow import import_tensorflow
+from servers.engines import DeviceEngine, Engine, engine_names, load_engine
 from tests.small_models import NAMES, affine, artifact_of, expected
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
@@ -129,6 +132,48 @@ def test_tensorflow_refuses_other_threads_once_it_runs(repository: Path) -> None
     load(repository, "tensorflow").run({"X": x})
     with pytest.raises(ServerError, match="already runs with"):
         load(repository, "tensorflow", options={"intra_op_thread_count": "7"})
+
+
+@pytest.mark.parametrize("engine", ["pytorch", "tensorflow"])
+@pytest.mark.parametrize("layout", ["aligned", "misaligned", "in strides"])
+def test_tensors_are_handed_over_without_numpy(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, engine: str, layout: str
+) -> None:
+    """As on a GPU, where the host has no part in it: here PyTorch's tensors lie on the CPU."""
+    loaded = load(repository, engine)
+    assert isinstance(loaded, DeviceEngine)
+    memory = torch.randn(41, generator=torch.Generator().manual_seed(1))
+    x = memory[1:].view(8, 5).T if layout == "in strides" else memory[int(layout == "misaligned") :][:40].view(5, 8)
+    wanted = expected(x.numpy())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a tensor went through numpy")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "numpy", refuse)
+        patched.setattr(torch.Tensor, "__array__", refuse)
+        patched.setattr(type(import_tensorflow().constant(0)), "numpy", refuse)
+        answer = loaded.run_tensors({"X": x})
+    assert list(answer) == NAMES
+    for name, tensor in answer.items():
+        np.testing.assert_allclose(tensor.float().numpy(), wanted[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("device", "visible"), [("cpu", []), ("cuda:0", ["GPU:0"]), ("cuda:1", ["GPU:0", "GPU:1"])])
+def test_tensorflow_numbers_gpus_as_cuda_does(device: str, visible: list[str]) -> None:
+    """Tensors are handed over with the number of their GPU, so TensorFlow must see those before it too."""
+    from servers.engines import tensorflow
+
+    seen: list[str] = ["GPU:0", "GPU:1", "GPU:2"]
+    growing: list[str] = []
+    config = SimpleNamespace(
+        list_physical_devices=lambda _: ["GPU:0", "GPU:1", "GPU:2"],
+        get_visible_devices=lambda _: list(seen),
+        set_visible_devices=lambda wanted, _: seen.__setitem__(slice(None), wanted),
+        experimental=SimpleNamespace(set_memory_growth=lambda gpu, _: growing.append(gpu)),
+    )
+    tensorflow._take_device(SimpleNamespace(config=config, __version__="2.21"), device)
+    assert (seen, growing) == (visible, visible)
 
 
 def test_tensorflow_compiled_by_xla(repository: Path) -> None:

@@ -45,17 +45,18 @@ def test_every_workload_engine_and_precision_is_listed(record: Any) -> None:
 def test_what_is_new_is_listed_as_not_tried(record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A precision that an exporter has learnt is in both files before anybody has tried it; the others stay."""
     known = [cell for cell in record["cells"] if cell["precision"] != "fp8"]
-    monkeypatch.setattr(support, "RECORD", tmp_path / "support.json")
-    monkeypatch.setattr(support, "MARKDOWN", tmp_path / "support.md")
-    support.RECORD.write_text(json.dumps({**record, "cells": known}))
+    files = tmp_path / "support.json", tmp_path / "support.md"
+    monkeypatch.setattr(support, "RECORD", files[0])
+    monkeypatch.setattr(support, "MARKDOWN", files[1])
+    files[0].write_text(json.dumps({**record, "cells": known}))
     support.Record("tiny").write()
-    written = json.loads(support.RECORD.read_text())
+    written = json.loads(files[0].read_text())
     assert [cell for cell in written["cells"] if cell["precision"] != "fp8"] == known
     (cell,) = [
         c for c in written["cells"] if (c["workload"], c["engine"], c["precision"]) == ("din", "tensorrt", "fp8")
     ]
     assert cell["ok"] is None
-    assert support.MARKDOWN.read_text() == render(written)
+    assert files[1].read_text() == render(written)
 
 
 def test_a_precision_that_an_engine_refuses_is_on_the_page() -> None:

@@ -1,16 +1,24 @@
-"""TensorFlow: a SavedModel's `serving_default` signature, with option `jit_compile=true` compiled by XLA."""
+"""TensorFlow: a SavedModel's `serving_default` signature, with option `jit_compile=true` compiled by XLA.
+
+Its path on a GPU has not run on one yet.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.quiet_tensorflow import import_tensorflow
-from servers.engines import Arrays, check_options, export_command, thread_count
+from servers.engines import Arrays, check_options, export_command, flag, thread_count
+
+if TYPE_CHECKING:
+    import torch
 
 ARTIFACT = "model.savedmodel"
 OPTIONS = ("intra_op_thread_count", "inter_op_thread_count", "jit_compile")
 SIGNATURE = "serving_default"
+ALIGNMENT_BYTES = 64
+"""Of a tensor's memory: Eigen's largest, with AVX-512. PyTorch's own allocations have it."""
 
 
 class TensorFlow:
@@ -24,15 +32,15 @@ class TensorFlow:
         self._tf: Any = import_tensorflow()
         self._module = module  # what the signature refers to lives as long as it
         self._function = function
-        self._place = "/CPU:0" if device == "cpu" else "/GPU:0"
+        self._place = "/CPU:0" if device == "cpu" else f"/GPU:{_number(device)}"
         self._outputs = list(outputs)
 
     @property
     def provider(self) -> str:
         """The device as TensorFlow names it, and whether XLA compiled the graph, such as `CPU:0 graph`."""
-        kind = self._place.strip("/").partition(":")[0]
-        number = self._tf.config.list_logical_devices(kind)[0].name.rpartition(":")[2]
-        return f"{kind}:{number} {'XLA' if self.compiled else 'graph'}"
+        kind, _, number = self._place.strip("/").partition(":")
+        name = self._tf.config.list_logical_devices(kind)[int(number)].name
+        return f"{name.removeprefix('/device:')} {'XLA' if self.compiled else 'graph'}"
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
@@ -40,6 +48,28 @@ class TensorFlow:
             tensors = {name: self._tf.convert_to_tensor(array) for name, array in inputs.items()}
             answer = self._function(**tensors)
         return {name: answer[name].numpy() for name in self._outputs}
+
+    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
+        import torch
+
+        place, dlpack = torch.device(self.device), self._tf.experimental.dlpack
+        capsules = {name: _aligned(tensor).__dlpack__() for name, tensor in inputs.items()}
+        if place.type == "cuda":  # TensorFlow's stream does not wait for the one that may still be writing these
+            torch.cuda.default_stream(place).synchronize()
+        with self._tf.device(self._place):
+            answer = self._function(**{name: dlpack.from_dlpack(capsule) for name, capsule in capsules.items()})
+        if place.type == "cuda":
+            self._tf.test.experimental.sync_devices()
+        made = {name: torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(answer[name])) for name in self._outputs}
+        # TensorFlow keeps what is int32 on the host, also on a GPU
+        return {name: tensor.to(place) for name, tensor in made.items()}
+
+
+def _aligned(tensor: "torch.Tensor") -> "torch.Tensor":
+    """Copy a tensor where its memory is not as TensorFlow needs it, which ends the process on a wrong address."""
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT_BYTES else tensor
 
 
 def load(
@@ -52,7 +82,7 @@ def load(
     """
     check_options(options, OPTIONS)
     intra, inter = thread_count(options), _count(options, "inter_op_thread_count")
-    compiled = _flag(options, "jit_compile")
+    compiled = flag(options, "jit_compile")
     try:
         tf: Any = import_tensorflow()
     except ImportError as error:
@@ -74,15 +104,19 @@ def load(
 
 
 def _take_device(tf: Any, device: str) -> None:
-    """Show TensorFlow the asked-for GPU or none: it takes all memory of each that it sees. Raises ServerError."""
+    """Show TensorFlow no GPU, or those up to the one asked for. Raises ServerError.
+
+    It numbers what it sees: without those before it the GPU would have another number than in CUDA, and DLPack would
+    hand tensors over to the wrong one. It takes memory as it needs it, instead of all that there is.
+    """
     found = tf.config.list_physical_devices("GPU")
-    number = -1 if device == "cpu" else int(device.removeprefix("cuda:"))
+    number = -1 if device == "cpu" else _number(device)
     if number >= len(found):
         raise ServerError(
             f"tensorflow {tf.__version__} sees {len(found)} GPUs, {device} was asked for",
             fix="install tensorflow[and-cuda] and check the driver with: servemark doctor, or use --device cpu",
         )
-    wanted = [] if device == "cpu" else [found[number]]
+    wanted = found[: number + 1]
     try:
         for gpu in wanted:
             tf.config.experimental.set_memory_growth(gpu, True)
@@ -117,15 +151,12 @@ def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collec
         )
 
 
+def _number(device: str) -> int:
+    return int(device.removeprefix("cuda:"))
+
+
 def _count(options: Mapping[str, str], name: str) -> int:
     text = options.get(name, "0")
     if not text.isdecimal():
         raise OptionError(f"{name} is {text!r}", fix="give a whole number; 0 leaves it to the engine")
     return int(text)
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "false").lower()
-    if text not in {"true", "false"}:
-        raise OptionError(f"{name} is {text!r}", fix="give true or false")
-    return text == "true"

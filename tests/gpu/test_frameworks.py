@@ -1,4 +1,4 @@
-"""ONNX Runtime and PyTorch on an NVIDIA GPU: parity, CUDA graphs, serving on the device. `make test-gpu`."""
+"""Frameworks on an NVIDIA GPU: parity, CUDA graphs, tensors on the device, serving there. `make test-gpu`."""
 
 import json
 import subprocess
@@ -10,15 +10,21 @@ import numpy as np
 import pytest
 
 import exporters
+from exporters._registry import exporter
 from servemark import models
 from servemark.agreement import compare
 from servemark.artifacts import Arrays, Entry
 from servers.engines import Engine, load_engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
-ENGINES = ("onnxruntime", "pytorch")
+ENGINES = ("onnxruntime", "pytorch", "tensorflow")
 ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
-PRECISIONS = [(engine, precision) for engine in ENGINES for precision in ("fp32", "fp16")]
+PRECISIONS = [
+    (engine, precision)
+    for engine in ENGINES
+    for precision in ("fp32", "fp16")
+    if precision in exporters.precisions(engine)
+]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +33,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def exported(repository: Path, name: str, engine: str, precision: str = "fp32") -> Entry:
-    exporters.export(models.get(name), engine, repository, precision=precision)
+    """Export in another process: here an exporter would keep TensorFlow off the GPU for good."""
+    command = [sys.executable, "-m", "servemark", "export", name, "--engine", engine, "--precision", precision]
+    subprocess.run([*command, "--model-repository", str(repository)], timeout=300, check=True)
     return Entry(repository, name, engine, precision)
 
 
@@ -35,7 +43,7 @@ def loaded(entry: Entry, **options: str) -> Any:
     workload = models.get(entry.workload)
     return load_engine(
         entry.engine,
-        entry.version / {"onnxruntime": "model.onnx", "pytorch": "model.pt2"}[entry.engine],
+        entry.version / exporter(entry.engine).ARTIFACT,
         inputs=[tensor.name for tensor in workload.inputs],
         outputs=[tensor.name for tensor in workload.outputs],
         device="cuda:0",
@@ -69,6 +77,7 @@ def test_answers_on_the_gpu_agree_with_the_cpus(repository: Path, name: str, eng
     [
         ("onnxruntime", {"cuda_graph": "true"}, "CUDAExecutionProvider with CUDA graphs"),
         ("onnxruntime", {"execution_accelerator": "tensorrt"}, "TensorrtExecutionProvider"),
+        ("tensorflow", {"jit_compile": "true"}, "GPU:0 XLA"),
         ("pytorch", {"compile": "true"}, "torch.compile(inductor)"),
         ("pytorch", {"compile": "true", "cuda_graph": "true"}, "torch.compile(inductor) with CUDA graphs"),
     ],
