@@ -11,23 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.cli import main
 from servemark.cli.ranges import concurrencies, rates
 from servemark.errors import OptionError
 from servemark.models import get
+from tests.command_line import BAD_INPUT, servemark
 from tests.golden_server import GoldenServer
 from tests.locust_run import accounted, golden_entry, results_in, server_of, started, the_result, until
 
-BAD_INPUT = 3
 TINY = "ranking_tiny"
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """`run` and `serve` take SIGTERM for themselves."""
-    previous = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, previous)
 
 
 @pytest.fixture
@@ -41,15 +32,6 @@ def dead_url() -> Iterator[str]:
 def ranking() -> Iterator[GoldenServer]:
     with server_of(get(TINY), delay_s=0.01) as server:
         yield server
-
-
-def servemark(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run a command in this process and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["servemark", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 BAD: list[tuple[str, list[str]]] = [

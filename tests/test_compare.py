@@ -12,13 +12,14 @@ from rich.console import Console
 
 from exporters import config
 from servemark.artifacts import Entry
-from servemark.cli import main, rounds
+from servemark.cli import rounds
 from servemark.cli.contenders import Contender, able, configured, contenders, placed
 from servemark.compare import Turn, document, order, rows
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import get
 from servemark.report.comparison import markdown, render_comparison
 from servemark.report.comparison_plot import page
+from tests.command_line import servemark
 from tests.golden_server import GoldenServer
 from tests.locust_run import server_of, started, until
 from tests.saved_results import NO_METER, histogram_of, latencies, result_of
@@ -219,19 +220,6 @@ def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason
         able(chosen[:2], step, {}, skip=True)
 
 
-def compare(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run the command in this process and return its exit code."""
-    previous = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(sys, "argv", ["servemark", "compare", *arguments])
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -249,7 +237,7 @@ def test_bad_options_end_before_anything_is_measured(
     line: str, words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     flags = ["--out", str(tmp_path / "out"), "--model-repository", str(tmp_path / "models")]
-    assert compare(monkeypatch, *line.split(), *flags) == 3
+    assert servemark(monkeypatch, "compare", *line.split(), *flags) == 3
     assert words in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -275,7 +263,7 @@ def test_two_engines_on_the_embedded_triton(
     flags = ["--pairs", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
     places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
-    assert compare(monkeypatch, TINY, "--engines", "onnxruntime,pytorch", *flags, *places) == 2
+    assert servemark(monkeypatch, "compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places) == 2
     found = json.loads(capfd.readouterr().out)
     [folder] = (tmp_path / "out").iterdir()
     assert json.loads((folder / "comparison.json").read_text()) == found
@@ -304,7 +292,7 @@ def test_an_engine_twice_on_a_given_server(
     monkeypatch.setattr(rounds, "WARM_S", 0.2)
     ranking.reset()
     flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
-    code = compare(monkeypatch, TINY, "--engines", "onnxruntime,onnxruntime", *flags)
+    code = servemark(monkeypatch, "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
     out, err = capfd.readouterr()
     [folder] = tmp_path.iterdir()
     found = json.loads((folder / "comparison.json").read_text())

@@ -10,8 +10,8 @@ import pytest
 from servemark.models import get
 from servemark.report.curve import curve
 from servemark.report.series import render_curve
+from tests.command_line import servemark
 from tests.locust_run import server_of
-from tests.test_cli import servemark
 
 CAPACITY = 1000.0
 

@@ -23,9 +23,9 @@ from loadgen.driver import MS, Driver
 from loadgen.in_process import InProcess
 from loadgen.workers import Workers
 from servemark.artifacts import Arrays
-from servemark.cli import main
 from servemark.models import get
 from servemark.paths import CHECKOUT
+from tests.command_line import servemark
 from tests.golden_load import constant_ns
 from tests.load_config import config
 from tests.locust_run import accounted, results_in, started, the_result, until
@@ -206,19 +206,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     export(WORKLOAD, "onnxruntime", root)
     return root
-
-
-def servemark(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run a command in this process and return its exit code; it takes SIGTERM for itself."""
-    monkeypatch.setattr(sys, "argv", ["servemark", *arguments])
-    previous = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def command(repository: Path, out: Path, *flags: str) -> list[str]:

@@ -11,9 +11,9 @@ import pytest
 import servemark.cli.max_rate
 from servemark import results
 from servemark.models import get
+from tests.command_line import servemark as command
 from tests.golden_server import GoldenServer
 from tests.locust_run import Result, server_of, steadily
-from tests.test_cli import servemark as command
 
 TINY = "ranking_tiny"
 CAPACITY = 400.0

@@ -18,8 +18,8 @@ from servemark import results
 from servemark.errors import OptionError
 from servemark.models import get
 from servemark.stats import Histogram
+from tests.command_line import BAD_INPUT, servemark
 from tests.locust_run import accounted, server_of, started, the_result, until
-from tests.test_cli import BAD_INPUT, servemark
 
 INFER = "POST /v2/models/{}_onnxruntime/infer"
 

@@ -12,8 +12,8 @@ from servemark import results
 from servemark.errors import ResultError
 from servemark.regression import compare_sides
 from servemark.saved_runs import Run, read_side
+from tests.command_line import servemark
 from tests.saved_results import histogram_of, latencies, result_of, saved
-from tests.test_compare import compare
 
 THRESHOLD = 0.05
 
@@ -146,12 +146,12 @@ def test_the_exit_code_says_whether_b_is_worse(
     sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before, after = map(str, sides)
-    assert compare(monkeypatch, before, after) == 0
+    assert servemark(monkeypatch, "compare", before, after) == 0
     assert "B is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in capfd.readouterr().out
-    assert compare(monkeypatch, before, after, "--fail-on", "regression") == 5
-    assert compare(monkeypatch, after, before, "--fail-on", "regression") == 0
+    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression") == 5
+    assert servemark(monkeypatch, "compare", after, before, "--fail-on", "regression") == 0
     assert "B is not worse than A" in capfd.readouterr().out
-    assert compare(monkeypatch, before, after, "--fail-on", "regression", "--threshold", "40") == 0
+    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression", "--threshold", "40") == 0
 
 
 def test_sides_may_be_single_results_or_lists(
@@ -159,10 +159,11 @@ def test_sides_may_be_single_results_or_lists(
 ) -> None:
     before, after = sides
     lists = [",".join(str(side / n) for n in "012") for side in (before, after)]
-    assert compare(monkeypatch, *lists, "--fail-on", "regression", "--json") == 5
+    assert servemark(monkeypatch, "compare", *lists, "--fail-on", "regression", "--json") == 5
     found = json.loads(capfd.readouterr().out)
     assert found["subjects"][0]["runs"] == [3, 3]
-    assert compare(monkeypatch, str(before / "0"), str(after / "0" / "result.json"), "--fail-on", "regression") == 5
+    single = [str(before / "0"), str(after / "0" / "result.json")]
+    assert servemark(monkeypatch, "compare", *single, "--fail-on", "regression") == 5
 
 
 def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
@@ -200,5 +201,5 @@ def test_bad_results(
     (saved(tmp_path / "bare", 10) / "histograms.json").unlink()
     (tmp_path / "empty").mkdir()
     places = {name: tmp_path / name for name in ("good", "partial", "bare", "empty", "missing")}
-    assert compare(monkeypatch, *(argument.format(**places) for argument in arguments)) == 3
+    assert servemark(monkeypatch, "compare", *(argument.format(**places) for argument in arguments)) == 3
     assert words in capfd.readouterr().err

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,9 @@ from servemark.cli.tuning_bench import ServedBench
 from servemark.models import get
 from servemark.tuning import Candidate, Space, Trial
 from servers.embedded import missing
+from tests.command_line import servemark as command
 from tests.exporting import Exports
 from tests.load_config import config as load_config
-from tests.test_cli import servemark as command
 from tests.test_tuning import Server
 
 TINY = "ranking_tiny"
@@ -37,13 +35,6 @@ def entry(exported: Exports, tmp_path: Path) -> Entry:
     shared = exported(TINY, "onnxruntime")
     shutil.copytree(shared.folder, tmp_path / "model_repo" / shared.model)
     return Entry(tmp_path / "model_repo", TINY, "onnxruntime")
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    previous = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, previous)
 
 
 @pytest.fixture
