@@ -10,8 +10,8 @@ from loadgen.measurement import Measured
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
 from loadgen.scenario import Mode
+from servemark.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 from servemark.stats import Histogram, samples_needed
-from servemark.verdict import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:

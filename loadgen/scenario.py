@@ -13,8 +13,8 @@ import numpy.typing as npt
 from loadgen.arrival_trace import Trace, read_trace
 from loadgen.arrivals import Distribution, Stage, schedule, staged
 from loadgen.quantities import above, at_least, number, optional_number, whole
+from servemark.constraints import TREND_WINDOWS
 from servemark.errors import OptionError
-from servemark.verdict import TREND_WINDOWS
 
 MOST_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""

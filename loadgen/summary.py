@@ -10,9 +10,9 @@ from loadgen.observation import observe, windows_of_stages
 from loadgen.options import LoadConfig
 from loadgen.recorder import Window
 from servemark.bottleneck import bottleneck
+from servemark.constraints import judge
 from servemark.environment import collect
 from servemark.results import SCHEMA_VERSION
-from servemark.verdict import judge
 
 
 def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
