@@ -1,6 +1,7 @@
 """What a server asks for before it serves: certificates, and header fields that go with every request."""
 
 import functools
+import socket
 import ssl
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from loadgen.server_url import is_secure, protocol_of
 from loadgen.tcp import Address, resolve
 from loadgen.tls import HTTP, HTTP2, TlsSocket, reason
-from servemark.errors import OptionError
+from servemark.errors import OptionError, ServerError
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 """What a field's name is made of (RFC 9110, section 5.6.2), in lower case."""
@@ -25,6 +26,7 @@ _OURS = frozenset(
 """Fields that say how a message travels, which is not the user's to say."""
 _SECRET_CHARS = 6
 """A shorter value is no secret, and may be a part of any word."""
+TIMEOUT_S = 5.0
 _MOST_BYTES = 12_288
 """Names and values together: they go in one HTTP/2 frame of 16 KiB, and servers take little more."""
 
@@ -58,7 +60,21 @@ class Access:
     def to_dict(self, url: str) -> dict[str, Any]:
         """Its part of the configuration in a result: names of headers, never their values."""
         tls = {"ca": str(self.ca or "system"), "client_certificate": self.certificate is not None}
-        return {"tls": tls if is_secure(url) else None, "headers": [name for name, _ in self.headers]}
+        return {"tls": tls if is_secure(url) else None, "headers": [name for name, _ in self.headers] or None}
+
+    def agreed(self, url: str) -> dict[str, str]:
+        """The TLS version and cipher that a connection to a server agrees on. Raises ServerError."""
+        parts, address = urlsplit(url), resolve(url)
+        host, port = address.sockaddr[:2]
+        try:
+            with (
+                socket.create_connection((str(host), int(port)), TIMEOUT_S) as plain,
+                self.context(url).wrap_socket(plain, server_hostname=parts.hostname) as connection,
+            ):
+                cipher = connection.cipher() or ("", "", 0)
+                return {"version": connection.version() or "", "cipher": cipher[0]}
+        except OSError as error:
+            raise ServerError(f"no TLS with {url}: {_said(error)}") from error
 
     def address(self, url: str) -> Address:
         """Where the server listens, and how it is talked to there. Raises ServerError, OptionError."""

@@ -29,7 +29,7 @@ def encode_request(
     datatypes: Mapping[str, str],
     headers: Sequence[tuple[str, str]] = (),
 ) -> bytes:
-    """One whole HTTP request: head, JSON header, tensors. `inputs` carry the batch dimension."""
+    """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension."""
     arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
     header = {
         "inputs": [

@@ -12,6 +12,7 @@ from loadgen.engine_info import running
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
+from loadgen.server_url import is_secure
 from loadgen.target import Placement, Target
 from loadgen.tcp import Address
 from servemark.artifacts import Golden
@@ -49,6 +50,8 @@ class Served:
         config = self._config
         serve = f"servemark serve {config.workload.name} --engine {config.engine}"
         self.control.require_model(config.model, config.workload, serve)
+        if is_secure(self.url):
+            self.config["tls"] |= config.access.agreed(self.url)
         return running(self.control.placement(config.model), config.metrics_url, config.model)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:

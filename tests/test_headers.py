@@ -75,6 +75,7 @@ def test_a_configuration_knows_them_and_shows_their_names(file: Path) -> None:
     found = config("ranking_tiny", "--headers", str(file))
     assert found.access.headers == FIELDS
     assert found.access.to_dict(found.url) == {"tls": None, "headers": ["authorization", "x-team"]}
+    assert config("ranking_tiny").access.to_dict("http://h:1") == {"tls": None, "headers": None}
     assert VALUE not in repr(found) + str(found.access) + str(found.to_dict())
 
 
