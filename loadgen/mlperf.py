@@ -14,7 +14,6 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ import numpy as np
 from loadgen.arrivals import ClosedLoop
 from loadgen.channel import Answer, Outcome, Payload
 from loadgen.driver import Driver
+from loadgen.mlperf_plan import Plan, require
 from loadgen.recorder import KEPT_RESPONSES
 from loadgen.target import Target
 from servemark.errors import ServerError
@@ -36,56 +36,6 @@ LIBRARY = 1024
 """Distinct samples that LoadGen draws from."""
 CONNECT_AHEAD = 64
 PROBE_S = 2.0
-MULTI_STREAM_SAMPLES = 8
-"""Samples of a MultiStream query (rules, "Scenarios")."""
-
-
-class Scenario(StrEnum):
-    """How queries come (rules, "Scenarios")."""
-
-    SINGLE_STREAM = "SingleStream"
-    """The next query when the last is answered."""
-    MULTI_STREAM = "MultiStream"
-    """The same with 8 samples in a query."""
-    SERVER = "Server"
-    """Poisson arrivals at the target rate, with a bound on the tail latency."""
-    OFFLINE = "Offline"
-    """All samples at once; throughput alone counts."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What LoadGen is asked for; `latency_ms` and `percentile` bound the Server scenario's latency."""
-
-    scenario: Scenario
-    expected_qps: float
-    """Server: the rate of the arrivals. Offline: what may be reached at most, from which LoadGen sizes its query."""
-    expected_latency_ms: float
-    """SingleStream and MultiStream: what a query takes at least, from which LoadGen counts its queries."""
-    min_duration_s: float
-    min_queries: int
-    latency_ms: float
-    percentile: float
-    seed: int
-
-    def settings(self) -> "mlperf_loadgen.TestSettings":
-        """The same as LoadGen's settings, for a performance run."""
-        import mlperf_loadgen
-
-        chosen = mlperf_loadgen.TestSettings()
-        chosen.scenario = getattr(mlperf_loadgen.TestScenario, self.scenario.value)
-        chosen.mode = mlperf_loadgen.TestMode.PerformanceOnly
-        chosen.min_duration_ms = round(self.min_duration_s * 1e3)
-        chosen.min_query_count = self.min_queries
-        chosen.server_target_qps = chosen.offline_expected_qps = self.expected_qps
-        chosen.server_target_latency_ns = round(self.latency_ms * 1e6)
-        chosen.server_target_latency_percentile = self.percentile / 100
-        chosen.single_stream_expected_latency_ns = round(self.expected_latency_ms * 1e6)
-        chosen.multi_stream_expected_latency_ns = round(self.expected_latency_ms * 1e6)
-        chosen.multi_stream_samples_per_query = MULTI_STREAM_SAMPLES
-        for offset, name in enumerate(("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")):
-            setattr(chosen, name, self.seed * 3 + offset)
-        return chosen
 
 
 @dataclass
@@ -216,14 +166,6 @@ def probe(target: Target, requests: Iterator[Payload], concurrency: int, *, time
     if not good:
         raise ServerError(f"no request of a first {PROBE_S:g} s was answered: {seen[0].error} {seen[0].message}")
     return min(good) / 1e6, len(good) / passed_s
-
-
-def require() -> None:
-    """Check that LoadGen is installed. Raises ServerError."""
-    try:
-        import mlperf_loadgen  # noqa: F401
-    except ImportError as error:
-        raise ServerError(f"LoadGen cannot be imported: {error}", fix="pip install -e '.[mlperf]'") from error
 
 
 def _driver(

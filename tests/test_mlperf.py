@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from loadgen.channel import Payload
-from loadgen.mlperf import MULTI_STREAM_SAMPLES, Plan, Scenario, Seen, probe, read_log, run
+from loadgen.mlperf import Seen, probe, read_log, run
+from loadgen.mlperf_plan import MULTI_STREAM_SAMPLES, Plan, Scenario
 from servemark.errors import ServerError
 from tests.golden_load import Load, payloads
 from tests.golden_server import GoldenServer

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from loadgen.agreement import agreement_figures, unchecked
-from loadgen.mlperf import Plan, Scenario, Seen, probe, read_log, require, run
+from loadgen.mlperf import Seen, probe, read_log, run
+from loadgen.mlperf_plan import Plan, Scenario, require
 from loadgen.options import LoadConfig
 from loadgen.served import served
 from loadgen.target import Target
