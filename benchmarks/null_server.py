@@ -1,13 +1,17 @@
 """A server that does nothing: it answers every complete request with the same bytes. The generator's own ceiling.
 
-    python -m benchmarks.null_server 8000
+    python -m benchmarks.null_server 8000 [PROCESSES]
 
-One process, one thread, epoll, two system calls for a request: recv and send. That is near what any server costs on
+One thread in each process, epoll, two system calls for a request: recv and send. That is near what any server costs on
 loopback, where the sender's call also does the receiver's part of TCP.
 """
 
+import ctypes
 import json
+import mmap
+import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -23,10 +27,13 @@ HEAD_END = b"\r\n\r\n"
 
 
 class NullServer:
-    """The server in a process of its own, on a free port."""
+    """The server in processes of its own, on a free port."""
+
+    def __init__(self, processes: int = 1) -> None:
+        self._processes = processes
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "benchmarks.null_server", "0"]
+        command = [sys.executable, "-m", "benchmarks.null_server", "0", str(self._processes)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_WITHIN_S)
@@ -48,10 +55,10 @@ class NullServer:
 
 
 class Replies:
-    """What the server says, and the count of its answers."""
+    """What the server says. `counts` has the answers of each of its processes, and this is the one at `place`."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, counts: memoryview, place: int) -> None:
+        self.counts, self.place = counts, place
         output = {"name": "OUTPUT0", "datatype": "FP32", "shape": [1, BYTES // 4]}
         outputs = [{**output, "parameters": {"binary_data_size": BYTES}}]
         header = json.dumps({"model_name": MODEL, "model_version": "1", "outputs": outputs}).encode()
@@ -91,21 +98,22 @@ class Replies:
         """The counter of answers, as Triton lays it out; nothing takes time here."""
         counted = ("success", "queue", "compute_input", "compute_infer", "compute_output")
         uncounted = ("fail", "cache_hit", "cache_miss")
+        count = sum(self.counts)
         return {
             "name": MODEL,
             "version": "1",
             "last_inference": 0,
-            "inference_count": self.count,
-            "execution_count": self.count,
-            "inference_stats": {name: {"count": self.count, "ns": 0} for name in counted}
+            "inference_count": count,
+            "execution_count": count,
+            "inference_stats": {name: {"count": count, "ns": 0} for name in counted}
             | {name: {"count": 0, "ns": 0} for name in uncounted},
             "batch_stats": [],
         }
 
 
-def serve(listener: socket.socket) -> None:
+def serve(listener: socket.socket, replies: Replies) -> None:
     """Answer until killed."""
-    replies = Replies()
+    counts, place = replies.counts, replies.place
     poll = select.epoll()
     poll.register(listener, select.EPOLLIN)
     connections: dict[int, tuple[socket.socket, bytearray]] = {}
@@ -123,7 +131,7 @@ def serve(listener: socket.socket) -> None:
             try:
                 data = connection.recv(65536)
                 if len(data) == whole and not received and data.startswith(b"POST"):
-                    replies.count += 1
+                    counts[place] += 1
                     connection.send(inference)
                 elif data:
                     received += data
@@ -148,7 +156,7 @@ def _answer(connection: socket.socket, received: bytearray, replies: Replies) ->
         method, path, _ = head.split(" ", 2)
         if method == "POST":
             length = size
-            replies.count += 1
+            replies.counts[replies.place] += 1
             connection.sendall(replies.inference)
         else:
             connection.sendall(replies.get(path))
@@ -161,9 +169,32 @@ def _response(status: int, body: bytes, fields: str = "") -> bytes:
 
 def main() -> None:
     """Listen on loopback at the port that is given, 0 for a free one, which is printed."""
-    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=1024)
-    print(listener.getsockname()[1], flush=True)
-    serve(listener)
+    port, processes = (int(each) for each in [*sys.argv, "1"][1:3])
+    counts = memoryview(mmap.mmap(-1, 8 * processes)).cast("Q")
+    listeners = []
+    for _ in range(processes):
+        # Each process has a listener of its own: the kernel spreads connections over those of one port.
+        listeners.append(socket.create_server(("127.0.0.1", port), backlog=1024, reuse_port=True))
+        port = listeners[0].getsockname()[1]
+    _end_with_parent()
+    place = 0
+    for child in range(1, processes):
+        if not os.fork():
+            _end_with_parent()
+            place = child
+            break
+    else:
+        print(port, flush=True)
+    for index, listener in enumerate(listeners):
+        if index != place:
+            listener.close()  # connections that nobody accepts must not come to it
+    serve(listeners[place], Replies(counts, place))
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends, however that ends."""
+    pr_set_pdeathsig = 1  # prctl(2)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 if __name__ == "__main__":

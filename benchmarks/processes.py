@@ -16,8 +16,9 @@ from benchmarks.pairs import alternate
 from servemark.ratios import ratio_of_pairs
 
 AIM = Aim(least=1.7)
-CORES = 3
-"""Two generators and the server each have one to themselves."""
+CORES = len(os.sched_getaffinity(0))
+SERVERS = max(1, min(2, CORES - 2))
+"""Processes of the null server: as many as the generators leave cores for."""
 LOAD = Load(concurrency=64)
 
 
@@ -33,19 +34,18 @@ def processes(pairs: int, seconds: float) -> None:
     ratio = ratio_of_pairs([(two.requests_per_s, one.requests_per_s) for two, one in found])
     print(f"throughput ratio 2 processes / 1: {ratio}; {AIM.verdict(ratio.value)}")
     print(f"CPU for each request, ratio 2 processes / 1: {ratio_of_pairs([(t.cpu_us, o.cpu_us) for t, o in found])}")
-    cores = len(os.sched_getaffinity(0))
-    if cores < CORES:
+    if CORES < 2 + SERVERS:
         one_us, null_us = statistics.median(one.cpu_us for _, one in found), statistics.median(server_us)
-        most = cores * one_us / (one_us + null_us)
+        most = CORES * one_us / (one_us + null_us)
         print(
-            f"{cores} cores hold 2 generators and the server: with {one_us:.1f} µs for a request in the generator and "
+            f"{CORES} cores hold 2 generators and the server: with {one_us:.1f} µs for a request in the generator and "
             f"{null_us:.1f} in the server, the ratio can be at most {most:.2f}"
         )
 
 
 def _run(count: int, seconds: float) -> tuple[Figures, float]:
     """One run on a server of its own, and the server's CPU for each request in µs."""
-    with NullServer() as server:
+    with NullServer(SERVERS) as server:
         answered = server.endpoints.counter(LOAD.model)
         before = cpu_meter.Reading(cpu_meter.used_s(server.pid), answered())
         figures = locust_load.measure(server.endpoints, LOAD, seconds, processes=count)

@@ -133,7 +133,7 @@ def test_every_benchmark_of_the_table_is_there() -> None:
 
 @pytest.fixture(scope="module")
 def null() -> Iterator[Endpoints]:
-    with NullServer() as server:
+    with NullServer(processes=2) as server:
         yield server.endpoints
 
 
