@@ -3,13 +3,14 @@
 import functools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from servemark import quiet_tensorflow
+from tests.certificates import Authority
 
 if TYPE_CHECKING:
     from tests.exporting import Exports
@@ -28,6 +29,27 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> "Exports":
 
     base = tmp_path_factory.getbasetemp()
     return Exports((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported")
+
+
+@pytest.fixture(scope="module")
+def own_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the logs of the servers that fail on purpose out of the machine's /tmp."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("logs")))
+        patch.setattr("tempfile.tempdir", None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A CA, for tests over TLS."""
+    return Authority(tmp_path_factory.mktemp("tls") / "ca").make()
+
+
+@pytest.fixture(scope="session")
+def certificate(authority: Authority) -> str:
+    """A PEM file with a server's certificate and key, which the CA has signed."""
+    return str(authority.issue("server"))
 
 
 def _one_thread(import_tensorflow: Callable[[], ModuleType]) -> Callable[[], ModuleType]:

@@ -20,7 +20,10 @@ from servers import Server, embedded, open_server
 from tests.load_config import config
 from tests.small_models import TABLE, lookup
 
-pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
 
 START_S = 90.0
 OUTSIDE = 99
@@ -63,15 +66,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lookup(root, queue_delay_us=0)
     Entry(root, "lookup", "onnxruntime").write_golden(Golden({"ID": np.arange(4).reshape(4, 1)}, {"ROW": TABLE}))
     return root
-
-
-@pytest.fixture(scope="module", autouse=True)
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the logs of the servers that fail here out of the machine's /tmp."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("logs")))
-        patch.setattr("tempfile.tempdir", None)
-        yield
 
 
 def serve(repository: Path) -> Server:

@@ -25,21 +25,15 @@ from servers._launch import Job, Launched
 from servers._process import Command
 from tests.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, artifact_of, expected, lookup, passthrough
 
-pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
 
 MODELS = ["affine_onnxruntime", "affine_pytorch", "affine_openvino", "affine_tensorflow"]
 SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
 START_S = 90.0
 CLIENTS = ["http", "grpc"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the logs of the servers that fail here out of the machine's /tmp."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("logs")))
-        patch.setattr("tempfile.tempdir", None)
-        yield
 
 
 @pytest.fixture(scope="module")
