@@ -111,6 +111,11 @@ def test_an_int8_network_is_as_tensorrt_asks(network: Callable[[str, str], Netwo
     made.check(onnxruntime.InferenceSession(made.path, providers=["CPUExecutionProvider"]).run(None, made.inputs))
 
 
+def test_an_int8_network_is_in_order(network: Callable[[str, str], Network]) -> None:
+    """Quantised, the parts of an attention come before what they read, unless they are sorted."""
+    assert network("transformer_tiny", "int8").converted["int8_share_of_weights"]
+
+
 def run_fp8(path: Path, inputs: Arrays) -> Any:
     """Run operator by operator: ONNX Runtime takes what surrounds a product for int8's and would fuse it."""
     options = onnxruntime.SessionOptions()
