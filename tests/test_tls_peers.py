@@ -29,18 +29,13 @@ WINDOW = 1 << 30
 TIMEOUT_S = 30.0
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "ca").make()
-
-
 class TlsEnd:
     """The server's end of a connection, as a socket; TLS 1.2, whose handshake the server ends.
 
     The last of the handshake goes out with what is sent first, in one piece.
     """
 
-    def __init__(self, connection: socket.socket, certificate: Path) -> None:
+    def __init__(self, connection: socket.socket, certificate: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(certificate)
@@ -68,9 +63,7 @@ class TlsEnd:
         self.connection.sendall(self.outgoing.read())
 
 
-def test_settings_that_come_with_the_end_of_the_handshake(authority: Authority) -> None:
-    certificate = authority.issue("server")
-
+def test_settings_that_come_with_the_end_of_the_handshake(authority: Authority, certificate: str) -> None:
     def handle(connection: socket.socket) -> None:
         end: Any = TlsEnd(connection, certificate)
         peer = Peer(end)
@@ -103,7 +96,7 @@ def test_triton_with_mutual_tls(authority: Authority, tmp_path: Path) -> None:
         tls = ["--grpc-use-ssl-mutual=true", f"--grpc-server-cert={pem}", f"--grpc-server-key={pem}"]
         return dataclasses.replace(plan, argv=[*plan.argv, *tls, f"--grpc-root-cert={authority.certificate}"])
 
-    access = Access(authority.certificate, authority.issue("client"))
+    access = Access(authority.certificate, authority.issue("triton_client"))
     with Launched("embedded", command, tmp_path, ["identity"]) as server:
         port = int(server.grpc.rpartition(":")[2])
         for streaming in (False, True):
