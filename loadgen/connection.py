@@ -115,11 +115,13 @@ class Connection(TcpChannel):
             return Response(head, data, begin, None)
         end = data.find(HEAD_END)
         if end < 0:
-            return self._wait_for(data, 1)
+            self._keep(data, 1)
+            return None
         head, begin = self._checker.head(data[:end]), end + len(HEAD_END)
         missing = begin + head.content_length - len(data)
         if missing > 0:
-            return self._wait_for(data, missing)
+            self._keep(data, missing)
+            return None
         if missing < 0:
             raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
         self.done = time.monotonic_ns()
@@ -132,8 +134,8 @@ class Connection(TcpChannel):
         self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
         return Response(head, data, begin, error)
 
-    def _wait_for(self, data: bytes, missing: int) -> None:
-        """Keep the first part of a response."""
+    def _keep(self, data: bytes, missing: int) -> None:
+        """Hold what has come until the rest is there."""
         self._pieces = [data]
         self._missing = missing
 

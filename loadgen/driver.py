@@ -119,7 +119,8 @@ class Driver:
 
     def _wait(self, due: int | None, tick: int) -> list[tuple[int, int]]:
         """What has come, as soon as something has; nothing at the next arrival's time, or about that of the tick."""
-        poll, left = self._epoll.poll, tick - self._clock()
+        poll: Callable[[float, int], list[tuple[int, int]]] = self._epoll.poll
+        left = tick - self._clock()
         # epoll's time-out has whole milliseconds and is rounded up: good enough for a tick, and one system call.
         if due is None or due > tick + MS:
             return poll(max(left, 0) / 1e9, EVENTS_AT_ONCE)

@@ -10,16 +10,16 @@ from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import MasterRunner
 
-from loadgen.channel import Outcome
 from loadgen.coordinator import Coordinator
 from loadgen.embedded import ServeProcess
+from loadgen.locust_statistics import LocustStatistics
 from loadgen.measurement import Load, Measurement
 from loadgen.metrics import so_far
 from loadgen.options import LoadConfig
 from loadgen.orders import MESSAGE
 from loadgen.recording import progress, record
 from loadgen.result_page import ResultPage
-from loadgen.sender import OnRequest, Sender
+from loadgen.sender import Sender
 from loadgen.served import served
 from loadgen.target import Target
 from servemark.errors import ExitCode, ServemarkError
@@ -40,6 +40,7 @@ class Session:
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
         self.page = ResultPage()
+        self.statistics = LocustStatistics(environment)
         self.greenlet: gevent.Greenlet | None = None
         self.stopping = self.leaving = False
 
@@ -95,6 +96,7 @@ class Session:
             stderr.print_exception()
             code = ExitCode.INTERNAL
         finally:
+            self.statistics.flush()
             self.page.end()
         self.environment.process_exit_code = int(code)
         runner = self.environment.runner
@@ -116,7 +118,8 @@ class Session:
         if isinstance(runner, MasterRunner):
             # Locust itself passes on the other options.
             return Coordinator(config, runner, {"host": config.address, "num_users": config.concurrency})
-        return Sender(config, target, on_request=feeding(self.environment, config))
+        self.statistics.begin(config.model)
+        return Sender(config, target, on_request=self.statistics.request)
 
     def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take a worker's message to this master."""
@@ -137,21 +140,3 @@ class Session:
             logging.getLogger("locust").error("servemark: %s", error)
         else:
             stderr.print(f"servemark: {error}", markup=False, style="red")
-
-
-def feeding(environment: Environment, config: LoadConfig) -> OnRequest:
-    """Make what feeds Locust's own statistics, so that its tables, UI and listeners see every request."""
-    fire: Callable[..., None] = environment.events.request.fire
-    name = config.model
-
-    def on_request(outcome: Outcome, message: str) -> None:
-        fire(
-            request_type="infer",
-            name=name,
-            response_time=(outcome.done - outcome.scheduled) / 1e6,
-            response_length=outcome.response.size if outcome.response else 0,
-            exception=f"{outcome.error}: {message}" if outcome.error else None,
-            context={},
-        )
-
-    return on_request

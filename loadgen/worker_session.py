@@ -12,9 +12,11 @@ from locust.rpc import Message
 from locust.runners import WorkerRunner
 
 from loadgen import orders
+from loadgen.locust_statistics import LocustStatistics
 from loadgen.options import LoadConfig
 from loadgen.participant import Participant
-from loadgen.session import STOP_TIMEOUT_S, feeding
+from loadgen.sender import OnRequest
+from loadgen.session import STOP_TIMEOUT_S
 from servemark.errors import ServemarkError
 from servemark.models import Workload
 from servemark.output import stderr
@@ -33,6 +35,7 @@ class WorkerSession:
         self.orders: Queue[orders.Message] = Queue()
         given = vars(environment.parsed_options)
         self.places = {name: given[name] for name in PLACES if given.get(name)}
+        self.statistics = LocustStatistics(environment)
         self.greenlet: gevent.Greenlet | None = None
 
     def begin(self) -> None:
@@ -60,7 +63,7 @@ class WorkerSession:
             self._tell,
             resolve=self._resolve,
             master_silent_s=self._master_silent_s,
-            on_request=lambda config: feeding(self.environment, config),
+            on_request=self._on_request,
         )
         try:
             participant.run()
@@ -68,6 +71,12 @@ class WorkerSession:
             stderr.print(f"servemark: {error}", markup=False, style="red")
         except Exception:
             stderr.print_exception()
+        finally:
+            self.statistics.flush()
+
+    def _on_request(self, config: LoadConfig) -> OnRequest:
+        self.statistics.begin(config.model)
+        return self.statistics.request
 
     def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take an order; a ping is answered at once, since the master takes its time."""

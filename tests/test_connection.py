@@ -7,6 +7,7 @@ import time
 import pytest
 
 from loadgen.channel import Payload
+from loadgen.connection import Response
 from loadgen.kserve import HEAD_END
 from tests.golden_load import Load, constant_ns, payloads
 from tests.raw_server import raw_server
@@ -91,3 +92,48 @@ def test_an_answer_before_the_whole_request_was_sent_ends_the_connection() -> No
         stop.set()
     assert (load.kinds, accepted) == ({"http_413": 3}, [3])
     assert time.process_time() - cpu < 0.5
+
+
+def binary(values: bytes = bytes(256), datatype: bytes = b"FP32", length: int = 256) -> bytes:
+    """An answer with a binary tensor."""
+    header = b'{"outputs":[{"name":"OUTPUT0","datatype":"%s","shape":[1,64],"parameters":{"binary_data_size":%d}}]}' % (
+        datatype,
+        length,
+    )
+    return reply(header + values, extra=b"Inference-Header-Content-Length: %d\r\n" % len(header))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5, 400])
+def test_an_answer_after_a_good_one_is_judged_by_itself(pieces: int) -> None:
+    """A connection compares an answer with the last good one; whatever differs is looked at."""
+    answers = [
+        (binary(), "ok"),
+        (binary(b"other values".ljust(256)), "ok"),
+        (binary(datatype=b"INT8"), "wrong_datatype"),
+        (binary(length=255), "wrong_size"),
+        (binary(), "ok"),
+        (binary().replace(b"OUTPUT0", b"OUTPUT1"), "missing_output"),
+        (binary().replace(b"200 OK", b"500 No"), "http_500"),
+        (reply(), "ok"),
+        (binary(), "ok"),
+        (binary().replace(b"HTTP/1.1", b"HTTP/1.0"), "ok"),
+    ]
+    left = iter(answers)
+    together = threading.Lock()
+
+    def answer(connection: socket.socket) -> None:
+        with together:
+            while take_request(connection):
+                whole = next(left)[0]
+                size = -(-len(whole) // pieces)
+                for first in range(0, len(whole), size):
+                    connection.sendall(whole[first : first + size])
+
+    with raw_server(answer) as (port, accepted):
+        load = Load(port, max_in_flight=1).open([0] * len(answers))
+    assert [outcome.error or "ok" for outcome in load.outcomes] == [kind for _, kind in answers]
+    assert accepted == [1]
+    for outcome, (whole, _) in zip(load.outcomes, answers, strict=True):
+        response = outcome.response
+        assert isinstance(response, Response)
+        assert response.body == whole.partition(HEAD_END)[2]
