@@ -9,6 +9,7 @@ from loadgen.channel import Arrays, Channel, Payload
 from loadgen.connection import Connection
 from loadgen.control import Control
 from loadgen.engine_info import running
+from loadgen.heap import keep_freed_memory
 from loadgen.inputs import payloads
 from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
@@ -72,6 +73,7 @@ class Served:
 
 def served(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
+    keep_freed_memory()
     if config.shared_memory != "none":
         from loadgen.served_shared import ServedShared
 
