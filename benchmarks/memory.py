@@ -6,7 +6,7 @@ python -m benchmarks.memory
 import itertools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import psutil
 
@@ -100,26 +100,23 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
     """Resident MiB when so many requests have been answered; a closed loop whose interval has to hold the last."""
     from locust.env import Environment  # patches this process for gevent, which no other benchmark wants
 
+    from loadgen.locust_statistics import LocustStatistics
+
     process, environment = psutil.Process(), Environment()
     environment.create_local_runner()  # what keeps Locust's statistics
-    fire: Callable[..., None] = environment.events.request.fire
+    statistics = LocustStatistics(environment)
+    statistics.begin("null")
     start = time.monotonic_ns()
     recorder = Recorder(Interval(start, start + 10 * S, 10), least=counts[-1])
     found: list[float] = []
 
     def outcome(outcome: Outcome) -> None:
         recorder.outcome(outcome)
-        fire(
-            request_type="infer",
-            name="null",
-            response_time=(outcome.done - outcome.scheduled) / 1e6,
-            response_length=outcome.response.size if outcome.response else 0,
-            exception=None,
-            context={},
-        )
+        statistics.request(outcome, outcome.message)
 
     def tick(now: int) -> None:
         recorder.tick(now)
+        time.sleep(0)  # the turn of Locust's greenlets, as in a run
         while len(found) < len(counts) and recorder.scheduled >= counts[len(found)]:
             found.append(process.memory_info().rss / MIB)
             print(f"after {counts[len(found) - 1]:,} requests: {found[-1]:.1f} MiB resident", flush=True)
@@ -137,6 +134,7 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
     driver.close()
     recorder.flush()
     tick(time.monotonic_ns())
+    statistics.flush()
     assert environment.stats.total.num_requests >= counts[-1]
     return found
 
