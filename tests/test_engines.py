@@ -166,14 +166,27 @@ def test_tensorflow_numbers_gpus_as_cuda_does(device: str, visible: list[str]) -
 
     seen: list[str] = ["GPU:0", "GPU:1", "GPU:2"]
     growing: list[str] = []
+    tf32: list[bool] = []
     config = SimpleNamespace(
         list_physical_devices=lambda _: ["GPU:0", "GPU:1", "GPU:2"],
         get_visible_devices=lambda _: list(seen),
         set_visible_devices=lambda wanted, _: seen.__setitem__(slice(None), wanted),
-        experimental=SimpleNamespace(set_memory_growth=lambda gpu, _: growing.append(gpu)),
+        experimental=SimpleNamespace(
+            set_memory_growth=lambda gpu, _: growing.append(gpu), enable_tensor_float_32_execution=tf32.append
+        ),
     )
     tensorflow._take_device(SimpleNamespace(config=config, __version__="2.21"), device)
     assert (seen, growing) == (visible, visible)
+    assert tf32 == [False]  # fp32 means fp32, as for the other engines
+
+
+@pytest.mark.parametrize("accelerator", [None, "tensorrt"])
+def test_onnxruntime_computes_fp32_in_fp32_on_a_gpu(accelerator: str | None) -> None:
+    from servers.engines import onnxruntime
+
+    providers = dict(onnxruntime._providers("cuda:1", accelerator))
+    assert providers["CUDAExecutionProvider"] == {"device_id": "1", "use_tf32": "0"}
+    assert ("TensorrtExecutionProvider" in providers) is bool(accelerator)
 
 
 def test_tensorflow_compiled_by_xla(repository: Path) -> None:

@@ -135,8 +135,9 @@ def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str
         )
     if device == "cpu":
         return [("CPUExecutionProvider", {})]
-    names = ["TensorrtExecutionProvider"] if accelerator else []
-    return [(name, {"device_id": device.removeprefix("cuda:")}) for name in [*names, "CUDAExecutionProvider"]]
+    place = {"device_id": device.removeprefix("cuda:")}
+    exact = ("CUDAExecutionProvider", {**place, "use_tf32": "0"})  # TF32 has fp16's mantissa; it is the default
+    return [("TensorrtExecutionProvider", place), exact] if accelerator else [exact]
 
 
 def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Sequence[str]) -> None:

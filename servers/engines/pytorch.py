@@ -92,6 +92,8 @@ def load(
             f"torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices, {device} was asked for",
             fix="check the driver with: servemark doctor, or use --device cpu",
         )
+    if place.type == "cuda":  # TF32 has fp16's mantissa: cuDNN's convolutions take it for float32 unless told not to
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     program = _read(artifact)
     signature = program.graph_signature
     if (len(signature.user_inputs), len(signature.user_outputs)) != (len(inputs), len(outputs)):

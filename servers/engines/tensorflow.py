@@ -117,6 +117,7 @@ def _take_device(tf: Any, device: str) -> None:
             fix="install tensorflow[and-cuda] and check the driver with: servemark doctor, or use --device cpu",
         )
     wanted = found[: number + 1]
+    tf.config.experimental.enable_tensor_float_32_execution(False)  # TF32 has fp16's mantissa; it is the default
     try:
         for gpu in wanted:
             tf.config.experimental.set_memory_growth(gpu, True)
