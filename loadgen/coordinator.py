@@ -51,7 +51,7 @@ class Coordinator:
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
         self._members = {name: Member(name, index) for index, name in enumerate(ids)}
         self._golden = False
-        self._stale = False
+        self._stale = self._prepared = False
         self._decided = config.open_loop
         self._heard = Event()
         if config.open_loop and config.max_in_flight < len(ids):
@@ -62,19 +62,22 @@ class Coordinator:
 
     def hear(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
-        if message["run"] == self._run and name in self._members:
-            self._members[name].hear(message, time.monotonic_ns())
+        member = self._members.get(name)
+        if member is not None and message["run"] in {self._run, ""}:
+            member.hear(message, time.monotonic_ns())
             self._stale |= message["kind"] == "state"
+            if message["kind"] == "here" and self._prepared:
+                self._invite(member)
             self._heard.set()
 
     def prepare(self, golden: Golden | None) -> None:
         """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
         if not self._members:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
-        self._golden = golden is not None
+        self._golden, self._prepared = golden is not None, True
         for member in self._members.values():
-            share = {"index": member.index, "of": len(self._members)}
-            self._order(member, "prepare", **share, options=self._options, golden=self._golden)
+            if member.token is not None:
+                self._invite(member)
 
     def open(self) -> None:
         """Wait until every worker is ready. Raises WorkerError with what one of them says."""
@@ -103,10 +106,7 @@ class Coordinator:
     def run(self, on_tick: OnTick) -> None:
         """Follow the workers until each has sent its last figures, or will not."""
         try:
-            while not all(member.final or member.gone for member in self._members.values()):
-                now = time.monotonic_ns()
-                if now > self._deadline_ns:
-                    break
+            while not self._ended(now := time.monotonic_ns()):
                 self._decide(now)
                 self._watch(now)
                 on_tick(now)
@@ -118,10 +118,10 @@ class Coordinator:
             if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise
         for member in self._members.values():
-            if member.report is None or not member.final:
+            if not member.final:
                 member.blame(self._absence(member) or "it did not send its last figures")
-            elif member.report["interrupted"] and not self.interrupted:
-                member.blame(f"it ended early: {member.report['interrupted']}")
+            elif member.ended_early and not self.interrupted:
+                member.blame(f"it ended early: {member.ended_early}")
 
     def stop(self, reason: str) -> None:
         """Have the workers stop sending and report."""
@@ -175,6 +175,11 @@ class Coordinator:
         workload = self.config.workload
         return Checked.joined(parts, workload.outputs, workload.agreement.at(self.config.precision))
 
+    def _invite(self, member: Member) -> None:
+        """Answer a worker that asks for its part."""
+        share = {"index": member.index, "of": len(self._members)}
+        self._order(member, "prepare", **share, token=member.token, options=self._options, golden=self._golden)
+
     def _order(self, member: Member, kind: str, **content: Any) -> None:
         self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, member.id)
 
@@ -219,11 +224,15 @@ class Coordinator:
         for member in self._members.values():
             member.watch(self._absence(member), now / 1e9)
 
-    @property
-    def _deadline_ns(self) -> int:
-        """When the workers' last figures must have come: each request has its outcome by its time-out."""
+    def _ended(self, now: int) -> bool:
+        """Whether nothing more is to come: each request has its outcome by its time-out."""
         timeouts = 1 if self._decided else 2
-        return self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9)
+        if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
+            return True
+        members = self._members.values()
+        whole = any(member.final and not member.ended_early for member in members)
+        # A worker whose clock is ahead, by less than its uncertainty, is done before the interval is over here.
+        return all(member.final or member.gone for member in members) and (self.over(now) or not whole)
 
     def _collect(self) -> None:
         """Wait for the last figures of a run that was cut short."""

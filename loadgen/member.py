@@ -23,6 +23,8 @@ class Member:
     index: int
     host: str = "?"
     pid: int = 0
+    token: str | None = None
+    """With which it asks for its part; None until Locust has started it."""
     fingerprint: dict[str, str] | None = None
     """None until it is ready."""
     failure: WorkerError | None = None
@@ -42,6 +44,8 @@ class Member:
         """Take what it says."""
         self.heard_s = now_ns / 1e9
         match message["kind"]:
+            case "here":
+                self.token = message["token"]
             case "ready":
                 self.host, self.pid, self.fingerprint = message["host"], message["pid"], message["fingerprint"]
             case "failed":
@@ -76,6 +80,12 @@ class Member:
     def final(self) -> bool:
         """Whether it has sent its last figures."""
         return self.report is not None and bool(self.report["final"])
+
+    @property
+    def ended_early(self) -> str | None:
+        """Why it stopped before the end, if it says so."""
+        reason: str | None = self.report["interrupted"] if self.report else None
+        return reason
 
     @property
     def state(self) -> State | None:

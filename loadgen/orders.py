@@ -2,7 +2,8 @@
 
 | from | kind | meaning |
 |---|---|---|
-| master | prepare | you are worker `index` of `of` in `run`; the load's options that Locust does not pass on |
+| worker | here | it has the options that Locust passes on, and asks with a `token` for its part, until it has it |
+| master | prepare | to that token: it is worker `index` of `of` in `run`; the options that Locust does not pass on |
 | worker | ready, failed | the requests are made and connections open; or why not |
 | master | ping | answered with `pong` at once, to estimate the worker's clock |
 | master | begin | the schedule begins at `start_ns` of the worker's clock |

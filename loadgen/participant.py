@@ -1,5 +1,6 @@
 """A worker's part of one run: it prepares, says so, begins when the master says, and reports what it records."""
 
+import contextlib
 import os
 import socket
 import time
@@ -7,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
+from uuid import uuid4
 
 import gevent
 from gevent.queue import Empty, Queue
@@ -20,6 +22,7 @@ from loadgen.served import served
 from loadgen.share import Share
 from servemark.errors import ExitCode, ServemarkError, WorkerError
 
+ASK_EVERY_S = 1.0
 JOIN_TIMEOUT_S = 120.0
 """How long a worker that Locust has started waits for the master's first order."""
 BEGIN_TIMEOUT_S = 900.0
@@ -57,7 +60,7 @@ class Participant:
 
     def run(self) -> None:
         """Take part from the first order to the final report; what goes wrong is told to the master."""
-        first = self._wait_for("prepare", JOIN_TIMEOUT_S)
+        first = self._join()
         self._run = first["run"]
         try:
             self._take_part(first)
@@ -68,6 +71,26 @@ class Participant:
         except Exception as error:
             self._say("failed", what=f"{type(error).__name__}: {error}", fix=None, exit_code=int(ExitCode.INTERNAL))
             raise
+
+    def stop(self, reason: str) -> None:
+        """Say why it is about to be ended."""
+        if self._sender is not None:
+            self._sender.interrupted = reason
+
+    def _join(self) -> Message:
+        """Ask until the master gives the first order. Raises WorkerError after the time-out."""
+        token, deadline = uuid4().hex, time.monotonic() + JOIN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            self._tell({"run": "", "kind": "here", "token": token})
+            with contextlib.suppress(Empty):
+                order: Message = self._orders.get(timeout=ASK_EVERY_S)
+                # What is left of an earlier run has another token, or none.
+                if order["kind"] == "prepare" and order["token"] == token:
+                    return order
+        raise WorkerError(
+            f"the master did not count on this worker within {JOIN_TIMEOUT_S:g} s",
+            fix="one that comes during a run takes part in the next; else read the master's log",
+        )
 
     def _take_part(self, first: Message) -> None:
         # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
@@ -150,19 +173,15 @@ class Participant:
         self._tell({"run": self._run, "kind": kind, **content})
 
     def _wait_for(self, kind: str, timeout_s: float) -> Message:
-        """The next order of this kind. Raises Stopped, ServerError after the time-out."""
+        """The next order of this kind. Raises Stopped, WorkerError after the time-out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             try:
                 order: Message = self._orders.get(timeout=1.0)
             except Empty:
                 continue
-            # The first order says which run it is; what is left of an earlier one is passed over.
-            if order["kind"] == kind and self._run in {"", order["run"]}:
+            if order["run"] == self._run and order["kind"] == kind:
                 return order
-            if order["kind"] == "stop" and self._run == order["run"]:
+            if order["run"] == self._run and order["kind"] == "stop":
                 raise Stopped
-        raise WorkerError(
-            f"the master gave no order to {kind} within {timeout_s:g} s",
-            fix="a worker that comes during a run waits for the next one; else read the master's log",
-        )
+        raise WorkerError(f"the master gave no order to {kind} within {timeout_s:g} s", fix="read its log")

@@ -17,6 +17,8 @@ from servemark.models import Workload, get, workloads
 from servemark.output import stderr
 
 _sessions: dict[int, Session | WorkerSession] = {}
+_started_early: set[int] = set()
+"""Environments of workers that the master has started before Locust has initialised them."""
 
 
 class InferenceUser(User):
@@ -74,10 +76,16 @@ def _init(environment: Environment, **_: Any) -> None:
     _sessions[id(environment)] = session
     # After Locust's own, and called before them: a worker reports before it takes its leave.
     environment.events.quitting.add_listener(_quitting)
+    if id(environment) in _started_early:
+        session.start()
 
 
 def _test_start(environment: Environment, **_: Any) -> None:
-    _sessions[id(environment)].start()
+    session = _sessions.get(id(environment))
+    if session is None:
+        _started_early.add(id(environment))
+    else:
+        session.start()
 
 
 def _test_stopping(environment: Environment, **_: Any) -> None:

@@ -1,5 +1,6 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
+import functools
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import Any, cast
 
 import gevent
 from gevent.queue import Queue
+from locust import argument_parser
 from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import WorkerRunner
@@ -36,11 +38,15 @@ class WorkerSession:
         given = vars(environment.parsed_options)
         self.places = {name: given[name] for name in PLACES if given.get(name)}
         self.statistics = LocustStatistics(environment)
+        self.participant: Participant | None = None
         self.greenlet: gevent.Greenlet | None = None
 
     def begin(self) -> None:
         """Listen to the master; its options come with each test."""
         self.runner.register_message(orders.MESSAGE, self._hear)
+        # Locust makes its parser anew for each option of each spawn message, which also comes whenever another worker
+        # joins or leaves: half a second in which no request would go out.
+        vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
         # Failed requests are the master's business: its verdict judges them.
         self.environment.process_exit_code = 0
 
@@ -51,6 +57,8 @@ class WorkerSession:
     def stop(self) -> None:
         """End the part in a run early, if there is one, and wait until its last figures are sent."""
         if self.greenlet is not None and not self.greenlet.dead and gevent.getcurrent() is not self.greenlet:
+            if self.participant is not None:
+                self.participant.stop("stopped before its end")
             self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
 
     def close(self) -> None:
@@ -58,7 +66,7 @@ class WorkerSession:
         self.stop()
 
     def _run(self) -> None:
-        participant = Participant(
+        self.participant = Participant(
             self.orders,
             self._tell,
             resolve=self._resolve,
@@ -66,7 +74,7 @@ class WorkerSession:
             on_request=self._on_request,
         )
         try:
-            participant.run()
+            self.participant.run()
         except ServemarkError as error:
             stderr.print(f"servemark: {error}", markup=False, style="red")
         except Exception:
