@@ -90,6 +90,8 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --protocol carrier-pigeon", ["'carrier-pigeon' is unknown"]),
     ("run ranking --streaming", ["--streaming is a way of gRPC", "--protocol grpc"]),
     ("run ranking -i http --url grpc://localhost:8001", ["is not for --protocol http"]),
+    ("run ranking --in-process --workers 2", ["--in-process has no server", "--workers"]),
+    ("run ranking=0.5,ncf=0.5 --request-rate 9 --workers 2", ["a mix has no --workers"]),
     ("run ranking --no-such-flag", ["--no-such-flag"]),
     ("run", ["WORKLOAD"]),
     ("no_such_command", ["no_such_command"]),
