@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import requests
+
 from loadgen.inputs import payloads
 from loadgen.options import LoadConfig
 from loadgen.served import http_encoder
@@ -33,10 +35,13 @@ class Server:
 
     def requests(self) -> list[dict[str, Any]]:
         """What it has received."""
-        ask = [*self.host.prefix, sys.executable, "-c", _READ_LOG, self.url]
-        done = subprocess.run(ask, check=True, capture_output=True, text=True, timeout=20)
-        received: list[dict[str, Any]] = json.loads(done.stdout)["requests"]
-        return received
+        log: dict[str, list[dict[str, Any]]]
+        if self.host.prefix:
+            ask = [*self.host.prefix, sys.executable, "-c", _READ_LOG, self.url]
+            log = json.loads(subprocess.run(ask, check=True, capture_output=True, text=True, timeout=20).stdout)
+        else:
+            log = requests.get(f"{self.url}/golden/log", timeout=20).json()
+        return log["requests"]
 
     def contents(self) -> Counter[int]:
         """How often each content came."""

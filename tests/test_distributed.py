@@ -263,7 +263,7 @@ def test_a_killed_worker_makes_the_run_invalid_and_the_others_go_on(tmp_path: Pa
             started(master(hosts, port, *flags), tmp_path / "log") as process,
             workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)) as crew,
         ):
-            until(lambda: len(server.requests()) > 200, "load")
+            until(lambda: len(server.requests()) > 350, "load")
             crew[1].kill()
             assert process.wait(DEADLINE_S) == 2
             killed = crew[1].pid
