@@ -102,7 +102,7 @@ def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
     check_counts(result, len(received))
     assert (result["workload"], result["partial"]) == (workload.name, False)
     assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["latency_ms"]["count"] >= 20
+    assert result["metrics"]["latency_ms"]["count"] > 0
     assert {entry["batch"] for entry in received} == {1}
     assert (next(tmp_path.glob("*/histograms.json"))).stat().st_size > 100
 

@@ -40,7 +40,7 @@ def plan(scenario: Scenario, **changes: Any) -> Plan:
 
 def drive(server: GoldenServer, asked: Plan, logs: Path, requests: Iterator[Payload] | None = None) -> Seen:
     target: Any = Target(server)
-    return run(target, requests or payloads(), asked, logs, timeout_s=5, max_in_flight=256)
+    return run(target, requests or payloads(), asked, logs, timeout_s=30, max_in_flight=256)
 
 
 @pytest.mark.parametrize("scenario", Scenario)
