@@ -95,6 +95,7 @@ class Participant:
     def _take_part(self, first: Message) -> None:
         # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
         sender, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
+        last: dict[str, Any] | None = None
         try:
             sender.open()
             self._say("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
@@ -106,9 +107,12 @@ class Participant:
             try:
                 sender.run(self._tick)
             finally:
-                self._report(sender, final=True)
+                last = self._figures(sender, final=True)
         finally:
             sender.target.close()
+            # Last of all: the master may end, and this process with it, when it has heard that.
+            if last:
+                self._say("state", **last)
 
     def _prepare(self, first: Message) -> tuple[Sender, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
@@ -148,7 +152,7 @@ class Participant:
         if silent_s > SILENCE_S:
             self._cut_short(f"the master was silent for {silent_s:.0f} s")
         if time.monotonic() >= self._next_state:
-            self._report(self._sender, final=False)
+            self._say("state", **self._figures(self._sender, final=False))
             self._next_state = time.monotonic() + (STATE_EVERY_S if self._decided else UNDECIDED_EVERY_S)
 
     def _cut_short(self, reason: str) -> None:
@@ -156,18 +160,18 @@ class Participant:
         self._sender.interrupted = reason
         raise Stopped
 
-    def _report(self, sender: Sender, *, final: bool) -> None:
+    def _figures(self, sender: Sender, *, final: bool) -> dict[str, Any]:
+        """All that was recorded; the outputs are compared at the end."""
         sender.recorder.flush()
         checked = sender.checked() if final else None
-        self._say(
-            "state",
-            final=final,
-            recorder=state_of(sender.recorder),
-            cpu_share=sender.cpu_share,
-            max_in_flight=sender.peak_in_flight,
-            interrupted=sender.interrupted,
-            checked=asdict(checked) if checked else None,
-        )
+        return {
+            "final": final,
+            "recorder": state_of(sender.recorder),
+            "cpu_share": sender.cpu_share,
+            "max_in_flight": sender.peak_in_flight,
+            "interrupted": sender.interrupted,
+            "checked": asdict(checked) if checked else None,
+        }
 
     def _say(self, kind: str, **content: Any) -> None:
         self._tell({"run": self._run, "kind": kind, **content})

@@ -1,5 +1,6 @@
 """The user class that a locustfile subclasses; importing this module adds our flags and listeners to Locust."""
 
+import os
 import sys
 from typing import Any, ClassVar
 
@@ -7,11 +8,11 @@ import gevent
 from locust import User, events, task
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
-from locust.runners import WorkerRunner
+from locust.runners import MasterRunner, WorkerRunner
 
 from loadgen.options import add_arguments
 from loadgen.session import Session
-from loadgen.worker_session import WorkerSession
+from loadgen.worker_session import WorkerSession, end_with_parent
 from servemark.errors import ExitCode, ServemarkError
 from servemark.models import Workload, get, workloads
 from servemark.output import stderr
@@ -72,6 +73,8 @@ def _init(environment: Environment, **_: Any) -> None:
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", markup=False, style="red")
         session.close()
+        if isinstance(environment.runner, MasterRunner):
+            environment.runner.quit()  # the workers that have come go home
         sys.exit(int(error.exit_code))
     _sessions[id(environment)] = session
     # After Locust's own, and called before them: a worker reports before it takes its leave.
@@ -100,6 +103,7 @@ def _quitting(environment: Environment, **_: Any) -> None:
         session.close()
 
 
+os.register_at_fork(after_in_child=end_with_parent)
 events.init_command_line_parser.add_listener(_add_arguments)
 events.init.add_listener(_init)
 events.test_start.add_listener(_test_start)

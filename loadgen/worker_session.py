@@ -1,6 +1,8 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
+import ctypes
 import functools
+import signal
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -25,6 +27,15 @@ from servemark.output import stderr
 
 PLACES = ("model_repository", "data_root", "headers", "tls_ca", "client_cert", "client_key")
 """Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's."""
+
+
+def end_with_parent() -> None:
+    """Let a process that Locust forks (--processes) end with the one that forked it, whatever ends that.
+
+    Locust leaves it behind, looking for its master for a minute or five. What it measured has been sent by then.
+    """
+    pr_set_pdeathsig = 1  # prctl(2)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
 class WorkerSession:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
+import psutil
 import pytest
 
 from loadgen.agreement import Checked, check
@@ -26,7 +27,7 @@ from servemark.models import Tensor, get
 from servemark.paths import CHECKOUT
 from tests.distributed_run import contents_of, golden_server, master, workers
 from tests.load_config import config
-from tests.locust_run import DEADLINE_S, accounted, golden_entry, server_of, started, the_result, until
+from tests.locust_run import DEADLINE_S, accounted, command, golden_entry, server_of, started, the_result, until
 from tests.network import Host, Network, network
 from tests.test_web_ui import Web, free_port
 
@@ -345,3 +346,16 @@ def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     assert result["metrics"]["client"]["workers"] == 2
     assert accounted(result) == received == 70
+
+
+def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: Path) -> None:
+    port = str(free_port())
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        flags = [*TINY, "--processes", "2", "--master-port", port, "--master-bind-port", port, "--url", server.url]
+        flags += ["--out", str(tmp_path), "--model-repository", str(tmp_path), "--duration", "60", "--users", "2"]
+        with started(command("ranking", *flags), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 20, "load")
+            forked = psutil.Process(process.pid).children()
+            assert len(forked) == 2
+            process.kill()
+            until(lambda: not any(worker.is_running() for worker in forked), "their end")
