@@ -89,6 +89,12 @@ def p50(result: Result) -> float | None:
     return value
 
 
+def p99(result: Result) -> float | None:
+    """The 99th percentile of a run's latencies in ms; None where it has too few requests for one."""
+    value: float | None = result["metrics"]["latency_ms"]["p99"]
+    return value
+
+
 def failed(result: Result) -> list[str]:
     """The constraints that a run did not meet."""
     return [constraint["name"] for constraint in result["verdict"]["constraints"] if not constraint["ok"]]
@@ -176,11 +182,11 @@ def _variations(found: Sequence[Result]) -> dict[str, Any]:
 def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> dict[str, Any]:
     """This engine to the first, from the rounds that both have."""
     if first is None:
-        return {"p50": None, "inferences_per_s": None, "reason": "the others are held against this one"}
+        return {"p50": None, "p99": None, "inferences_per_s": None, "reason": "the others are held against this one"}
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
     out: dict[str, Any] = {"of_invalid_runs": not all(r["verdict"]["valid"] for pair in both for r in pair)}
-    figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "inferences_per_s": throughput}
+    figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "p99": p99, "inferences_per_s": throughput}
     for name, figure in figures.items():
         ratio = _ratio([(figure(one), figure(other)) for one, other in both])
         out[name] = ratio and ratio.to_dict()

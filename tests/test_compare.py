@@ -75,7 +75,12 @@ def test_rounds_run_back_and_forth() -> None:
 
 def test_known_ratios_come_out_of_a_drifting_machine() -> None:
     first, slow, same = rows(rounds_of(a=1, b=2, c=1), ["a", "b", "c"])
-    assert first["ratio"] == {"p50": None, "inferences_per_s": None, "reason": "the others are held against this one"}
+    assert first["ratio"] == {
+        "p50": None,
+        "p99": None,
+        "inferences_per_s": None,
+        "reason": "the others are held against this one",
+    }
     assert slow["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
     assert slow["ratio"]["p50"]["ci95"] == pytest.approx([2, 2], rel=0.01)
     assert slow["ratio"]["inferences_per_s"]["value"] == pytest.approx(0.5)
@@ -163,7 +168,7 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert "max rate: not searched for" in text
     table = markdown(found)
     assert "| a | cpu | fp32 |" in table
-    assert "| against a | p50 ratio | throughput ratio |" in table
+    assert "| against a | p50 ratio | p99 ratio | throughput ratio |" in table
 
 
 def test_the_page_needs_nothing_else() -> None:

@@ -118,15 +118,15 @@ def _figures(document: Document) -> tuple[list[str], list[list[str]]]:
 
 
 def _against(document: Document) -> tuple[list[str], list[list[str]]]:
-    """Each engine against the first: below 1 is faster for p50, above 1 for throughput."""
-    head = [f"against {document['baseline']}", "p50 ratio", "throughput ratio"]
+    """Each engine against the first: below 1 is faster for latencies, above 1 for throughput."""
+    head = [f"against {document['baseline']}", "p50 ratio", "p99 ratio", "throughput ratio"]
     cells = []
     for row in document["rows"]:
         ratio = row["ratio"]
         if row["label"] == document["baseline"]:
             continue
         mark = "*" if ratio["of_invalid_runs"] else ""
-        cells.append([row["label"], *(_ratio(ratio[name], mark) for name in ("p50", "inferences_per_s"))])
+        cells.append([row["label"], *(_ratio(ratio[name], mark) for name in ("p50", "p99", "inferences_per_s"))])
     return head, cells
 
 
