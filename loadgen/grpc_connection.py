@@ -13,16 +13,22 @@ from loadgen.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Meth
 from loadgen.http2 import (
     END_HEADERS,
     END_STREAM,
+    HEAD_BYTES,
     HEADERS,
     LARGEST_STREAM,
+    LARGEST_WINDOW,
     ProtocolViolation,
     frame,
+    window_update,
 )
 from loadgen.http2_channel import Http2Channel
 from loadgen.tcp import Address
 
 _REMEMBERED = 1024
 """How many forms of responses are remembered; beyond them each response is read frame by frame."""
+_GRANT = window_update(0, 0)[:HEAD_BYTES]
+"""What a leave to send more on the connection begins with: Triton puts one behind each response."""
+_GRANT_BYTES = HEAD_BYTES + 4
 
 
 class GrpcConnection(Http2Channel):
@@ -65,9 +71,14 @@ class GrpcConnection(Http2Channel):
         if data is None:
             return None
         fresh = self._fields is None and not self._rest
-        form = self._method.forms.get(len(data)) if fresh else None
-        body = form.message(data, self._stream.to_bytes(4, "big")) if form else None
+        grant = data[-_GRANT_BYTES:]
+        granted = grant.startswith(_GRANT)
+        response = data[:-_GRANT_BYTES] if granted else data
+        form = self._method.forms.get(len(response)) if fresh else None
+        body = form.message(response, self._stream.to_bytes(4, "big")) if form else None
         if body is not None:
+            if granted:
+                self._open_window(0, int.from_bytes(grant[HEAD_BYTES:], "big") & LARGEST_WINDOW)
             self._complete(body, None)
             self._consumed += len(body)
             if self._consumed >= self.REFILL_BYTES:
@@ -78,7 +89,7 @@ class GrpcConnection(Http2Channel):
             if self._unsent or self._left:
                 self._advance()
             if fresh and self._answer is not None and self._answer.error is None:
-                self._remember(data)
+                self._remember(response)
         answer = self._answer
         if answer is not None:
             self._answer = None
