@@ -348,6 +348,13 @@ def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
     assert accounted(result) == received == 70
 
 
+def alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: Path) -> None:
     port = str(free_port())
     with server_of(get("ranking_tiny"), delay_s=0.005) as server:
@@ -358,4 +365,4 @@ def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: P
             forked = psutil.Process(process.pid).children()
             assert len(forked) == 2
             process.kill()
-            until(lambda: not any(worker.is_running() for worker in forked), "their end")
+            until(lambda: not any(map(alive, forked)), "their end")
