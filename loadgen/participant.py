@@ -57,6 +57,8 @@ class Participant:
         self._next_state = 0.0
         self._decided = False
         self._sender: Sender | None = None
+        self._last: dict[str, Any] | None = None
+        """The final figures."""
 
     def run(self) -> None:
         """Take part from the first order to the final report; what goes wrong is told to the master."""
@@ -95,24 +97,27 @@ class Participant:
     def _take_part(self, first: Message) -> None:
         # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
         sender, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
-        last: dict[str, Any] | None = None
         try:
-            sender.open()
-            self._say("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
-            begin = self._wait_for("begin", BEGIN_TIMEOUT_S)
-            self._decided = sender.config.open_loop
-            # Of a closed loop the master knows when it has enough.
-            sender.begin(begin["start_ns"], least=0 if self._decided else float("inf"))
-            self._sender = sender
-            try:
-                sender.run(self._tick)
-            finally:
-                last = self._figures(sender, final=True)
+            with contextlib.closing(sender.target):
+                sender.open()
+                with contextlib.closing(sender):
+                    self._say("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
+                    self._send(sender, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
         finally:
-            sender.target.close()
             # Last of all: the master may end, and this process with it, when it has heard that.
-            if last:
-                self._say("state", **last)
+            if self._last:
+                self._say("state", **self._last)
+
+    def _send(self, sender: Sender, start_ns: int) -> None:
+        """Send the share from that time on, whatever ends it."""
+        self._decided = sender.config.open_loop
+        # Of a closed loop the master knows when it has enough.
+        sender.begin(start_ns, least=0 if self._decided else float("inf"))
+        self._sender = sender
+        try:
+            sender.run(self._tick)
+        finally:
+            self._last = self._figures(sender, final=True)
 
     def _prepare(self, first: Message) -> tuple[Sender, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""

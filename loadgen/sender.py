@@ -102,12 +102,16 @@ class Sender:
         finally:
             self.recorder.flush()
             self._mark(2)
-            self._driver.close()
+            self.close()
 
     def stop(self, reason: str) -> None:
         """Send nothing more; the run is marked as cut short."""
         self.interrupted = reason
         self._arrivals.stop()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._driver.close()
 
     def over(self, now: int) -> bool:
         """Whether the measured interval has passed."""
