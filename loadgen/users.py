@@ -58,8 +58,8 @@ def _lookup(name: str) -> Workload:
 
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     add_arguments(parser, _models())
-    # Locust's web UI listens on all interfaces unless told otherwise; ours on loopback.
-    parser.set_defaults(web_host="127.0.0.1")
+    # Locust's web UI and master listen on all interfaces unless told otherwise; ours on loopback.
+    parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")
     # argparse exits with 2 on a bad flag, which is our code of an invalid run.
     leave = parser.exit
     parser.exit = lambda status=0, message=None: leave(int(ExitCode.LOCUST) if status else 0, message)

@@ -82,7 +82,8 @@ def _worker(host: Host, port: int, flags: Sequence[str]) -> list[str]:
 
 def master(network: Network, port: int, *flags: str) -> list[str]:
     """The master's command; it waits for all workers."""
-    ours = ["--master", "--master-bind-port", str(port), "--expect-workers", str(len(network.hosts))]
+    ours = ["--master", "--master-bind-host", "*", "--master-bind-port", str(port)]
+    ours += ["--expect-workers", str(len(network.hosts))]
     return [*network.centre.prefix, *command("ranking", *ours, *flags)]
 
 

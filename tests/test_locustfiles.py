@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import subprocess
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -105,6 +106,15 @@ def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
     assert result["metrics"]["latency_ms"]["count"] > 0
     assert {entry["batch"] for entry in received} == {1}
     assert (next(tmp_path.glob("*/histograms.json"))).stat().st_size > 100
+
+
+def test_nothing_listens_beyond_loopback_unless_told_to() -> None:
+    code = (
+        "import loadgen.ranking; from locust.argument_parser import get_parser; found = get_parser().parse_args([]);"
+        "print(found.web_host, found.master_bind_host)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["127.0.0.1"] * 2
 
 
 def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
