@@ -13,6 +13,7 @@ from benchmarks.null_server import NullServer
 from benchmarks.pairs import alternate
 
 REPOSITORY = Path(__file__).with_name("model_repo")
+IMAGE = (3, 224, 224)
 CPU = Claim("cpu_us", Aim(most=0.8))
 
 
@@ -87,11 +88,11 @@ COMPARISONS = {
     "image": Comparison(
         "HTTP, 602,112 bytes each way in the messages, concurrency 8",
         [Claim("requests_per_s", Aim(least=1.1)), Claim("cpu_us")],
-        Load("identity_image", concurrency=8),
+        Load("identity_image", concurrency=8, one_input=IMAGE),
     ),
     "image-shm": Comparison(
         "HTTP, 602,112 bytes each way in system shared memory, concurrency 8",
         [Claim("requests_per_s", Aim(least=1.2)), Claim("cpu_us")],
-        Load("identity_image", shared_memory="system", concurrency=8),
+        Load("identity_image", shared_memory="system", concurrency=8, one_input=IMAGE),
     ),
 }

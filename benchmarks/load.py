@@ -17,6 +17,9 @@ class Load:
     shared_memory: str = "none"
     concurrency: int = 32
     rate: float | None = None
+    seed: int = 0
+    one_input: tuple[int, ...] | None = None
+    """Shape of the one input that is sent again and again, as perf_analyzer does; None: many different ones."""
 
 
 @dataclass(frozen=True)

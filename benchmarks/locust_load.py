@@ -5,6 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import cpu_meter
 from benchmarks.load import Endpoints, Figures, Load
 
@@ -19,6 +21,10 @@ def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1
         command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
         command += ["--result-dir", folder, *flags(load, server.of(load))]
         command += ["--processes", str(processes)] if processes > 1 else []
+        if load.one_input is not None:
+            image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
+            np.savez(Path(folder, "input.npz"), INPUT0=image)
+            command += ["--input-data", folder]
         done = cpu_meter.run(command, server.counter(load.model), seconds)
         result = Path(folder, "result.json")
         if not result.exists():
@@ -37,4 +43,4 @@ def flags(load: Load, url: str) -> list[str]:
     arguments += ["--streaming"] * load.streaming + ["--shared-memory", load.shared_memory]
     if load.rate is None:
         return [*arguments, "--users", str(load.concurrency)]
-    return [*arguments, "--request-rate", f"{load.rate:g}"]
+    return [*arguments, "--request-rate", f"{load.rate:g}", "--seed", str(load.seed)]

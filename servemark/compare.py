@@ -165,7 +165,16 @@ def _agreement(found: Sequence[Result]) -> dict[str, Any]:
 def _verdict(found: Sequence[Result]) -> dict[str, Any]:
     counts = Counter(name for result in found for name in failed(result))
     valid = sum(bool(result["verdict"]["valid"]) for result in found)
-    return {"valid": valid == len(found), "valid_rounds": valid, "failed": dict(counts)}
+    # The round with the fewest requests needs the longest --duration.
+    invalid = [result for result in found if failed(result)]
+    least = min(invalid, key=lambda result: int(result["metrics"]["latency_ms"]["count"]), default=None)
+    wrong = [c["remedy"] for c in least["verdict"]["constraints"] if not c["ok"]] if least else []
+    return {
+        "valid": valid == len(found),
+        "valid_rounds": valid,
+        "failed": dict(counts),
+        "remedy": next(filter(None, reversed(wrong)), None),
+    }
 
 
 def _variations(found: Sequence[Result]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Behaviour:
     slow_every: int = 0
     slow_s: float = 0.1  # between the first piece of a slow response and its last
     slow_pieces: int = 10
+    awake: bool = False  # polls and never sleeps, at the price of a core: no wake-up comes before its arrival times
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
     client_ca: str = ""  # a PEM file: only clients with a certificate of this CA
     authorization: str = ""  # what the field must be in each request; 401 otherwise

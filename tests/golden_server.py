@@ -20,6 +20,7 @@ import dataclasses
 import gc
 import http.client
 import json
+import math
 import os
 import select
 import selectors
@@ -52,8 +53,17 @@ READY_WITHIN_S = 20.0
 class PreciseSelector(selectors.EpollSelector):
     """epoll whose time-outs are not rounded up to whole milliseconds, which is what asyncio's timers rest on."""
 
+    def __init__(self, *, awake: bool) -> None:
+        super().__init__()
+        self._awake = awake
+
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait on the epoll descriptor itself with select(2), which takes microseconds; then collect."""
+        if self._awake:
+            end = math.inf if timeout is None else time.monotonic() + timeout
+            while not (found := super().select(0)) and time.monotonic() < end:
+                pass
+            return found
         if timeout is not None and timeout > 0:
             select.select([self.fileno()], [], [], timeout)
             timeout = 0
@@ -334,7 +344,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
     parser.add_argument("--config", default="{}", help="JSON with the names below; options given beside it win")
     for field in dataclasses.fields(Behaviour):
-        option: dict[str, Any] = {"nargs": "+"} if isinstance(field.default, tuple) else {"type": type(field.default)}
+        option: dict[str, Any] = {"type": type(field.default)}
+        if isinstance(field.default, tuple):
+            option = {"nargs": "+"}
+        elif isinstance(field.default, bool):
+            option = {"action": "store_true"}
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", default=argparse.SUPPRESS, help=f"default {field.default}", **option
         )
@@ -344,7 +358,7 @@ def main() -> None:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     behaviour = Behaviour(**fields)
     gc.disable()  # a collection over a long record would be a stall that nobody configured
-    loop = asyncio.SelectorEventLoop(PreciseSelector())
+    loop = asyncio.SelectorEventLoop(PreciseSelector(awake=behaviour.awake))
     with contextlib.closing(loop):
         loop.run_until_complete(_serve(behaviour, host, port))
 

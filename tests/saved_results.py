@@ -62,7 +62,9 @@ def result_of(
         "verdict": {
             "valid": not failed,
             "exit_code": 2 if failed else 0,
-            "constraints": [{"name": name, "ok": name not in failed} for name in names],
+            "constraints": [
+                {"name": name, "ok": name not in failed, "remedy": f"mend {name}" * (name in failed)} for name in names
+            ],
         },
         "metrics": {
             "latency_ms": histogram.summary(),

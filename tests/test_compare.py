@@ -132,7 +132,7 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
     assert b["verdict"]["failed"] == {"steady_state": 1}
     text = shown(found)
     assert "INVALID 1 of 5" in text
-    assert "b: not every round is VALID (steady_state in 1 of 5)" in text
+    assert "b: not every round is VALID (steady_state in 1 of 5): mend steady_state" in text
     assert "2.00" in text
     assert "* a ratio that rests on INVALID rounds" in text
 

@@ -63,7 +63,9 @@ def notes(document: Document) -> list[str]:
     for row in rows:
         if not row["verdict"]["valid"]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
-            lines.append(f"{row['label']}: not every round is VALID ({counted} of {row['rounds']})")
+            said = f"{row['label']}: not every round is VALID ({counted} of {row['rounds']})"
+            remedy = row["verdict"].get("remedy")
+            lines.append(f"{said}: {remedy}" if remedy else said)
     if any(row["ratio"].get("of_invalid_runs") for row in rows):
         lines.append("* a ratio that rests on INVALID rounds")
     return [*lines, *_gaps(rows)]
