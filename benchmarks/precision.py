@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.aims import Aim, check
+from benchmarks.wake_up import wake_up
 from servemark.stats import Histogram
 from tests.golden_behaviour import Behaviour
 from tests.golden_load import Load, constant_ns
@@ -30,6 +31,7 @@ Times = npt.NDArray[np.int64]
 
 def precision(_pairs: int = 0, _seconds: float = 0.0) -> None:
     """Print percentiles beside the server's: p50 for each delay and loop, then p99.9 of a rare outlier."""
+    wake_up()
     print("service time of servemark beside what the golden server did (its log), HTTP", flush=True)
     for delay_ms in DELAYS_MS:
         count = min(REQUESTS, round(LONGEST_S * 1e3 / delay_ms))
