@@ -110,6 +110,25 @@ def test_tensorflow_names_the_operators_it_lacks() -> None:
         concrete(helper.make_model(helper.make_graph(nodes, "graph", ends[:1], ends[1:])))
 
 
+def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> None:
+    """As an embedding that is the last layer's weight too, too large for ONNX's optimiser to transpose ahead."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    from exporters._onnx_to_tensorflow import concrete
+
+    weight = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["weight", "x"], ["embedded"]),
+        helper.make_node("Transpose", ["weight"], ["transposed"], perm=[1, 0]),
+        helper.make_node("MatMul", ["embedded", "transposed"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, [numpy_helper.from_array(weight, "weight")])
+    answer = concrete(helper.make_model(graph))(x=np.array([4, 0]))
+    np.testing.assert_allclose(answer["y"], weight[[4, 0]] @ weight.T, rtol=1e-6)
+
+
 def test_tensorflow_starts_in_silence_and_leaves_room_for_another_llvm() -> None:
     """In a process of its own: LLVM ends the process where it finds itself registered twice."""
     pytest.importorskip("triton._C.libtriton")

@@ -51,7 +51,8 @@ class Value:
 
     def _in(self, other: str, move: Callable[[Any], Any]) -> Any:
         """Return the source, or the other layout of it, as a tensor of the graph that is being built."""
-        key = (other, tf.compat.v1.get_default_graph())
+        # What is computed at once, among a graph that is being built, is of no graph.
+        key = (other, None if tf.executing_eagerly() else tf.compat.v1.get_default_graph())
         if key not in self._made:
             made = move(self._source) if other else self._source
             self._made[key] = tf.constant(made) if isinstance(made, np.ndarray) else made
