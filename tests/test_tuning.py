@@ -11,10 +11,10 @@ import pytest
 
 from servemark.errors import OptionError, ResultError, ServerError
 from servemark.max_rate import TOLERANCE, Point
+from servemark.rate_rounds import around, rate_ratio
 from servemark.ratios import ratio_of_repeats
 from servemark.tuning import Candidate, Log, Objective, Space, Trial, Tuning, tune
 from servemark.tuning.log import LOG_FILE
-from servemark.tuning.rounds import around, rate_ratio
 from servemark.tuning.search import LEAST_ROUNDS
 
 CONFIG = """max_batch_size: 16

@@ -2,10 +2,10 @@
 
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate import START_SHARE, TOLERANCE, MaxRate, Point, search
+from servemark.rate_rounds import around, rate_ratio
 from servemark.ratios import Ratio
 from servemark.stats import samples_needed
 from servemark.tuning.book import Book
-from servemark.tuning.rounds import around, rate_ratio
 from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Bench, Objective, Standing, Tuning
 
