@@ -26,9 +26,9 @@ from benchmarks.pairs import interleave
 from exporters import export
 from loadgen.arrivals import ClosedLoop
 from loadgen.channel import Payload
-from loadgen.control import Control
 from loadgen.driver import Driver
 from loadgen.in_process import EngineChannel
+from loadgen.wire.control import Control
 from loadgen.workers import Engine, Workers
 from servemark.artifacts import Arrays, Entry
 from servemark.cli.in_process import configuration

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loadgen.control import Control
+from loadgen.wire.control import Control
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadgen.options import LoadConfig
-from loadgen.server_url import METRICS
+from loadgen.wire.server_url import METRICS
 from servemark.errors import ServerError
 
 START_TIMEOUT_S = 180.0

@@ -6,10 +6,10 @@ from typing import Any
 
 from loadgen.agreement import figures_of, unchecked
 from loadgen.confidence import early_stopping
-from loadgen.control import server_metrics
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder
+from loadgen.wire.control import server_metrics
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 _NONE_SENT = "no request was sent in the measured interval"

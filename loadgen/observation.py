@@ -5,11 +5,11 @@ import math
 from collections.abc import Sequence
 
 from loadgen.arrivals import Stage
-from loadgen.control import BACKEND_DIED, restarted
 from loadgen.measurement import Measured
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
 from loadgen.scenario import Mode
+from loadgen.wire.control import BACKEND_DIED, restarted
 from servemark.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 from servemark.stats import Histogram, samples_needed
 

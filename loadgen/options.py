@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.access import Access
 from loadgen.arrivals import Distribution
 from loadgen.quantities import above, number, whole
 from loadgen.scenario import Scenario
-from loadgen.server_url import DEFAULT_URLS, METRICS, metrics_url, normal_url, protocol_of
+from loadgen.wire.access import Access
+from loadgen.wire.server_url import DEFAULT_URLS, METRICS, metrics_url, normal_url, protocol_of
 from servemark.agreement import PRECISIONS
 from servemark.artifacts import FULL, Entry
 from servemark.errors import OptionError

@@ -11,12 +11,12 @@ from gevent import GreenletExit
 from loadgen.agreement import Checked, check
 from loadgen.arrivals import ClosedLoop, OpenLoop
 from loadgen.channel import Outcome
-from loadgen.control import failure_kind
 from loadgen.driver import Driver
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
 from loadgen.share import ALL, Share
 from loadgen.target import Target
+from loadgen.wire.control import failure_kind
 from loadgen.worker_figures import WorkerFigures
 from servemark.artifacts import Golden
 from servemark.errors import ServerError

@@ -6,16 +6,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.channel import Arrays, Channel, Payload
-from loadgen.connection import Connection
-from loadgen.control import Control
 from loadgen.engine_info import running
 from loadgen.heap import keep_freed_memory
 from loadgen.inputs import payloads
-from loadgen.kserve import ResponseChecker, encode_request
 from loadgen.options import LoadConfig
-from loadgen.server_url import is_secure
 from loadgen.target import Placement, Target
-from loadgen.tcp import Address
+from loadgen.wire.connection import Connection
+from loadgen.wire.control import Control
+from loadgen.wire.kserve import ResponseChecker, encode_request
+from loadgen.wire.server_url import is_secure
+from loadgen.wire.tcp import Address
 from servemark.artifacts import Golden
 
 
@@ -88,7 +88,7 @@ def served(config: LoadConfig) -> Target:
 def control_of(config: LoadConfig) -> Control:
     """The control plane of a server, over the protocol that its URL names."""
     if config.protocol == "grpc":
-        from loadgen.grpc_control import GrpcControl
+        from loadgen.wire.grpc_control import GrpcControl
 
         return GrpcControl(config.url, config.access)
     return Control(config.url, config.access)

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from loadgen.channel import Arrays, Channel, Payload
-from loadgen.grpc_call import Method
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.grpc_stream import GrpcStream
 from loadgen.inputs import payloads
-from loadgen.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.options import LoadConfig
 from loadgen.served import Served
-from loadgen.server_url import is_secure
 from loadgen.target import Placement
+from loadgen.wire.grpc_call import Method
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.grpc_stream import GrpcStream
+from loadgen.wire.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.wire.server_url import is_secure
 from servemark.artifacts import Golden
 from servemark.errors import ServerError
 

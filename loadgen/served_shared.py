@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from loadgen.channel import Arrays, Channel, Payload
-from loadgen.cuda_region import CudaRegion, require_gpu
 from loadgen.inputs import payloads
-from loadgen.memory_region import PosixRegion, Region, abandoned, new_name
 from loadgen.options import LoadConfig
-from loadgen.shared_http import SharedHttp
-from loadgen.shared_memory import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
+from loadgen.shared_memory.memory_region import PosixRegion, Region, abandoned, new_name
+from loadgen.shared_memory.places import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory.shared_http import SharedHttp
 from loadgen.target import Placement
 from servemark.artifacts import Golden
 from servemark.errors import OptionError, ServerError
@@ -118,7 +118,7 @@ class ServedShared:
 
 def _wire(config: LoadConfig) -> Wire:
     if config.protocol == "grpc":
-        from loadgen.shared_grpc import SharedGrpc
+        from loadgen.shared_memory.shared_grpc import SharedGrpc
 
         return SharedGrpc(config)
     return SharedHttp(config)

@@ -10,13 +10,13 @@ from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import MasterRunner
 
-from loadgen.coordinator import Coordinator
+from loadgen.coordination.coordinator import Coordinator
+from loadgen.coordination.orders import MESSAGE
 from loadgen.embedded import ServeProcess
 from loadgen.locust_statistics import LocustStatistics
 from loadgen.measurement import Load, Measurement
 from loadgen.metrics import so_far
 from loadgen.options import LoadConfig
-from loadgen.orders import MESSAGE
 from loadgen.recording import progress, record
 from loadgen.result_page import ResultPage
 from loadgen.sender import Sender

@@ -15,10 +15,10 @@ from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import WorkerRunner
 
-from loadgen import orders
+from loadgen.coordination import orders
+from loadgen.coordination.participant import Participant
 from loadgen.locust_statistics import LocustStatistics
 from loadgen.options import LoadConfig
-from loadgen.participant import Participant
 from loadgen.sender import OnRequest
 from loadgen.session import STOP_TIMEOUT_S
 from servemark.errors import ServemarkError

@@ -10,13 +10,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from loadgen.access import NO_ACCESS, Access
 from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.channel import Channel, Outcome, Payload
-from loadgen.connection import Connection
 from loadgen.driver import Driver
-from loadgen.kserve import ResponseChecker, encode_request
-from loadgen.tcp import Address
+from loadgen.wire.access import NO_ACCESS, Access
+from loadgen.wire.connection import Connection
+from loadgen.wire.kserve import ResponseChecker, encode_request
+from loadgen.wire.tcp import Address
 from servemark.models import Tensor
 
 START_IN_NS = 20_000_000

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from loadgen.channel import Channel, Payload
-from loadgen.grpc_call import Method
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.grpc_stream import GrpcStream
-from loadgen.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.wire.grpc_call import Method
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.grpc_stream import GrpcStream
+from loadgen.wire.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
 from tests.golden_load import Load, tensor
 
 

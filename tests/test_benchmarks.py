@@ -17,7 +17,7 @@ from benchmarks.generator import BENCHMARKS
 from benchmarks.load import Endpoints, Figures, Load
 from benchmarks.null_server import NullServer
 from benchmarks.pairs import alternate
-from loadgen.control import Control
+from loadgen.wire.control import Control
 from tests.golden_load import Load as Driven
 from tests.golden_load import payloads
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from loadgen.channel import Payload
-from loadgen.connection import Response
-from loadgen.kserve import HEAD_END
+from loadgen.wire.connection import Response
+from loadgen.wire.kserve import HEAD_END
 from tests.golden_load import Load, constant_ns, payloads
 from tests.raw_server import raw_server
 

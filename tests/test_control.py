@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from loadgen.control import Control, restarted, server_metrics
 from loadgen.target import Placement
+from loadgen.wire.control import Control, restarted, server_metrics
 from servemark.errors import ServerError
 from servemark.models import get
 from tests.golden_load import Load, constant_ns

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen import memory_region
-from loadgen.cuda_region import GRANULE, CudaRegion
 from loadgen.served import served
 from loadgen.served_shared import ServedShared
+from loadgen.shared_memory import memory_region
+from loadgen.shared_memory.cuda_region import GRANULE, CudaRegion
 from loadgen.target import Placement
 from servemark.errors import OptionError, ServerError
 from tests.fake_cuda import FakeCuda
@@ -103,7 +103,7 @@ def test_outputs_of_ordinary_requests_stay_on_the_device(cuda: FakeCuda) -> None
 
 
 def test_memory_is_on_the_gpu_that_the_model_runs_on(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loadgen.control import Control
+    from loadgen.wire.control import Control
 
     with GoldenServer() as golden:
         for device, expected in (("cuda:1", 1), ("cuda:1,cuda:0", 1), ("cpu", 0), (None, 0)):

@@ -16,10 +16,10 @@ import pytest
 
 from loadgen.agreement import Checked, check
 from loadgen.channel import Outcome, Payload
-from loadgen.clock_offset import ClockOffset, RoundTrip
-from loadgen.member import Member
+from loadgen.coordination.clock_offset import ClockOffset, RoundTrip
+from loadgen.coordination.member import Member
+from loadgen.coordination.recorder_state import merged, state_of
 from loadgen.recorder import Interval, Recorder
-from loadgen.recorder_state import merged, state_of
 from loadgen.share import Share
 from servemark.agreement import Agreement
 from servemark.artifacts import Golden

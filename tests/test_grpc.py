@@ -6,8 +6,8 @@ import zlib
 import numpy as np
 import pytest
 
-from loadgen.grpc_control import GrpcControl
-from loadgen.tcp import resolve
+from loadgen.wire.grpc_control import GrpcControl
+from loadgen.wire.tcp import resolve
 from servemark.errors import OptionError, ServerError
 from servemark.models import Tensor, get
 from tests.golden_grpc import ERROR, GoldenGrpc

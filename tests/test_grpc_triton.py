@@ -13,12 +13,12 @@ import pytest
 
 from loadgen.agreement import agreement_figures
 from loadgen.channel import Outcome, Payload
-from loadgen.control import Control
-from loadgen.grpc_call import Method
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.grpc_control import GrpcControl
-from loadgen.grpc_stream import GrpcStream
-from loadgen.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.wire.control import Control
+from loadgen.wire.grpc_call import Method
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.grpc_control import GrpcControl
+from loadgen.wire.grpc_stream import GrpcStream
+from loadgen.wire.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
 from servemark.agreement import Agreement
 from servemark.artifacts import Golden
 from servemark.errors import ServerError

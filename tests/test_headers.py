@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.access import Access, read_headers
-from loadgen.grpc_call import Method
-from loadgen.http2 import FieldDecoder
-from loadgen.kserve import HEAD_END, request_head
+from loadgen.wire.access import Access, read_headers
+from loadgen.wire.grpc_call import Method
+from loadgen.wire.http2 import FieldDecoder
+from loadgen.wire.kserve import HEAD_END, request_head
 from servemark.errors import OptionError
 from tests.load_config import config
 

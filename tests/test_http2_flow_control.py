@@ -12,9 +12,9 @@ import pytest
 from hyperframe.frame import DataFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from loadgen.channel import Payload
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.http2_channel import Http2Channel
-from loadgen.kserve_grpc import encode_request
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.http2_channel import Http2Channel
+from loadgen.wire.kserve_grpc import encode_request
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
 from tests.http2_peer import Peer, answer, answering, plain

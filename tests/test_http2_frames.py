@@ -18,8 +18,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from loadgen import http2
-from loadgen.grpc_call import Form, enclose
+from loadgen.wire import http2
+from loadgen.wire.grpc_call import Form, enclose
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
 from tests.http2_peer import Peer, answer, answering, plain

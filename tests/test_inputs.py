@@ -11,8 +11,8 @@ from PIL import Image
 
 from loadgen.channel import Payload
 from loadgen.inputs import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
-from loadgen.kserve import HEAD_END
 from loadgen.served import http_encoder
+from loadgen.wire.kserve import HEAD_END
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
 from servemark.models import get

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
-from loadgen.kserve import (
+from loadgen.wire.kserve import (
     HEAD_END,
     Head,
     MalformedResponse,

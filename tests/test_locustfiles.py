@@ -83,7 +83,8 @@ def test_every_workload_has_its_locustfile_and_every_locustfile_a_workload() -> 
 
 def test_no_module_beside_the_locustfiles_hides_another() -> None:
     """Locust puts their folder first on the path, so that a module of that name would be ours for everybody."""
-    ours = {path.stem for path in LOCUSTFILES.glob("*.py")} - {"__init__"}
+    ours = {path.stem for path in LOCUSTFILES.iterdir() if path.is_dir() or path.suffix == ".py"}
+    ours -= {"__init__", "__pycache__"}
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() not in {LOCUSTFILES, CHECKOUT}]
     hidden = {name for name in ours if PathFinder.find_spec(name, elsewhere) or name in sys.stdlib_module_names}
     assert not hidden

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen import memory_region
 from loadgen.channel import State
-from loadgen.kserve import Head
-from loadgen.memory_region import PosixRegion, abandoned, new_name
-from loadgen.shared_grpc import SharedGrpc
-from loadgen.shared_http import SharedChecker, SharedHttp
-from loadgen.shared_memory import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory import memory_region
+from loadgen.shared_memory.memory_region import PosixRegion, abandoned, new_name
+from loadgen.shared_memory.places import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory.shared_grpc import SharedGrpc
+from loadgen.shared_memory.shared_http import SharedChecker, SharedHttp
+from loadgen.wire.kserve import Head
 from servemark.errors import ServerError
 from servemark.models import Tensor
 from tests.load_config import config
 
 KILLED = """
 import os, signal
-from loadgen.memory_region import PosixRegion
+from loadgen.shared_memory.memory_region import PosixRegion
 PosixRegion({name!r}, 64)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -62,7 +62,8 @@ def test_memory_that_is_not_there_is_an_error_and_leaves_no_file(folder: Path) -
 
 def test_only_what_a_killed_process_left_is_abandoned(folder: Path) -> None:
     ours, name = PosixRegion(new_name("system"), 64), new_name("system")
-    code = f"from loadgen import memory_region; from pathlib import Path; memory_region.FOLDER = Path({str(folder)!r})"
+    imports = "from pathlib import Path; from loadgen.shared_memory import memory_region"
+    code = f"{imports}; memory_region.FOLDER = Path({str(folder)!r})"
     subprocess.run([sys.executable, "-c", f"{code}\n{KILLED.format(name=name)}"], timeout=60, check=False)
     assert {path.name for path in folder.iterdir()} == {ours.name, name}
     assert list(abandoned()) == [("system", name)]

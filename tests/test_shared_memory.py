@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.control import Control
-from loadgen.memory_region import FOLDER
 from loadgen.served import served
+from loadgen.shared_memory.memory_region import FOLDER
+from loadgen.wire.control import Control
 from servemark.errors import OptionError, ServerError
 from servemark.paths import CHECKOUT
 from servers import Server, embedded, open_server
@@ -90,7 +90,7 @@ def test_triton_says_why_it_cannot_map_a_region(
     server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As where the server has a /dev/shm of its own: on another machine, in a container.
-    monkeypatch.setattr("loadgen.memory_region.FOLDER", tmp_path)
+    monkeypatch.setattr("loadgen.shared_memory.memory_region.FOLDER", tmp_path)
     under_test = target(server, PASSTHROUGH, wire, "system")
     try:
         with pytest.raises(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.access import Access
 from loadgen.channel import READ, State
-from loadgen.control import Control
-from loadgen.grpc_control import GrpcControl
+from loadgen.wire.access import Access
+from loadgen.wire.control import Control
+from loadgen.wire.grpc_control import GrpcControl
 from servemark.errors import OptionError, ServerError
 from servemark.models import Tensor, get
 from tests.certificates import Authority, needs_openssl

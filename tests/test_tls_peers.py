@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hyperframe.frame import SettingsFrame, WindowUpdateFrame
 
-from loadgen.access import Access
-from loadgen.grpc_control import GrpcControl
+from loadgen.wire.access import Access
+from loadgen.wire.grpc_control import GrpcControl
 from servemark.paths import CHECKOUT
 from servers import embedded
 from servers._launch import Job, Launched

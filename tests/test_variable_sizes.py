@@ -15,7 +15,7 @@ import exporters
 from exporters import _pipeline
 from exporters._job import Job
 from exporters._registry import exporter
-from loadgen.kserve import ResponseChecker, _parse_head
+from loadgen.wire.kserve import ResponseChecker, _parse_head
 from servemark import models
 from servemark.artifacts import Entry
 from servemark.errors import ArtifactError

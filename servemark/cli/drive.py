@@ -15,7 +15,7 @@ import typer
 
 from loadgen.options import LoadConfig
 from loadgen.served import control_of
-from loadgen.server_url import METRICS
+from loadgen.wire.server_url import METRICS
 from servemark import results
 from servemark.cli.serve import entries
 from servemark.cli.settings import repository_with

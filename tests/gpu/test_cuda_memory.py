@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.control import Control
+from loadgen.wire.control import Control
 from servers import Server, open_server
 from tests.locust_run import run, the_result
 from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs

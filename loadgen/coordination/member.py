@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from loadgen.clock_offset import ClockOffset, RoundTrip
-from loadgen.orders import Message
-from loadgen.recorder_state import State
+from loadgen.coordination.clock_offset import ClockOffset, RoundTrip
+from loadgen.coordination.orders import Message
+from loadgen.coordination.recorder_state import State
 from loadgen.worker_figures import WorkerFigures
 from servemark.errors import ExitCode, WorkerError
 from servemark.stats import Histogram

@@ -11,12 +11,12 @@ from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
 
 from loadgen.agreement import Checked
-from loadgen.clock_offset import ClockOffset
-from loadgen.member import Member
+from loadgen.coordination.clock_offset import ClockOffset
+from loadgen.coordination.member import Member
+from loadgen.coordination.orders import MESSAGE, Message, fingerprint
+from loadgen.coordination.recorder_state import merged, requests_of
 from loadgen.options import LoadConfig
-from loadgen.orders import MESSAGE, Message, fingerprint
 from loadgen.recorder import Interval, Recorder
-from loadgen.recorder_state import merged, requests_of
 from loadgen.sender import OnTick, interval_from, start_time
 from loadgen.share import Share
 from loadgen.worker_figures import WorkerFigures
@@ -40,7 +40,7 @@ STOP_TIMEOUT_S = 8.0
 
 
 class Coordinator:
-    """Has the workers that are connected send the load; see `loadgen.orders` for what they say to each other."""
+    """Has the workers that are connected send the load; `orders.py` has what they say to each other."""
 
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
         self.config = config

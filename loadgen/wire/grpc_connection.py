@@ -9,8 +9,8 @@ import time
 from urllib.parse import unquote
 
 from loadgen.channel import State
-from loadgen.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, status_name
-from loadgen.http2 import (
+from loadgen.wire.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, status_name
+from loadgen.wire.http2 import (
     END_HEADERS,
     END_STREAM,
     HEAD_BYTES,
@@ -21,8 +21,8 @@ from loadgen.http2 import (
     frame,
     window_update,
 )
-from loadgen.http2_channel import Http2Channel
-from loadgen.tcp import Address
+from loadgen.wire.http2_channel import Http2Channel
+from loadgen.wire.tcp import Address
 
 _REMEMBERED = 1024
 """How many forms of responses are remembered; beyond them each response is read frame by frame."""

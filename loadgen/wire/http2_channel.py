@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from loadgen.channel import ConnectionFailed, State
-from loadgen.http2 import (
+from loadgen.wire.http2 import (
     ACK,
     CONTINUATION,
     DATA,
@@ -29,7 +29,7 @@ from loadgen.http2 import (
     unpack_head,
     window_update,
 )
-from loadgen.http2_sender import Http2Sender
+from loadgen.wire.http2_sender import Http2Sender
 
 
 class Http2Channel(Http2Sender):

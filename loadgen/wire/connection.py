@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from loadgen.channel import READ, WRITE, Answer, Arrays, State
-from loadgen.kserve import HEAD_END, Head, MalformedResponse, ResponseChecker, decode_outputs, error_message
-from loadgen.tcp import RECEIVE_BYTES, Address, TcpChannel, failed
+from loadgen.wire.kserve import HEAD_END, Head, MalformedResponse, ResponseChecker, decode_outputs, error_message
+from loadgen.wire.tcp import RECEIVE_BYTES, Address, TcpChannel, failed
 from servemark.models import Tensor
 
 

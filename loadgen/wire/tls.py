@@ -10,7 +10,7 @@ import ssl
 from typing import Any
 
 from loadgen.channel import READ, WRITE, ConnectionFailed
-from loadgen.tcp import Socket
+from loadgen.wire.tcp import Socket
 
 HTTP, HTTP2 = "http/1.1", "h2"
 """The protocols that a client offers (ALPN, RFC 7301)."""

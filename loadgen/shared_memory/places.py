@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from loadgen.channel import Answer, Arrays, Channel, Payload, State
-from loadgen.memory_region import Region
 from loadgen.served import Served
+from loadgen.shared_memory.memory_region import Region
 from servemark.models import Tensor
 
 ALIGNMENT = 64

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from loadgen.channel import Arrays
-from loadgen.http2 import (
+from loadgen.wire.http2 import (
     DATA,
     END_HEADERS,
     END_STREAM,

@@ -3,8 +3,8 @@
 from collections import deque
 
 from loadgen.channel import READ, WRITE
-from loadgen.http2 import DATA, DEFAULT_FRAME, DEFAULT_WINDOW, frame
-from loadgen.tcp import Address, TcpChannel, failed
+from loadgen.wire.http2 import DATA, DEFAULT_FRAME, DEFAULT_WINDOW, frame
+from loadgen.wire.tcp import Address, TcpChannel, failed
 
 _BUFFERS = 512
 """Most pieces handed to the operating system at once (Linux takes 1024)."""

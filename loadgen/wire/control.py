@@ -12,10 +12,10 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from loadgen.access import NO_ACCESS, Access
-from loadgen.server_url import is_secure
 from loadgen.target import Placement
-from loadgen.tls import reason
+from loadgen.wire.access import NO_ACCESS, Access
+from loadgen.wire.server_url import is_secure
+from loadgen.wire.tls import reason
 from servemark.errors import ServerError
 from servemark.models import Tensor, Workload
 

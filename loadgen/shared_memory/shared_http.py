@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.kserve import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
 from loadgen.options import LoadConfig
 from loadgen.served import Served
-from loadgen.shared_memory import Placed
+from loadgen.shared_memory.places import Placed
+from loadgen.wire.kserve import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
 from servemark.models import Tensor
 
 

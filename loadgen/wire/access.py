@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.server_url import is_secure, protocol_of
-from loadgen.tcp import Address, resolve
-from loadgen.tls import HTTP, HTTP2, TlsSocket, reason
+from loadgen.wire.server_url import is_secure, protocol_of
+from loadgen.wire.tcp import Address, resolve
+from loadgen.wire.tls import HTTP, HTTP2, TlsSocket, reason
 from servemark.errors import OptionError, ServerError
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")

@@ -11,9 +11,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from loadgen.channel import Arrays
-from loadgen.grpc_call import PREFIX_BYTES, enclose
-from loadgen.grpc_messages import SERVICE, message, parse
-from loadgen.kserve import judge_output
+from loadgen.wire.grpc_call import PREFIX_BYTES, enclose
+from loadgen.wire.grpc_messages import SERVICE, message, parse
+from loadgen.wire.kserve import judge_output
 from servemark.models import Tensor
 
 INFER = f"/{SERVICE}/ModelInfer"

@@ -14,9 +14,9 @@ import gevent
 from gevent.queue import Empty, Queue
 
 from loadgen.agreement import require_fit
+from loadgen.coordination.orders import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Tell, fingerprint
+from loadgen.coordination.recorder_state import state_of
 from loadgen.options import LoadConfig
-from loadgen.orders import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Tell, fingerprint
-from loadgen.recorder_state import state_of
 from loadgen.sender import Sender
 from loadgen.served import served
 from loadgen.share import Share

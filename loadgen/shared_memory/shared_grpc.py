@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from loadgen.grpc_call import enclose
-from loadgen.grpc_messages import message
-from loadgen.kserve import judge_description
-from loadgen.kserve_grpc import AnswerReader
 from loadgen.options import LoadConfig
 from loadgen.served_grpc import ServedGrpc
-from loadgen.shared_memory import Placed
+from loadgen.shared_memory.places import Placed
+from loadgen.wire.grpc_call import enclose
+from loadgen.wire.grpc_messages import message
+from loadgen.wire.kserve import judge_description
+from loadgen.wire.kserve_grpc import AnswerReader
 from servemark.models import Tensor
 
 _FIELDS = {str: "string_param", int: "int64_param"}

@@ -1,9 +1,9 @@
 """One gRPC connection whose requests are the messages of one long call, as Triton's ModelStreamInfer takes them."""
 
 from loadgen.channel import ConnectionFailed, State
-from loadgen.grpc_call import PREFIX_BYTES
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.http2 import END_STREAM, window_update
+from loadgen.wire.grpc_call import PREFIX_BYTES
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.http2 import END_STREAM, window_update
 
 
 class GrpcStream(GrpcConnection):

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from google.protobuf.message import DecodeError
 
 from loadgen.channel import WRITE, ConnectionFailed, Payload, State
-from loadgen.control import NOT_SHARED, TIMEOUT_S, Control
-from loadgen.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
-from loadgen.grpc_connection import GrpcConnection
-from loadgen.grpc_messages import SERVICE, message, parse, to_dict
-from loadgen.server_url import is_secure
-from loadgen.tls import TLS_ERROR
+from loadgen.wire.control import NOT_SHARED, TIMEOUT_S, Control
+from loadgen.wire.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
+from loadgen.wire.grpc_connection import GrpcConnection
+from loadgen.wire.grpc_messages import SERVICE, message, parse, to_dict
+from loadgen.wire.server_url import is_secure
+from loadgen.wire.tls import TLS_ERROR
 from servemark.errors import ServerError
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
