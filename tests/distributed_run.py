@@ -51,7 +51,7 @@ class Server:
 @contextlib.contextmanager
 def golden_server(network: Network, log: Path, **behaviour: Any) -> Iterator[Server]:
     """A golden server with the tensors of the tiny ranking model, which every host reaches."""
-    config = server_of(get("ranking_tiny"), **behaviour)._config
+    config = server_of(get("ranking_tiny"), **behaviour).config
     serve = [sys.executable, "-m", "tests.golden_server", "--host", network.server, "--config", config]
     with subprocess.Popen(
         [*network.centre.prefix, *serve], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=log.open("wb"), text=True

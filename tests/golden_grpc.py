@@ -9,12 +9,8 @@ it received. A process of its own:
 """
 
 import argparse
-import dataclasses
 import json
-import select
 import signal
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -22,14 +18,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from servemark.paths import CHECKOUT
 from tests.golden_memory import Memory, over_grpc
+from tests.golden_process import GoldenProcess
 from tests.golden_tensors import BadRequestError
 
 SERVICE = "inference.GRPCInferenceService"
-READY_WITHIN_S = 20.0
 ERROR = "golden error: naïve 100 % on request"
 
 
@@ -203,52 +198,19 @@ def main() -> None:
     server.stop(None)
 
 
-class GoldenGrpc:
+class GoldenGrpc(GoldenProcess):
     """The server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
 
     def __init__(self, **behaviour: Any) -> None:
-        self.behaviour = Behaviour(**behaviour)
-
-    @property
-    def url(self) -> str:
-        """grpc://host:port, grpcs:// with a certificate."""
-        return f"{'grpcs' if self.behaviour.certificate else 'grpc'}://127.0.0.1:{self.port}"
+        super().__init__("tests.golden_grpc", Behaviour(**behaviour), "grpc")
 
     def log(self) -> dict[str, Any]:
         """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams, changes of memory."""
         import grpc
 
-        with grpc.insecure_channel(f"127.0.0.1:{self._plain}") as channel:
+        with grpc.insecure_channel(f"127.0.0.1:{self.plain_port}") as channel:
             answer: bytes = channel.unary_unary(f"/{SERVICE}/GoldenLog")(b"", timeout=10)
         return dict(json.loads(answer))
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        """Start it and wait until it takes connections. Raises TimeoutError."""
-        config = json.dumps(dataclasses.asdict(self.behaviour))
-        command = [sys.executable, "-m", "tests.golden_grpc", "--config", config]
-        self._process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], READY_WITHIN_S)[0]:
-            self.kill()
-            raise TimeoutError(f"the golden gRPC server is not up after {READY_WITHIN_S} s")
-        ports = json.loads(self._process.stdout.readline())
-        self.port: int = ports["port"]
-        self._plain: int = ports["plain"]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(READY_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 if __name__ == "__main__":
