@@ -48,12 +48,9 @@ ANSWER = NullAnswer()
 class NullChannel:
     """Always readable: every request is answered as soon as the driver looks."""
 
-    def __init__(self) -> None:
-        self.fd = -1
-        self.state = State.CLOSED
-        self.wants = self.watched = 0
-        self.payload: Payload | None = None
-        self.scheduled = self.sent = self.done = 0
+    fd, state = -1, State.CLOSED
+    wants = watched = scheduled = sent = done = 0
+    payload: Payload | None = None
 
     def open(self) -> None:
         """Make an eventfd that is readable for ever."""

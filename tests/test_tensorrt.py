@@ -148,16 +148,20 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize(("precision", "capability"), [("bf16", (7, 5)), ("fp8", (7, 5)), ("fp8", (8, 6))])
+@pytest.fixture
+def capability(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """The compute capability of the GPU, which a test's parameters name."""
+    major, minor = request.param
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (major, minor))
+    return major, minor
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability"), [("bf16", (7, 5)), ("fp8", (7, 5)), ("fp8", (8, 6))], indirect=["capability"]
+)
 def test_a_gpu_without_a_precision_is_refused_before_anything_is_made(
-    tmp_path: Path,
-    stand_in: SimpleNamespace,
-    converted: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    precision: str,
-    capability: tuple[int, int],
+    tmp_path: Path, stand_in: SimpleNamespace, converted: list[str], precision: str, capability: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     wanted = rf"NVIDIA H200 has no {precision}: its compute capability is {capability[0]}\.{capability[1]}"
     with pytest.raises(ArtifactError, match=wanted) as error:
         tensorrt.write(job(tmp_path, precision))
@@ -166,19 +170,13 @@ def test_a_gpu_without_a_precision_is_refused_before_anything_is_made(
     assert not stand_in.made.builder.calls
 
 
-@pytest.mark.usefixtures("stand_in")
+@pytest.mark.usefixtures("stand_in", "capability")
 @pytest.mark.parametrize(
     ("precision", "capability"),
     [("fp16", (7, 5)), ("int8", (7, 5)), ("bf16", (8, 0)), ("fp8", (8, 9)), ("fp8", (9, 0))],
+    indirect=["capability"],
 )
-def test_a_gpu_with_a_precision_gets_its_plan(
-    tmp_path: Path,
-    converted: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    precision: str,
-    capability: tuple[int, int],
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+def test_a_gpu_with_a_precision_gets_its_plan(tmp_path: Path, converted: list[str], precision: str) -> None:
     asked = job(tmp_path, precision)
     tensorrt.write(asked)
     assert converted == [precision]
