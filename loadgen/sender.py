@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gevent
 import numpy as np
 import numpy.typing as npt
 from gevent import GreenletExit
+from gevent.monkey import is_module_patched
 
 from loadgen.agreement import Checked, check
 from loadgen.arrivals import ClosedLoop, OpenLoop
@@ -27,6 +29,9 @@ CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
 START_TIMEOUT_S = 900.0
 """How long a run that is ready waits for others that begin with it."""
+
+FOREMOST = 2
+"""libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
 
 OnRequest = Callable[[Outcome, str], None]
 OnTick = Callable[[int], None]
@@ -163,13 +168,24 @@ class Sender:
         if self.over(now):
             self._mark(2)
         self._on_tick(now)
-        # Locust has replaced this by its own: other greenlets (its web UI, heartbeats) get their turn.
-        time.sleep(0)
+        give_way()
 
     def _mark(self, edge: int) -> None:
         """Take the times of the first or the second edge, once."""
         while len(self._cpu) < edge:
             self._cpu.append(_times())
+
+
+def give_way() -> None:
+    """Let Locust's other greenlets (web UI, heartbeats, the reading of the server's counters) have their turn.
+
+    gevent's sleep(0) gives none to those that wait for a socket: its hub goes through 50 such calls before it asks the
+    operating system again, so that each step of a conversation would take a quarter of a second.
+    """
+    if is_module_patched("time"):
+        gevent.idle(FOREMOST)
+    else:
+        time.sleep(0)
 
 
 def interval_from(config: LoadConfig, start_ns: int) -> Interval:
