@@ -58,6 +58,7 @@ class Driver:
         self._connect = connect
         self._payloads = payloads
         self._timeout_ns = int(timeout_s * 1e9)
+        self._too_late = f"no response within {timeout_s:g} s of its schedule"
         self._max_in_flight = max_in_flight
         self._on_outcome = on_outcome
         self._on_tick = on_tick
@@ -235,19 +236,23 @@ class Driver:
             self._idle.append(channel)
         else:
             self._drop(channel)
-        self._on_outcome(Outcome(payload, channel.scheduled, channel.sent, channel.done, response.error, "", response))
+        scheduled, sent, done = channel.scheduled, channel.sent, channel.done
+        if done - scheduled > self._timeout_ns:
+            # It came before `_expire` looked: whether a late answer counts must not depend on that.
+            self._report(payload, scheduled, sent, done, "timeout", self._too_late)
+        else:
+            self._on_outcome(Outcome(payload, scheduled, sent, done, response.error, "", response))
 
     def _expire(self, now: int) -> None:
         """End the requests that were not answered in time, counted from their schedule."""
         limit = now - self._timeout_ns
-        message = f"no response within {self._timeout_ns / 1e9:g} s of its schedule"
         while self.backlog and self.backlog.first < limit:
-            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", message)
+            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", self._too_late)
         # Outcomes are counted a little later than they come.
         self.backlog.forget(limit - 1000 * MS)
         late = [c for c in self._channels.values() if c.payload is not None and c.scheduled < limit]
         for channel in late:
-            self._fail(channel, "timeout", message)
+            self._fail(channel, "timeout", self._too_late)
 
     def _fail(self, channel: Channel, kind: str, message: str) -> None:
         """Report a request whose channel cannot be used any more."""
