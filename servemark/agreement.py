@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Rows = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -74,8 +76,7 @@ def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic],
     error, size = np.abs(ours - theirs), np.abs(theirs)
     within = error <= agreement.atol + agreement.rtol * size
     largest = size.max(axis=1, keepdims=True)
-    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosines = np.where(lengths > 0, (ours * theirs).sum(axis=1) / np.where(lengths > 0, lengths, 1), 1)
+    cosines = _cosines(ours, theirs, within.all(axis=1))
     agrees = within.all() if agreement.min_cosine is None else cosines.min() >= agreement.min_cosine
     return Discrepancy(
         agrees=bool(agrees),
@@ -85,6 +86,14 @@ def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic],
         max_rel=_finite((error / np.where(largest > 0, largest, 1)).max()),
         cosine_min=_finite(cosines.min()),
     )
+
+
+def _cosines(ours: Rows, theirs: Rows, close: npt.NDArray[np.bool_]) -> Rows:
+    """How alike the directions of rows are, NaN where one is not finite; zeros have none: 1 if they are close, or 0."""
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    with np.errstate(invalid="ignore"):
+        cosines: Rows = (ours * theirs).sum(axis=1) / np.where(lengths == 0, 1, lengths)
+    return np.where(lengths == 0, close, cosines)
 
 
 def merge(parts: Sequence[tuple[int, Discrepancy]], agreement: Agreement, *, floating: bool) -> Discrepancy:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servemark.agreement import Agreement, compare
+from servemark.agreement import PRECISIONS, Agreement, compare
 
 
 @pytest.fixture
@@ -41,3 +41,31 @@ def test_first_choice() -> None:
     assert compare(scores[::-1], scores, Agreement()).top1_share == 0
     ids = np.array([[7, 8], [9, 1]], np.int32)
     assert compare(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_share == 0.5
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("answer", "agrees"),
+    [
+        ([1, 2, 3], True),
+        ([0, 0, 0], False),  # what a model that lost its weights answers
+        ([np.nan, 2, 3], False),
+        ([np.nan] * 3, False),
+        ([np.inf, 2, 3], False),
+        ([-1, -2, -3], False),
+    ],
+)
+def test_what_no_precision_may_answer(precision: str, answer: list[float], agrees: bool) -> None:
+    reference = np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]], np.float32)
+    output = np.array([reference[0], answer], np.float32)
+    found = compare(output, reference, Agreement().at(precision))
+    assert found.agrees == agrees
+    assert (found.cosine_min is None) == (not np.isfinite(answer).all())
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_row_of_zeros_has_no_direction(precision: str) -> None:
+    zeros, limits = np.zeros((1, 3), np.float32), Agreement(atol=1e-4).at(precision)
+    assert compare(zeros, zeros, limits).agrees
+    assert compare(zeros + np.float32(1e-6), zeros, limits).agrees
+    assert not compare(zeros + 1, zeros, limits).agrees
