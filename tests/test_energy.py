@@ -81,6 +81,30 @@ def test_many_wraps_are_seen_by_the_sampler() -> None:
     assert reading.samples >= 5
 
 
+def test_one_reading_at_a_time() -> None:
+    """A reading that is stamped after a later one has a counter go back, which would be a wrap-around of 260 kJ."""
+    reading, meeting = threading.Event(), threading.Event()
+    overlaps: list[bool] = []
+    main = threading.get_ident()
+
+    def read() -> tuple[float, ...]:
+        if threading.get_ident() == main:
+            overlaps.append(reading.is_set())
+            meeting.set()
+        else:
+            reading.set()
+            meeting.wait(0.3)  # nobody comes
+            reading.clear()
+        return (float(len(overlaps)),)
+
+    meter = energy.Meter("rapl", "cpu_package", read, ranges_j=[100.0], period_s=0.01)
+    meter.start()
+    meeting.clear()
+    assert reading.wait(10)
+    assert meter.stop().joules == 1
+    assert overlaps == [False, False]
+
+
 def test_pure_sums() -> None:
     samples = [Sample(0, (10.0, 0.0)), Sample(10**9, (30.0, 10.0)), Sample(3 * 10**9, (10.0, 10.0))]
     assert integrated_joules(samples) == (10 + 40) / 2 * 1 + (40 + 20) / 2 * 2

@@ -75,16 +75,19 @@ class _Sampling:
         self._samples: list[Sample] = []
         self._error: str | None = None
         self._stopped = False
+        self._one_at_a_time = _native("_thread", "allocate_lock")()
         self._take()
         _native("_thread", "start_new_thread")(self._run, ())
 
     def _take(self) -> None:
-        try:
-            values = self._read()
-        except UnavailableError as error:
-            self._error = str(error)
-        else:
-            self._samples.append(Sample(time.monotonic_ns(), values))
+        # A value that is stamped after a later one would look as if the counter had wrapped around, which is 260 kJ.
+        with self._one_at_a_time:
+            try:
+                values = self._read()
+            except UnavailableError as error:
+                self._error = str(error)
+            else:
+                self._samples.append(Sample(time.monotonic_ns(), values))
 
     def _run(self) -> None:
         sleep = _native("time", "sleep")
