@@ -16,6 +16,7 @@ from typing import TypedDict, TypeVar
 
 import psutil
 
+from servemark import limits
 from servemark.gpus import Gpu, boards
 from servemark.paths import CHECKOUT
 
@@ -64,13 +65,16 @@ class Environment(TypedDict):
     collected: str
     hostname: str
     cpu: str | None
-    cores: int  # those this process may use
-    cores_physical: int | None
+    cores: int  # those this process may use, by affinity and quota
+    cores_physical: int | None  # the machine's
     cores_logical: int | None
-    cpu_quota: float | None  # the control group's limit in cores
+    cores_affinity: int
+    cpu_quota: float | None  # the control groups' limit in cores, None where they set none
+    cores_limited_by: str  # machine, affinity (a cpuset, taskset) or quota
     cpu_governor: str | None
     cpu_max_mhz: float | None
-    memory_gb: float
+    memory_gb: float  # the machine's
+    memory_limit_gb: float | None  # the control groups' limit, None where they set none
     load_average: list[float] | None  # 1, 5 and 15 minutes
     container: str | None
     virtual_machine: str | None
@@ -91,17 +95,21 @@ def collect() -> Environment:
     """Describe this machine and this checkout now."""
     gpus, gpus_reason, driver, cuda = boards()
     git_commit, git_dirty = _git()
+    cores, memory = limits.cores(), limits.memory()
     return {
         "collected": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hostname": socket.gethostname(),
         "cpu": _cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores.allowed,
         "cores_physical": psutil.cpu_count(logical=False),
         "cores_logical": psutil.cpu_count(),
-        "cpu_quota": _cpu_quota(),
+        "cores_affinity": cores.affinity,
+        "cpu_quota": cores.quota,
+        "cores_limited_by": cores.limited_by,
         "cpu_governor": _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "cpu_max_mhz": _cpu_max_mhz(),
-        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "memory_gb": _gb(memory.machine_bytes),
+        "memory_limit_gb": None if memory.limit_bytes is None else _gb(memory.limit_bytes),
         "load_average": _try(lambda: [round(load, 2) for load in os.getloadavg()]),
         "container": _container(),
         "virtual_machine": _virtual_machine(),
@@ -133,6 +141,10 @@ def _try(call: Callable[[], T]) -> T | None:
         return None
 
 
+def _gb(size_bytes: int) -> float:
+    return round(size_bytes / 1e9, 1)
+
+
 def _cpu_field(name: str) -> str | None:
     for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
         key, _, value = line.partition(":")
@@ -148,16 +160,6 @@ def _cpu_name() -> str | None:
 def _cpu_max_mhz() -> float | None:
     text = _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_max_freq")
     return _try(lambda: float(text or "") / 1000)
-
-
-def _cpu_quota() -> float | None:
-    """Cores that the control group allows, version 2 first; None where it sets no limit."""
-    quota, _, period = (_read(_SYS / "fs/cgroup/cpu.max") or "").partition(" ")
-    if not quota:
-        quota = _read(_SYS / "fs/cgroup/cpu/cpu.cfs_quota_us") or ""
-        period = _read(_SYS / "fs/cgroup/cpu/cpu.cfs_period_us") or ""
-    cores = _try(lambda: float(quota) / float(period))  # "max" is no number: no limit
-    return cores if cores and cores > 0 else None
 
 
 def _container() -> str | None:

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from servemark import environment
+from servemark import environment, limits
 from servemark.gpus import boards
 
 
@@ -54,7 +54,8 @@ def test_has_every_key_and_is_json() -> None:
 def test_says_what_the_system_says() -> None:
     found = environment.collect()
     assert found["hostname"] == os.uname().nodename
-    assert found["cores"] == len(os.sched_getaffinity(0))
+    assert found["cores_affinity"] == len(os.sched_getaffinity(0))
+    assert 1 <= found["cores"] <= found["cores_affinity"] <= (found["cores_logical"] or 0)
     assert found["python"] == ".".join(map(str, sys.version_info[:3]))
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert found["memory_gb"] == pytest.approx(pages / 1e9, rel=0.01)
@@ -136,20 +137,10 @@ def test_no_gpu_has_a_reason() -> None:
     assert boards(broken) == ([], "NVML: Driver Not Loaded", None, None)
 
 
-@pytest.mark.parametrize(
-    ("files", "quota"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000"}, None),
-        ({"cpu.max": "150000 100000"}, 1.5),
-        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
-        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2.0),
-    ],
-)
-def test_cpu_quota(files: dict[str, str], quota: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in files.items():
-        file = tmp_path / "fs/cgroup" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n")
-    monkeypatch.setattr(environment, "_SYS", tmp_path)
-    assert environment._cpu_quota() == quota
+def test_a_container_shows_what_it_may_use_beside_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "cores", lambda: limits.Cores(machine=64, affinity=16, quota=3.5))
+    monkeypatch.setattr(limits, "memory", lambda: limits.Memory(256_000_000_000, 8_000_000_000, 1))
+    found = environment.collect()
+    assert (found["cores"], found["cores_affinity"], found["cpu_quota"]) == (4, 16, 3.5)
+    assert found["cores_limited_by"] == "quota"
+    assert (found["memory_gb"], found["memory_limit_gb"]) == (256.0, 8.0)

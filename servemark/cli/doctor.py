@@ -60,12 +60,16 @@ def doctor(json: Json = False) -> None:
 
 
 def _machine() -> Iterator[Check]:
+    from servemark import limits
     from servemark.environment import collect
 
-    found = collect()
-    yield Check(
-        "cpu", True, f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB, Python {found['python']}"
-    )
+    found, cores = collect(), limits.cores()
+    yield Check("cpu", True, f"{found['cpu']}, {cores}, {found['memory_gb']} GB, Python {found['python']}")
+    if cores.limited_by == "quota":
+        advice = f"engines start {cores.affinity} threads: --option intra_op_thread_count={cores.allowed}"
+        yield Check("cpu quota", True, f"{cores.quota:g} cores, of which engines know nothing; {advice}")
+    if found["memory_limit_gb"] is not None:
+        yield Check("memory limit", True, f"{found['memory_limit_gb']} GB, of the control group")
     gpus = [f"{gpu['name']}" for gpu in found["gpus"]]
     yield Check("gpu", bool(gpus), ", ".join(gpus) or found["gpus_reason"] or "none")
     free_gb = shutil.disk_usage(RESULTS.parent).free / 1e9

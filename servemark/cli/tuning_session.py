@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loadgen.options import LoadConfig
-from servemark import results
+from servemark import limits, results
 from servemark.cli.tuning_bench import SCREEN_S, SCREEN_WARMUP_S, ServedBench
 from servemark.environment import collect
 from servemark.model_config import parse
@@ -42,7 +42,7 @@ def session(
     assert slo is not None
     space = Space.of(
         config_text,
-        cores=len(os.sched_getaffinity(0)),
+        cores=limits.cores().allowed,
         batch_size=config.batch_size,
         largest=config.workload.max_batch,
         oversubscribe=oversubscribe,
