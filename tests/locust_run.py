@@ -93,19 +93,6 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     raise TimeoutError(f"{what}: not within {DEADLINE_S:g} s")
 
 
-def steadily(attempt: Callable[[Path], int], expected: int, out: Path, attempts: int = 3) -> Path:
-    """Repeat a run until its exit code is the expected one, each in a folder of its own; return the last folder.
-
-    A verdict asks for a steady machine, which one that runs tests is not always.
-    """
-    codes = []
-    for number in range(attempts):
-        codes.append(attempt(out / str(number)))
-        if codes[-1] == expected:
-            return out / str(number)
-    raise AssertionError(f"exit codes {codes}, {expected} was expected: {the_result(out / str(number))['verdict']}")
-
-
 def results_in(out: Path) -> list[Result]:
     """The results in an output directory, oldest first."""
     return [json.loads(path.read_text()) for path in sorted(out.glob("*/result.json"))]
