@@ -150,27 +150,25 @@ def test_what_limited(
 
 
 def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
-    """600/s for 2 s on a server of 200/s: at most 20 on their way, the others wait in the generator."""
-    with server_of(get("ranking_tiny"), capacity_per_s=200.0) as server:
+    """150/s for 2 s on a server of 50/s: at most 20 on their way, the others wait in the generator."""
+    with server_of(get("ranking_tiny"), capacity_per_s=50.0) as server:
         flags = ["--model", "ranking_tiny", "--url", server.url, "--out", str(tmp_path), "--max-in-flight", "20"]
-        flags += ["--request-rate", "600", "--request-distribution", "constant", "--duration", "2", "--warmup", "0"]
+        flags += ["--request-rate", "150", "--request-distribution", "constant", "--duration", "2", "--warmup", "0"]
         done = run("ranking", *flags)
         log = server.log()
     result = the_result(tmp_path)
-    client = result["metrics"]["client"]
+    metrics, limited, checked = result["metrics"], result["limited_by"], result["verdict"]["constraints"]
+    client = metrics["client"]
     assert done.returncode == 2
-    assert accounted(result) == len(log["requests"]) == 1200
+    assert accounted(result) == len(log["requests"]) == 300
     assert client["max_in_flight"] == 20
-    assert client["waited_share"] > 0.9
+    assert client["waited_share"] > 0.8
     assert log["connections"] < 40
-    assert "achieved_rate" in {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
+    assert "achieved_rate" in {c["name"] for c in checked if not c["ok"]}
     # The last was due after 2 s and answered after 6: the schedule was not moved.
-    assert result["metrics"]["latency_ms"]["max"] > 3900
-    failed = {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
-    if failed & {"schedule_delay_p99", "client_cpu"}:
-        # Other work on this machine held the generator up, which it says of itself.
-        assert result["limited_by"]["by"] in {"server", "generator"}
-        return
-    assert result["limited_by"]["by"] == "server"
-    assert result["limited_by"]["evidence"].startswith("queue ")
-    assert "limited by: server (queue " in done.stdout
+    assert metrics["latency_ms"]["max"] > 3900
+    # 20 take 400 ms of the server, and so long must a generator be late that is to blame instead.
+    inside_ms = sum(metrics["server"][f"{step}_ms"] for step in ("queue", "compute_input", "compute_infer"))
+    assert limited["by"] == ("server" if client["own_delay_p99_ms"] < inside_ms else "generator")
+    assert limited == bottleneck(metrics, checked, open_loop=True)
+    assert f"limited by: {limited['by']} ({limited['evidence']}" in done.stdout
