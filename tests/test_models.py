@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from servemark import models
 from servemark.errors import OptionError
 from servemark.models import Workload
 from servemark.models._synthesis import Lengths, Popularity, image_pool
+from tests.workload_data import answer, batch_of
 
 LARGE = 30_000_000
 """Workloads of more parameters are built in the slow suite only."""
@@ -45,18 +45,6 @@ for workload in models.workloads().values():
         next(size.samples(np.random.default_rng(0)))
 print(len(models.names()))
 """
-
-
-def batch_of(workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]:
-    """The inputs of `rows` samples, in the order of the interface."""
-    samples = list(islice(workload.samples(np.random.default_rng(seed)), rows))
-    return [torch.from_numpy(array) for array in models.stack(samples, workload.inputs).values()]
-
-
-def answer(model: nn.Module, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    with torch.no_grad():
-        outputs: Any = model(*inputs)
-    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def test_zoo_is_importable_and_samples_without_torch() -> None:

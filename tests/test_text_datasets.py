@@ -10,6 +10,7 @@ from PIL import Image
 from servemark import models
 from servemark.datasets import gigaword, wmt
 from servemark.errors import InputDataError
+from tests.workload_data import read_requests
 
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\nn e\nlo w\n"
 VOCABULARY = "<unk>\n<s>\n</s>\nlow\nlow@@\ner\nne@@\nw@@\n"
@@ -26,14 +27,7 @@ def lay_out(folder: Path, **files: str | bytes) -> Path:
 
 def requests(name: str, folder: Path) -> list[tuple[list[int], int]]:
     """Ids and length of all requests that a workload reads."""
-    workload = models.get(name)
-    assert workload.read is not None
-    found = []
-    for request in workload.read(folder):
-        for tensor in workload.inputs:
-            assert (request[tensor.name].dtype, request[tensor.name].shape) == (tensor.dtype, tensor.shape)
-        found.append((request["src_ids"].tolist(), int(request["src_len"][0])))
-    return found
+    return [(each["src_ids"].tolist(), int(each["src_len"][0])) for each in read_requests(name, folder)]
 
 
 def padded(ids: list[int], size: int) -> tuple[list[int], int]:
