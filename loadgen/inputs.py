@@ -14,6 +14,7 @@ from loadgen.options import LoadConfig
 from servemark.artifacts import Golden
 from servemark.errors import InputDataError
 from servemark.models import Sample, Tensor, Workload, stack
+from servemark.paths import DATA_ROOT
 
 POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20
@@ -108,9 +109,10 @@ def _samples(config: LoadConfig) -> Iterator[Sample]:
             raise InputDataError(f"{workload.name} has no data set of its own", fix="--input-data synthetic, or a path")
         path = config.data_root / workload.dataset
         if not path.exists():
+            elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""
             raise InputDataError(
                 f"the data set {workload.dataset!r} is not in {config.data_root}",
-                fix=f"servemark data {workload.dataset}",
+                fix=f"servemark data {workload.dataset}{elsewhere}",
             )
         return _read(workload, path)
     path = Path(source)

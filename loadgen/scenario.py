@@ -190,7 +190,7 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
         duration, separator, rate = part.strip().partition(":")
         if not separator:
             raise OptionError(f"--stages: {part.strip()!r} is not SECONDS:RATE", fix=example)
-        stages.append(Stage(above("--stages", duration, 0), at_least("--stages", rate, 0)))
+        stages.append(Stage(above("--stages: seconds", duration, 0), at_least("--stages: rate", rate, 0)))
     if len(stages) > MOST_STAGES:
         raise OptionError(f"--stages has {len(stages)} stages, at most {MOST_STAGES}", fix="join some")
     if not any(stage.rate for stage in stages):

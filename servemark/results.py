@@ -100,5 +100,5 @@ def _check_space(directory: Path) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> ResultError:
     return ResultError(
-        f"results cannot be written to {path}: {error.strerror}", fix="give a directory with room: --out DIR"
+        f"results cannot be written to {path}: {error.strerror}", fix="give another directory: --out DIR"
     )

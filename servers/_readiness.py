@@ -9,6 +9,7 @@ from servemark.errors import ServerError
 
 POLL_S = 0.05
 REQUEST_TIMEOUT_S = 5.0
+_NO_GPU = "invalid or unsupported gpu id"
 
 
 def request(
@@ -93,4 +94,7 @@ def _raise_load_failure(endpoint: str, models: Sequence[str]) -> None:
 def load_failure(model: str, reason: str) -> ServerError:
     """Triton's reason as an error: a Python traceback follows "At:", and an error of ours carries its own fix."""
     what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
+    if _NO_GPU in what:
+        # Triton lists those it has after it, here none.
+        what, fix = what.partition(". ")[0], "name a GPU that `servemark doctor` shows, or --device cpu"
     return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)

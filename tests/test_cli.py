@@ -93,8 +93,14 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --in-process --workers 2", ["--in-process has no server", "--workers"]),
     ("run ranking=0.5,ncf=0.5 --request-rate 9 --workers 2", ["a mix has no --workers"]),
     ("run ranking --no-such-flag", ["--no-such-flag"]),
-    ("run", ["WORKLOAD"]),
-    ("no_such_command", ["no_such_command"]),
+    ("run", ["WORKLOAD", "fix: servemark run --help"]),
+    ("no_such_command", ["no_such_command", "fix: servemark --help"]),
+    ("export --all ranking", ["--all and 'ranking' exclude each other"]),
+    ("serve ranking --http-port 70000", ["--http-port", "fix: servemark serve --help"]),
+    ("run ranking --url http://localhost:99999", ["'http://localhost:99999' is not http://HOST:PORT"]),
+    ("run ranking --url http://localhost:0", ["'http://localhost:0' is not http://HOST:PORT"]),
+    ("run ranking --stages 10:-1", ["--stages: rate -1 must be at least 0"]),
+    ("run ranking --duration 1 -u http://127.0.0.1:1#metrics=x", ["#metrics=x is no port"]),
 ]
 
 

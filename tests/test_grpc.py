@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
+from loadgen.wire.control import Control
 from loadgen.wire.grpc_control import GrpcControl
 from loadgen.wire.tcp import resolve
 from servemark.errors import OptionError, ServerError
@@ -114,6 +115,14 @@ def test_a_late_answer_is_a_time_out(streaming: bool) -> None:
     with GoldenGrpc(delay_s=1.0) as server:
         load = GrpcLoad(server.port, streaming=streaming, timeout_s=0.3).open(constant_ns(50, 5))
     assert load.kinds == {"timeout": 5}
+
+
+def test_http_at_a_grpc_port_is_told_apart_from_no_server() -> None:
+    with (
+        GoldenGrpc() as server,
+        pytest.raises(ServerError, match=rf"does not speak HTTP(.|\n)*fix: --url grpc://127.0.0.1:{server.port}"),
+    ):
+        Control(f"http://127.0.0.1:{server.port}").require_model("golden", WORKLOAD, "servemark serve x")
 
 
 def test_a_foreign_server_is_checked_over_grpc_alone() -> None:

@@ -61,10 +61,15 @@ class Control:
                 return Reply(response.status, response.read())
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
-        except (OSError, HTTPException) as error:
+        except OSError as error:
             raise ServerError(
                 f"no server answers at {self.url} ({_reason(error)})",
                 fix=f"start one with `{serve_command}`",
+            ) from error
+        except HTTPException as error:
+            raise ServerError(
+                f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
+                fix=f"--url grpc://{parts.netloc} where that is the server's gRPC port",
             ) from error
 
     def _json(self, path: str) -> dict[str, Any]:
@@ -74,7 +79,10 @@ class Control:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise ServerError(f"{self.url}{path} answered {reply.status} and no JSON object")
+            raise ServerError(
+                f"{self.url}{path} answered {reply.status} and no JSON object",
+                fix="--url with the HTTP port of a KServe v2 server; Triton's is 8000",
+            )
         if reply.status != HTTPStatus.OK:
             raise ServerError(f"{self.url}{path}: {self.access.redact(str(document.get('error', reply.status)))}")
         return document
@@ -230,7 +238,6 @@ def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
     return ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
 
 
-def _reason(error: OSError | HTTPException) -> str:
+def _reason(error: OSError) -> str:
     """What a person can act on."""
-    text = isinstance(error, OSError) and error.strerror
-    return (text or f"{type(error).__name__} {error}")[:200].lower()
+    return (error.strerror or f"{type(error).__name__} {error}")[:200].lower()

@@ -33,7 +33,8 @@ class GrpcControl(Control):
             if error.kind == TLS_ERROR:
                 raise self._not_secure(str(error)) from error
             raise ServerError(
-                f"no server answers at {self.url} ({error})", fix=f"start one with `{serve_command}`"
+                f"no server answers at {self.url} ({error})",
+                fix=f"start one with `{serve_command}`; http:// where that is a server's HTTP port",
             ) from error
         if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
             raise self._refused(answer.error, answer.message())

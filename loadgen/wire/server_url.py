@@ -40,12 +40,20 @@ def normal_url(text: str, protocol: str = "") -> str:
         raise OptionError(
             f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
         )
-    if scheme not in SCHEMES or not rest or "/" in rest:
+    if scheme not in SCHEMES or not rest or "/" in rest or not _has_valid_port(rest):
         raise OptionError(
             f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT, or https:// or grpcs://",
             fix=f"write it like --url {DEFAULT_URLS['http']}",
         )
     return f"{scheme}://{rest}"
+
+
+def _has_valid_port(place: str) -> bool:
+    """Whether what follows the host is a port, or nothing."""
+    try:
+        return urlsplit(f"//{place}").port != 0
+    except ValueError:
+        return False
 
 
 def metrics_url(url: str, given: str) -> str | None:

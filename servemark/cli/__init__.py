@@ -37,16 +37,16 @@ def build() -> TyperGroup:
     """The command group with all commands."""
     from servemark.cli import compare, data, doctor, export, mlperf, run, serve, suite, tune, zoo
 
-    app.command("doctor")(doctor.doctor)
-    app.command("list")(zoo.list_workloads)
-    app.command("export")(export.export)
-    app.command("serve")(serve.serve)
-    app.command("run")(run.run)
-    app.command("compare")(compare.compare)
-    app.command("tune")(tune.tune)
-    app.command("mlperf")(mlperf.mlperf)
-    app.command("suite")(suite.suite)
-    app.command("data")(data.data)
+    app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
+    app.command("list", short_help="Show the workloads.")(zoo.list_workloads)
+    app.command("export", short_help="Export workloads to the model repository.")(export.export)
+    app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(serve.serve)
+    app.command("run", short_help="Measure one workload under load and judge the run.")(run.run)
+    app.command("compare", short_help="Compare engines, or saved results, side by side.")(compare.compare)
+    app.command("tune", short_help="Find the best config.pbtxt for an objective.")(tune.tune)
+    app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)
+    app.command("suite", short_help="Export and load every workload of a suite.")(suite.suite)
+    app.command("data", short_help="Fetch a data set.")(data.data)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     return group
@@ -55,10 +55,11 @@ def build() -> TyperGroup:
 def main() -> None:
     """Run a command and turn what goes wrong into a message and a documented exit code."""
     try:
-        code = build()(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = build()(sys.argv[1:] or ["--help"], prog_name="servemark", standalone_mode=False)
     except typer.TyperException as error:
-        message = error.format_message()
-        stderr.print(f"servemark: {message}\n  fix: servemark COMMAND --help", markup=False, style="red")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "servemark"
+        stderr.print(f"servemark: {error.format_message()}\n  fix: {command} --help", markup=False, style="red")
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", markup=False, style="red")

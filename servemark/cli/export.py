@@ -32,13 +32,15 @@ class Task(NamedTuple):
 
 
 def export(
-    workloads: Annotated[list[str] | None, typer.Argument(metavar="WORKLOAD...", help="Workloads.")] = None,
+    workloads: Annotated[
+        list[str] | None, typer.Argument(metavar="WORKLOAD", help="Workloads; `servemark list` shows them.")
+    ] = None,
     engine: Annotated[list[str] | None, typer.Option(help="Inference engine; may be given again.")] = None,
     precision: Annotated[
         list[str] | None, typer.Option(metavar="P", help=f"{', '.join(PRECISIONS)}; may be given again.")
     ] = None,
     all_workloads: Annotated[bool, typer.Option("--all", help="Export every workload.")] = False,
-    force: Annotated[bool, typer.Option(help="Export again, and overwrite an edited config.pbtxt.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Export again, and overwrite an edited config.pbtxt.")] = False,
     model_repository: Repository = DEFAULT_REPOSITORY,
     json: Json = False,
 ) -> None:
@@ -46,6 +48,8 @@ def export(
 
     Example: servemark export ranking resnet50 --engine onnxruntime
     """
+    if all_workloads and workloads:
+        raise OptionError(f"--all and {workloads[0]!r} exclude each other", fix="leave out one of them")
     chosen = [get(name).name for name in (names() if all_workloads else workloads or [])]
     if not chosen:
         raise OptionError("no workload was named", fix="servemark export WORKLOAD..., or --all")

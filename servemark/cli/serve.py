@@ -27,6 +27,7 @@ from servemark.output import note
 from servemark.results import to_json
 
 _CHECK_S = 0.5
+MAX_PORT = 65535
 
 
 def entries(workloads: list[str], engine: str, repository: Path, precision: str = FULL) -> list[Entry]:
@@ -53,16 +54,22 @@ def find(names: list[str], engine: str, repository: Path, precision: str) -> tup
 def serve(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="WORKLOAD...", help="Workloads, or other directories of the model repository."),
+        typer.Argument(metavar="WORKLOAD", help="Workloads, or other directories of the model repository."),
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",
     option: EngineOption = None,
     instances: Instances = None,
-    http_port: Annotated[int, typer.Option(help="KServe v2 over HTTP; 0 picks a free port.")] = 8000,
-    grpc_port: Annotated[int, typer.Option(help="KServe v2 over gRPC; 0 picks a free port.")] = 8001,
-    metrics_port: Annotated[int, typer.Option(help="Prometheus metrics; 0 picks a free port.")] = 8002,
+    http_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="KServe v2 over HTTP; 0 picks a free port.")
+    ] = 8000,
+    grpc_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="KServe v2 over gRPC; 0 picks a free port.")
+    ] = 8001,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="Prometheus metrics; 0 picks a free port.")
+    ] = 8002,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     mode: Annotated[str, typer.Option(help="auto, embedded, native (tritonserver on PATH) or docker.")] = "auto",
     start_timeout: Annotated[float, typer.Option(metavar="S", help="Give up when not ready by then.")] = 120.0,
