@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from servemark import results
+from servemark.constraints import trend
 from servemark.errors import ResultError
+from servemark.rate_rounds import HighestRate
 from servemark.ratios import (
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
@@ -18,11 +20,12 @@ from servemark.ratios import (
     ratio_of_pairs,
     variation,
 )
+from servemark.rounds import Result, unmet, unsteady
 from servemark.stats import Histogram, percentile_key, samples_needed
 
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
-Result = Mapping[str, Any]
+NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,17 @@ class Turn:
         return cls(number, label, directory.name, results.read(directory), read_latency(directory))
 
     def to_dict(self) -> dict[str, Any]:
-        """As comparison.json lists it."""
+        """As comparison.json lists it; `unsteady` says that the run alone would be INVALID, for that only."""
+        wrong = unmet(self.result)
         return {
             "round": self.round,
             "label": self.label,
             "directory": self.directory,
             "seed": self.result["seed"],
             "partial": self.result["partial"],
-            "valid": self.result["verdict"]["valid"],
-            "failed": failed(self.result),
+            "valid": not wrong,
+            "failed": wrong,
+            "unsteady": unsteady(self.result),
             "p50_ms": p50(self.result),
             "inferences_per_s": throughput(self.result),
         }
@@ -64,11 +69,6 @@ def read_latency(directory: Path) -> Histogram:
         return Histogram.decode(json.loads(path.read_text())["latency_us"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"{path} cannot be read: {error}", fix="name a whole result directory") from error
-
-
-def order(labels: Sequence[str], number: int) -> list[str]:
-    """The order of a round, counted from 1: A B C, then C B A, so that a drift of the machine hits all alike."""
-    return list(labels) if number % 2 else list(reversed(labels))
 
 
 def rows(turns: Sequence[Turn], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -95,11 +95,6 @@ def p99(result: Result) -> float | None:
     return value
 
 
-def failed(result: Result) -> list[str]:
-    """The constraints that a run did not meet."""
-    return [constraint["name"] for constraint in result["verdict"]["constraints"] if not constraint["ok"]]
-
-
 def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> dict[str, Any]:
     found = [turn.result for turn in turns]
     rates = [throughput(result) for result in found]
@@ -112,11 +107,12 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> dic
         "latency_ms": latencies([turn.latency for turn in turns]),
         "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
         "max_rate": None,
-        "max_rate_reason": "not searched for: --max-rate --slo p99:MS",
+        "max_rate_reason": NOT_SEARCHED,
         "energy": _energy(found),
         "output_agreement": _agreement(found),
         "verdict": _verdict(found),
         "variation": _variations(found),
+        "drift": _drift(rates),
         "ratio": _ratios(turns, first),
     }
 
@@ -163,18 +159,24 @@ def _agreement(found: Sequence[Result]) -> dict[str, Any]:
 
 
 def _verdict(found: Sequence[Result]) -> dict[str, Any]:
-    counts = Counter(name for result in found for name in failed(result))
-    valid = sum(bool(result["verdict"]["valid"]) for result in found)
+    wrong = [unmet(result) for result in found]
     # The round with the fewest requests needs the longest --duration.
-    invalid = [result for result in found if failed(result)]
-    least = min(invalid, key=lambda result: int(result["metrics"]["latency_ms"]["count"]), default=None)
-    wrong = [c["remedy"] for c in least["verdict"]["constraints"] if not c["ok"]] if least else []
+    invalid = [(result, names) for result, names in zip(found, wrong, strict=True) if names]
+    least, names = min(invalid, key=lambda pair: int(pair[0]["metrics"]["latency_ms"]["count"]), default=(None, []))
+    constraints = least["verdict"]["constraints"] if least else []
+    remedies = [constraint["remedy"] for constraint in constraints if constraint["name"] in names]
     return {
-        "valid": valid == len(found),
-        "valid_rounds": valid,
-        "failed": dict(counts),
-        "remedy": next(filter(None, reversed(wrong)), None),
+        "valid": not invalid,
+        "valid_rounds": len(found) - len(invalid),
+        "unsteady_rounds": sum(unsteady(result) for result in found),
+        "failed": dict(Counter(name for each in wrong for name in each)),
+        "remedy": next(filter(None, reversed(remedies)), None),
     }
+
+
+def _drift(rates: Sequence[float]) -> float | None:
+    """By what share the throughput changed from the first round to the last, where it went one way all along."""
+    return rates[-1] / rates[0] - 1 if trend(rates) and rates[0] else None
 
 
 def _variations(found: Sequence[Result]) -> dict[str, Any]:
@@ -191,10 +193,11 @@ def _variations(found: Sequence[Result]) -> dict[str, Any]:
 def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> dict[str, Any]:
     """This engine to the first, from the rounds that both have."""
     if first is None:
-        return {"p50": None, "p99": None, "inferences_per_s": None, "reason": "the others are held against this one"}
+        names = ("p50", "p99", "inferences_per_s", "max_rate")
+        return {**dict.fromkeys(names), "reason": "the others are held against this one"}
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
-    out: dict[str, Any] = {"of_invalid_runs": not all(r["verdict"]["valid"] for pair in both for r in pair)}
+    out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}
     figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "p99": p99, "inferences_per_s": throughput}
     for name, figure in figures.items():
         ratio = _ratio([(figure(one), figure(other)) for one, other in both])
@@ -203,7 +206,7 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> dict[str, An
             out[f"{name}_reason"] = "a round lacks the figure, or there is no whole round of both"
     if len(both) < MINIMUM_PAIRS:
         out["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --pairs"
-    return out
+    return {**out, "max_rate": None, "max_rate_reason": NOT_SEARCHED}
 
 
 def _ratio(pairs: Sequence[tuple[float | None, float | None]]) -> Ratio | None:
@@ -215,19 +218,24 @@ def document(
     opened: Mapping[str, Any],
     turns: Sequence[Turn],
     labels: Sequence[str],
-    max_rates: Mapping[str, Any],
+    highest: Mapping[str, HighestRate],
     partial: str | None,
 ) -> dict[str, Any]:
     """The whole comparison, as comparison.json holds it.
 
-    `opened` is what was known before the first turn, `max_rates` what was found for a label, and `partial` why it is
-    not whole.
+    `opened` is what was known before the first turn, `highest` what is known of a label's highest rate, and `partial`
+    why it is not whole.
     """
     found = rows(turns, labels)
     for row in found:
-        searched = max_rates.get(row["label"])
-        if searched is not None:
-            row |= {"max_rate": searched, "max_rate_reason": None if searched["rate"] else searched["reason"]}
+        configuration = opened["configurations"].get(row["label"])
+        reason = None if configuration else "a server that runs already has its own"
+        row |= {"configuration": configuration, "configuration_reason": reason}
+        rate, first = highest.get(row["label"]), highest.get(labels[0])
+        if rate is not None:
+            row |= {"max_rate": rate.to_dict(), "max_rate_reason": rate.reason}
+        if rate is not None and first is not None and row["label"] != labels[0]:
+            row["ratio"] |= rate.against(first)
     whole = [sum(not turn.result["partial"] for turn in turns if turn.label == label) for label in labels]
     return {
         **opened,

@@ -72,7 +72,9 @@ def judge(seen: Observations) -> Verdict:
     constraints = [_completed(seen), _errors(seen)]
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
-    constraints += [_cpu(seen), _samples(seen)]
+    if "client_cpu" not in seen.not_judged:
+        constraints.append(_cpu(seen))
+    constraints.append(_samples(seen))
     if "steady_state" not in seen.not_judged:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
@@ -167,13 +169,15 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
             name, False, None, STEADY_RATIO, unit, "fewer than 3 windows: raise --duration to 3 s or more"
         )
     needed = STEADY_WINDOWS * samples_needed(50)
+    few = seen.requests - seen.errors < needed
     too_few = f"3 windows of {samples_needed(50)} requests tell whether it is steady: {_longer(seen, needed)}"
     latencies = [p50 for _, p50 in last if p50 is not None]
     if len(latencies) < STEADY_WINDOWS:
-        return Constraint(name, False, None, STEADY_RATIO, unit, too_few)
+        unanswered = "nothing was answered in one of the last 3 windows: see the errors by kind and the server's log"
+        return Constraint(name, False, None, STEADY_RATIO, unit, too_few if few else unanswered)
     ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
     drifted = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
-    remedy = too_few if seen.requests - seen.errors < needed else drifted
+    remedy = too_few if few else drifted
     # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
     value = ratio if math.isfinite(ratio) else None
     if ratio > STEADY_RATIO and value is not None and seen.open_loop and not _trend(windows):
@@ -183,17 +187,20 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
 
 
 def _trend(windows: Windows) -> bool:
-    """Whether the windows' p50 goes one way (Kendall's rank test), or they are too few to tell.
+    """Whether the windows' p50 shows a trend, or they are too few to tell.
 
     Random arrivals make the queue of a stationary server swing: an M/D/1 server of 400/s at half its capacity, measured
     15 s, keeps its last three windows within 10 % in every second run only, at 0.9 of it in 2 of 100.
     """
+    latencies = [p50 for _, p50 in windows if p50 is not None]
+    return len(latencies) < max(TREND_WINDOWS, len(windows)) or trend(latencies)
+
+
+def trend(values: Sequence[float]) -> bool:
+    """Whether values go one way rather than to and fro: Kendall's rank test at 5 %, which fewer than 5 never fail."""
     from scipy.stats import kendalltau
 
-    latencies = [p50 for _, p50 in windows if p50 is not None]
-    if len(latencies) < max(TREND_WINDOWS, len(windows)):
-        return True
-    return bool(kendalltau(range(len(latencies)), latencies).pvalue <= TREND_LEVEL)
+    return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= TREND_LEVEL)
 
 
 def _server(seen: Observations) -> Constraint:

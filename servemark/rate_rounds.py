@@ -1,14 +1,78 @@
-"""The last word on a winner: its rate and the present one's, found again in interleaved rounds."""
+"""Highest rates held against each other: each side's, found again in interleaved rounds around what a search found."""
 
+import statistics
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from servemark.max_rate import BROKEN, TOLERANCE, Point
+from servemark.max_rate import BROKEN, TOLERANCE, MaxRate, Point
 from servemark.ratios import Ratio, ratio_of_repeats
 
+LEAST_ROUNDS = 3
+ROUND_RUNS = 2.5
+"""Runs that one side of a round takes more often than not."""
 MOST_RUNS = 6
 """Of one side in one round."""
+
+
+@dataclass
+class HighestRate:
+    """What is known of one engine's highest rate: by its search, then in rounds, which grow."""
+
+    found: MaxRate | None
+    """None: no search could be made, for the `reason`."""
+    reason: str | None = None
+    """Why it takes no part in the rounds, or why its ratio is not known."""
+    directory: str | None = None
+    rounds: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, found: MaxRate, directory: str) -> "HighestRate":
+        """What a search found; a rate that the server did not limit is no start for rounds."""
+        sound = found.best is not None and found.limited_by in {"server", "runs"}
+        return cls(found, None if sound else found.reason, directory)
+
+    @property
+    def rate(self) -> float | None:
+        """In requests/s: the rounds' geometric mean, before them what the search met."""
+        if self.rounds:
+            return statistics.geometric_mean(self.rounds)
+        return self.found.rate if self.found else None
+
+    def again(self, measure: Callable[[float], Point], number: int) -> None:
+        """Find the rate once more, in round `number`; where it is not met near the last one, that is the reason."""
+        start = self.rounds[-1] if self.rounds else self.found and self.found.rate
+        assert start
+        rate, limited = around(measure, start)
+        if rate is None:
+            self.reason = f"in round {number} no rate near {start:,.4g}/s was met"
+        elif limited:
+            self.reason = f"in round {number} the generator, not the server, was the limit, above {rate:,.4g}/s"
+        else:
+            self.rounds.append(rate)
+
+    def against(self, first: "HighestRate") -> dict[str, Any]:
+        """This engine's rate to the first one's, from whole rounds of both, or why it is not known."""
+        count = min(len(self.rounds), len(first.rounds))
+        reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
+        if reason is None and count < LEAST_ROUNDS:
+            reason = f"needs {LEAST_ROUNDS} rounds, has {count}"
+        ratio = None if reason else rate_ratio(self.rounds, first.rounds).to_dict()
+        return {"max_rate": ratio, "max_rate_reason": reason}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As comparison.json holds it."""
+        searched = self.found.to_dict() if self.found else {"points": []}
+        return {
+            **searched,
+            "rate": self.rate,
+            "rate_reason": None if self.rate else self.reason,
+            "searched_rate": searched.get("rate"),
+            "rounds": self.rounds,
+            "rounds_reason": self.reason,
+            "directory": self.directory,
+        }
 
 
 def around(measure: Callable[[float], Point], start: float, most_runs: int = MOST_RUNS) -> tuple[float | None, bool]:

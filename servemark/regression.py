@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from servemark import results
-from servemark.compare import failed, throughput
+from servemark.compare import throughput
 from servemark.errors import ResultError
 from servemark.ratios import (
     MINIMUM_PAIRS,
@@ -19,6 +19,7 @@ from servemark.ratios import (
     ratio_of_windows,
     share_difference,
 )
+from servemark.rounds import failed
 from servemark.saved_runs import Run, differing, subjects
 from servemark.stats import percentile_key, samples_needed
 

@@ -1,5 +1,6 @@
 """Results made up to have known figures, as the schema of docs/cli.md has them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ def result_of(
     failed: tuple[str, ...] = (),
     partial: bool = False,
     joules: float | None = None,
-    windows: int = 10,
+    windows: Sequence[float] = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10)),
     **changes: Any,
 ) -> Result:
-    """A load result with these figures; `joules` for each inference, None: no meter."""
+    """A load result with these figures; `joules` for each inference, None: no meter; `windows` as shares of `rate`."""
     count = histogram.count
     energy: dict[str, Any] = {"joules_per_inference": None, "joules_per_inference_reason": NO_METER}
     if joules is not None:
@@ -73,7 +74,7 @@ def result_of(
             "energy": energy,
             "accuracy": {"output_agreement": {**agreement, "top1_agreement": top1}},
         },
-        "windows": [{"requests_per_s": rate * (1 + 0.01 * (number % 3 - 1))} for number in range(windows)],
+        "windows": [{"requests_per_s": rate * share} for share in windows],
         "environment": {"cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"},
         "partial": partial,
         **changes,

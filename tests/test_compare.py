@@ -12,13 +12,15 @@ from rich.console import Console
 
 from exporters import config
 from servemark.artifacts import Entry
-from servemark.cli import rounds
+from servemark.cli import warm_up
 from servemark.cli.contenders import Contender, able, configured, contenders, placed
-from servemark.compare import Turn, document, order, rows
+from servemark.compare import Turn, document, rows
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import get
+from servemark.rate_rounds import HighestRate
 from servemark.report.comparison import markdown, render_comparison
 from servemark.report.comparison_plot import page
+from servemark.rounds import order
 from tests.command_line import servemark
 from tests.golden_server import GoldenServer
 from tests.locust_run import server_of, started, until
@@ -40,7 +42,13 @@ def rounds_of(count: int = 5, **ratios: float) -> list[Turn]:
     return [turn(n, label, 10 * ratio * drift[n - 1]) for n in range(1, count + 1) for label, ratio in ratios.items()]
 
 
-def document_of(turns: list[Turn], labels: list[str], partial: str | None = None, **opened: Any) -> Row:
+def document_of(
+    turns: list[Turn],
+    labels: list[str],
+    partial: str | None = None,
+    highest: dict[str, HighestRate] | None = None,
+    **opened: Any,
+) -> Row:
     known = {
         "schema_version": 1,
         "kind": "comparison",
@@ -50,6 +58,7 @@ def document_of(turns: list[Turn], labels: list[str], partial: str | None = None
         "batch_size": 1,
         "duration_s": 8.0,
         "left_out": [],
+        "configurations": {label: {"instances": 1, "threads": 0} for label in labels},
         "environment": {
             "cpu": "a CPU",
             "cores": 2,
@@ -60,7 +69,7 @@ def document_of(turns: list[Turn], labels: list[str], partial: str | None = None
             "packages": {"numpy": "1"},
         },
     }
-    return document(known | opened, turns, labels, {}, partial)
+    return document(known | opened, turns, labels, highest or {}, partial)
 
 
 def shown(found: Row) -> str:
@@ -79,6 +88,7 @@ def test_known_ratios_come_out_of_a_drifting_machine() -> None:
         "p50": None,
         "p99": None,
         "inferences_per_s": None,
+        "max_rate": None,
         "reason": "the others are held against this one",
     }
     assert slow["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
@@ -125,14 +135,14 @@ def test_a_run_that_was_cut_short_is_listed_and_takes_no_part() -> None:
 
 
 def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
-    turns = [*rounds_of(4, a=1, b=2), turn(5, "a", 10), turn(5, "b", 20, failed=("steady_state",))]
+    turns = [*rounds_of(4, a=1, b=2), turn(5, "a", 10), turn(5, "b", 20, failed=("error_share",))]
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert (a["verdict"]["valid"], b["verdict"]["valid_rounds"]) == (True, 4)
-    assert b["verdict"]["failed"] == {"steady_state": 1}
+    assert b["verdict"]["failed"] == {"error_share": 1}
     text = shown(found)
     assert "INVALID 1 of 5" in text
-    assert "b: not every round is VALID (steady_state in 1 of 5): mend steady_state" in text
+    assert "b: not every round is VALID (error_share in 1 of 5): mend error_share" in text
     assert "2.00" in text
     assert "* a ratio that rests on INVALID rounds" in text
 
@@ -167,8 +177,9 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert f"J/inference: {NO_METER}" in text
     assert "max rate: not searched for" in text
     table = markdown(found)
-    assert "| a | cpu | fp32 |" in table
-    assert "| against a | p50 ratio | p99 ratio | throughput ratio |" in table
+    assert "| a | cpu | 1 x all | fp32 |" in table
+    assert "| max rate |" not in table
+    assert "| against a | p50 ratio | throughput ratio |" in table
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -264,7 +275,7 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
 def test_two_engines_on_the_embedded_triton(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rounds, "WARM_S", 0.2)
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--pairs", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
     places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
@@ -294,7 +305,7 @@ def ranking() -> Any:
 def test_an_engine_twice_on_a_given_server(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, ranking: GoldenServer
 ) -> None:
-    monkeypatch.setattr(rounds, "WARM_S", 0.2)
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     ranking.reset()
     flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
     code = servemark(monkeypatch, "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)

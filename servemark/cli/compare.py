@@ -1,5 +1,6 @@
 """`servemark compare`: engines side by side in interleaved rounds, or saved results against each other."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,11 +11,14 @@ from servemark.cli.ranges import load_points
 from servemark.cli.settings import Device
 from servemark.cli.tune import BUDGET_S
 from servemark.errors import OptionError
+from servemark.rounds import SHORTEST_S
 
 PAIRS = 5
+OPEN = ("request_rate", "stages", "trace")
+"""Loads whose requests come whether the server is ready or not."""
 
 
-@takes_load(without=(*RANGES, "model_name"), duration="8", warmup="1")
+@takes_load(without=(*RANGES, "model_name"), duration="", warmup="1")
 def compare(
     what: Annotated[
         list[str], typer.Argument(metavar="WORKLOAD | RESULT_A RESULT_B", help="A workload, or two saved results.")
@@ -60,7 +64,15 @@ def compare(
     if (max_rate or tuned) and not load.slo:
         flag = "--max-rate" if max_rate else "--tuned"
         raise OptionError(f"{flag} needs an objective", fix="give one, like --slo p99:50")
+    if tuned and not max_rate and not any(getattr(load, name) for name in OPEN):
+        raise OptionError(
+            "--tuned with a closed loop: engines are tuned for requests that come by themselves, "
+            "and a closed loop's wait for the answers before them",
+            fix="add --max-rate, or an open load like --request-rate 100; or leave out --tuned",
+        )
     [point] = load_points(load)
+    choose_length = not (load.duration or load.stages or load.trace)
+    load = replace(load, duration=load.duration or f"{SHORTEST_S:g}")
     from servemark.cli.side_by_side import Request, compare_engines
 
     request = Request(
@@ -76,6 +88,7 @@ def compare(
         load=point,
         seed=load.seed,
         max_rate=max_rate,
+        choose_length=choose_length,
         tune_budget_s=tune_budget if tuned else None,
     )
     raise typer.Exit(compare_engines(request, json=json))

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,18 +19,45 @@ PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
 
 
-def find(
-    config: LoadConfig, flags: Mapping[str, Any], *, seed: int, folder: Path, output: IO[Any] | int | None
-) -> MaxRate:
-    """Search for the highest rate with runs of the task's locustfile, each in a directory of its own in `folder`.
+@dataclass
+class RateRuns:
+    """Runs of a task's locustfile at given rates, each with the next seed and a directory of its own in `folder`.
 
-    `flags` are the locustfile's without its load, `host` among them; each run takes the next seed from `seed`. Raises
-    OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes what
-    it found so far.
+    `flags` are the locustfile's without its load, `host` among them; `points` grows.
     """
-    slo = config.slo
+
+    config: LoadConfig
+    flags: Mapping[str, Any]
+    seed: int
+    folder: Path
+    output: IO[Any] | int | None
+    points: list[Point] = field(default_factory=list)
+
+    def measure(self, rate: float) -> Point:
+        """Make the next run. Raises typer.Exit where it has no result."""
+        slo = self.config.slo
+        assert slo is not None
+        number = len(self.points) + 1
+        directory = self.folder / f"{number:02}-{rate:.6g}"
+        directory.mkdir()
+        arguments = {**self.flags, "request_rate": rate, "seed": self.seed + number}
+        point = point_of(drive(self.config, arguments, directory=directory, output=self.output), directory.name)
+        shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
+        verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
+        note(f"run {number}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
+        self.points.append(point)
+        return point
+
+
+def find(runs: RateRuns) -> MaxRate:
+    """Search for the highest rate.
+
+    Raises OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes
+    what it found so far.
+    """
+    config, slo = runs.config, runs.config.slo
     assert slo is not None
-    capacity = _probe(config, flags, seed, folder / "probe", output)
+    capacity = _probe(config, runs.flags, runs.seed, runs.folder / "probe", runs.output)
     lowest = lowest_rate(slo.percentile, config.duration_s)
     if capacity < lowest:
         raise OptionError(
@@ -37,25 +65,11 @@ def find(
             f"answers about {capacity:,.3g}/s",
             fix=f"--duration {lowest * config.duration_s / capacity * 2:.0f}, or a lower percentile",
         )
-    points: list[Point] = []
-
-    def measure(rate: float) -> Point:
-        runs = len(points) + 1
-        directory = folder / f"{runs:02}-{rate:.6g}"
-        directory.mkdir()
-        arguments = {**flags, "request_rate": rate, "seed": seed + runs}
-        point = point_of(drive(config, arguments, directory=directory, output=output), directory.name)
-        shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
-        verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
-        note(f"run {runs}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
-        points.append(point)
-        return point
-
     try:
-        return search(measure, START_SHARE * capacity, lowest=lowest)
+        return search(runs.measure, START_SHARE * capacity, lowest=lowest)
     except KeyboardInterrupt:
-        if points:
-            write(folder, interrupted(points))
+        if runs.points:
+            write(runs.folder, interrupted(runs.points))
         raise
 
 

@@ -15,7 +15,7 @@ from servemark import results
 from servemark.cli.drive import check, drive, server_for, take_sigterm
 from servemark.cli.in_process import Measure, engines_for
 from servemark.cli.load import LoadFlags, takes_load
-from servemark.cli.max_rate import find, write
+from servemark.cli.max_rate import RateRuns, find, write
 from servemark.cli.mix import run_mix
 from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
 from servemark.cli.ranges import load_points
@@ -154,7 +154,7 @@ def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool)
     """Find the highest rate and report it; the exit code."""
     folder = results.new_directory(config.out, f"{config.model}-max-rate")
     # Each run's own report is in its directory.
-    found = find(config, flags, seed=seed, folder=folder, output=subprocess.DEVNULL)
+    found = find(RateRuns(config, flags, seed, folder, subprocess.DEVNULL))
     result = write(folder, found)
     if json:
         print(results.to_json(result), end="")  # noqa: T201

@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,15 +15,22 @@ from loadgen.options import LoadConfig
 from servemark import results
 from servemark.cli.contenders import Contender, configured, contenders, exported, placed
 from servemark.cli.drive import check, take_sigterm
-from servemark.cli.max_rate import find, write
-from servemark.cli.rounds import Host, Place, Rounds, alone, fit_together, given, loaded, together
+from servemark.cli.hosts import Host, Place, alone, fit_together, given, loaded, together
+from servemark.cli.rate_rounds import RateRounds
+from servemark.cli.rounds import Rounds
+from servemark.cli.timetable import timetable
 from servemark.cli.tuned import Tuned, tuned_settings
+from servemark.cli.warm_up import warmed
 from servemark.compare import COMPARISON_FILE, Turn, document
 from servemark.environment import collect
 from servemark.errors import ExitCode, OptionError, ServemarkError
+from servemark.models import Slo
 from servemark.output import note, stdout
+from servemark.rate_rounds import HighestRate
 from servemark.report.comparison import markdown, render_comparison
 from servemark.report.comparison_plot import page
+from servemark.rounds import exit_code
+from servemark.tuning import Candidate
 
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
@@ -45,6 +51,8 @@ class Request:
     load: Mapping[str, Any]
     seed: int
     max_rate: bool
+    choose_length: bool = False
+    """Whether the rounds last as long as the slowest engine needs."""
     tune_budget_s: float | None = None
     """How long each engine may be tuned for; None: it is compared as configured."""
 
@@ -64,15 +72,15 @@ def compare_engines(request: Request, *, json: bool) -> int:
     left_out: dict[str, str] = {}
     tunings: dict[str, Tuned] = {}
     with contextlib.ExitStack() as stack:
-        places, host, warm_each_turn = _open(request, chosen, config, left_out, tunings, stack)
-        kept = _Kept(config, request, [place.contender.label for place in places], left_out, tunings)
+        places, configs, host, warm_each_turn = _open(request, chosen, config, left_out, tunings, stack)
+        kept = _Kept(config, request, [place.label for place in places], left_out, tunings, configs)
         _measure(request, places, host, kept, warm_each_turn=warm_each_turn)
     if json:
         print(results.to_json(kept.document), end="")  # noqa: T201
     else:
         render_comparison(kept.document, stdout())
     note(f"result: {os.path.relpath(kept.folder)}")
-    return int(max((ExitCode(turn.result["verdict"]["exit_code"]) for turn in kept.turns), key=_SEVERITY.index))
+    return int(max((exit_code(turn.result) for turn in kept.turns), key=_SEVERITY.index))
 
 
 def _open(
@@ -82,14 +90,15 @@ def _open(
     left_out: dict[str, str],
     tunings: dict[str, Tuned],
     stack: contextlib.ExitStack,
-) -> tuple[list[Place], Host, bool]:
-    """Have every contender served, or left out with its reason; the last value says if each turn has a new server.
+) -> tuple[list[Place], Mapping[str, str], Host, bool]:
+    """Have every contender served, or left out with its reason.
 
+    Returns them, the config.pbtxt of each label, the servers, and whether each turn has a new one.
     Raises ServemarkError for the first that cannot take part, unless it may be left out.
     """
     if request.url:
         places = [_place(request, contender, "") for contender in chosen]
-        return places, given(places), False
+        return places, {}, given(places), False
     repository, skip = config.model_repository, request.skip_unavailable
     able = exported(chosen, config.workload, repository, left_out, skip=skip)
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="servemark-models-")))
@@ -110,7 +119,7 @@ def _open(
         able = loaded(able, models, apart, left_out, skip=skip)
         names = [models[contender.label] for contender in able]
         host = stack.enter_context(together(served, names, config.protocol)) if shared else apart
-    return [_place(request, contender, models[contender.label]) for contender in able], host, not shared
+    return [_place(request, contender, models[contender.label]) for contender in able], configs, host, not shared
 
 
 class _Kept:
@@ -123,13 +132,14 @@ class _Kept:
         labels: Sequence[str],
         left_out: Mapping[str, str],
         tunings: Mapping[str, Tuned],
+        configs: Mapping[str, str],
     ) -> None:
         self.folder = results.new_directory(config.out, f"compare-{config.workload.name}")
         self.labels = labels
         self.turns: Sequence[Turn] = []
-        self.max_rates: dict[str, Any] = {}
+        self.rates: dict[str, HighestRate] = {}
         self.document: dict[str, Any] = {}
-        self._opened = {
+        self.opened = {
             "schema_version": results.SCHEMA_VERSION,
             "kind": "comparison",
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -138,16 +148,18 @@ class _Kept:
             "seed": request.seed,
             "batch_size": config.batch_size,
             "duration_s": config.duration_s,
+            "slo": request.flags["slo"] or None,
             "pairs": request.pairs,
             "left_out": [{"label": label, "reason": reason} for label, reason in left_out.items()],
             "tuned": {label: tuned.to_dict() for label, tuned in tunings.items()},
+            "configurations": {label: Candidate.of_config(text).to_dict() for label, text in configs.items()},
             "environment": collect(),
         }
 
     def write(self, turns: Sequence[Turn], partial: str | None, *, going_on: bool = False) -> None:
         """Write the document, and its pages unless the rounds go on."""
         self.turns = turns
-        self.document = document(self._opened, turns, self.labels, self.max_rates, partial)
+        self.document = document(self.opened, turns, self.labels, self.rates, partial)
         results.write_atomically(self.folder / COMPARISON_FILE, results.to_json(self.document))
         if self.document["rows"] and not going_on:
             results.write_atomically(self.folder / "comparison.md", markdown(self.document))
@@ -161,48 +173,33 @@ def _measure(request: Request, places: Sequence[Place], host: Host, kept: _Kept,
     def keep(turns: Sequence[Turn]) -> None:
         kept.write(turns, "the rounds go on", going_on=True)
 
-    rounds = Rounds(places, request.seed, kept.folder, host, keep, warm_each_turn)
+    turns: list[Turn] = []
     reason: str | None = "it ended with an error"
     try:
+        known = {place.label: warmed(place, host, kept.folder, own_server=warm_each_turn) for place in places}
+        slo = Slo.parse(request.flags["slo"]) if request.max_rate else None
+        times = timetable(places, known, request.pairs, slo, chosen=request.choose_length)
+        times.announce(places, known)
+        kept.opened |= {"duration_s": times.round_s}
+        places = [place.lasting(times.round_s) for place in places] if request.choose_length else places
+        rounds = Rounds(places, request.seed, kept.folder, host, keep, warm_each_turn, turns)
         rounds.run(request.pairs)
         if request.max_rate:
-            for place in places:
-                kept.max_rates[place.contender.label] = _highest_rate(request, place, host, kept.folder)
-                keep(rounds.turns)
+            slo_text, again = request.flags["slo"], lambda: keep(turns)
+            rates = RateRounds(places, slo_text, times.search_s, kept.folder, host, again, warm_each_turn, kept.rates)
+            rates.run(times.rate_rounds)
         reason = None
     except KeyboardInterrupt:
         reason = "interrupted"
         raise
     finally:
-        if rounds.turns:
-            kept.write(rounds.turns, reason)
+        if turns:
+            kept.write(turns, reason)
             if reason:
                 note(f"partial result: {os.path.relpath(kept.folder)}")
         else:
             with contextlib.suppress(OSError):
                 kept.folder.rmdir()
-
-
-def _highest_rate(request: Request, place: Place, host: Host, folder: Path) -> dict[str, Any]:
-    """Search one engine's highest rate; where there is none, the reason stands for it."""
-    note(f"highest rate of {place.contender.label}")
-    directory = folder / f"max-rate-{place.contender.slug}"
-    directory.mkdir()
-    without_load = {name: value for name, value in place.flags.items() if name not in request.load}
-    flags = {**without_load, "slo": request.flags["slo"]}
-    with host(place.model) as address:
-        try:
-            found = find(
-                check(flags, request.seed, address),
-                {**flags, "host": address},
-                seed=request.seed,
-                folder=directory,
-                output=subprocess.DEVNULL,
-            )
-        except OptionError as error:
-            return {"rate": None, "reason": error.what}
-    write(directory, found)
-    return {**found.to_dict(), "directory": directory.name}
 
 
 def _place(request: Request, contender: Contender, model: str) -> Place:

@@ -1,6 +1,7 @@
 """Engines side by side: on the terminal and in Markdown, from a comparison's document."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +11,10 @@ from servemark.report.scenario import title
 from servemark.report.terminal import figure
 
 Document = Mapping[str, Any]
-_OUTPUTS = "max error, top-1"
+Cells = tuple[list[str], list[list[str]]]
+LAYOUT = "instances x threads"
+_ALWAYS = {"p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio"}
+_WORDS = {"engine", "device", "precision", "tuned", "verdict"}
 
 
 def render_comparison(document: Document, console: Console) -> None:
@@ -54,9 +58,8 @@ def notes(document: Document) -> list[str]:
     rows = document["rows"]
     lines = [f"partial: {document['partial_reason']}"] if document["partial"] else []
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
-    lines += [
-        f"{label} was tuned first: {t['taken']} ({t['outcome']})" for label, t in document.get("tuned", {}).items()
-    ]
+    for label, tuned in document.get("tuned", {}).items():
+        lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
         lines.append(f"precisions differ ({', '.join(precisions)}): the outputs' errors say what speed cost")
@@ -68,7 +71,21 @@ def notes(document: Document) -> list[str]:
             lines.append(f"{said}: {remedy}" if remedy else said)
     if any(row["ratio"].get("of_invalid_runs") for row in rows):
         lines.append("* a ratio that rests on INVALID rounds")
-    return [*lines, *_gaps(rows)]
+    return [*lines, *_noise(rows), *_gaps(rows)]
+
+
+def _noise(rows: Sequence[Document]) -> Iterator[str]:
+    """What the machine did to the rounds."""
+    unsteady = [f"{row['label']} {row['verdict']['unsteady_rounds']} of {row['rounds']}" for row in rows]
+    if any(row["verdict"]["unsteady_rounds"] for row in rows):
+        yield f"unsteady rounds without a trend count, their noise is in the intervals: {', '.join(unsteady)}"
+    drifting = [f"{row['label']} by {row['drift']:+.0%}" for row in rows if row["drift"] is not None]
+    if drifting:
+        who = "the machine" if len(drifting) == len(rows) else "the engine or the machine"
+        yield (
+            f"inferences/s went one way from round to round ({', '.join(drifting)}): {who} still changed. What all "
+            "engines share cancels in the ratios; an engine that warms up for long needs a longer --warmup"
+        )
 
 
 def _gaps(rows: Sequence[Document]) -> Iterator[str]:
@@ -79,10 +96,12 @@ def _gaps(rows: Sequence[Document]) -> Iterator[str]:
             "p50": row["latency_ms"].get("p50_reason"),
             "p99": row["latency_ms"].get("p99_reason"),
             "max rate": row.get("max_rate_reason"),
+            "max rate ratio": None if row["max_rate_reason"] else row["ratio"].get("max_rate_reason"),
             "J/inference": row["energy"].get("reason"),
             "outputs": row["output_agreement"].get("reason"),
             "variation": row["variation"].get("reason"),
             "intervals": row["ratio"].get("ci95_reason"),
+            "configuration": row.get("configuration_reason"),
         }
         for name, reason in found.items():
             if reason:
@@ -91,45 +110,91 @@ def _gaps(rows: Sequence[Document]) -> Iterator[str]:
         yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
 
 
-def _figures(document: Document) -> tuple[list[str], list[list[str]]]:
-    head = ["engine", "device", "precision", "p50 ms", "p99 ms", "inferences/s"]
-    head += ["max rate", "J/inference", _OUTPUTS, "variation", "verdict"]
-    cells = []
-    for row in document["rows"]:
-        latency, energy = row["latency_ms"], row["energy"]
-        variation = row["variation"]["p50"]
-        joules = energy["joules_per_inference"]
-        cells.append(
-            [
-                row["label"],
-                str(row["device"] or "?"),
-                str(row["precision"] or "?"),
-                figure(latency["p50"]),
-                figure(latency["p99"]),
-                figure(row["inferences_per_s"]["mean"]),
-                figure(row["max_rate"] and row["max_rate"]["rate"]),
-                "-" if joules is None else f"{joules:.3g} ({energy['boundary']})",
-                _outputs(row["output_agreement"]),
-                "-" if variation is None else f"{variation:.1%}",
-                "VALID"
-                if row["verdict"]["valid"]
-                else f"INVALID {row['rounds'] - row['verdict']['valid_rounds']} of {row['rounds']}",
-            ]
-        )
-    return head, cells
+def _figures(document: Document) -> Cells:
+    """A row for each engine; a column that would hold dashes only is left to the notes."""
+    columns: dict[str, Callable[[Document], str]] = {
+        "engine": lambda row: str(row["label"]),
+        "device": device,
+        LAYOUT: layout,
+        "precision": lambda row: str(row["precision"] or "?"),
+        "tuned": lambda row: tuned(document, row),
+        "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
+        "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
+        "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
+        "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
+        "J/inference": _joules,
+        "max error, top-1": _outputs,
+        "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
+        "verdict": _verdict,
+    }
+    cells = {head: [cell(row) for row in document["rows"]] for head, cell in columns.items()}
+    shown = {head: column for head, column in cells.items() if head in _ALWAYS or set(column) - {"-"}}
+    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
-def _against(document: Document) -> tuple[list[str], list[list[str]]]:
-    """Each engine against the first: below 1 is faster for latencies, above 1 for throughput."""
-    head = [f"against {document['baseline']}", "p50 ratio", "p99 ratio", "throughput ratio"]
+def device(row: Document) -> str:
+    """Where an engine ran, and by what of its own where that says more: "cpu, eager", but not "cpu, CPU"."""
+    place = str(row["device"] or "?")
+    kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
+    more = re.sub(rf"^({kind})(:\d+)?\s*", "", str(row["provider"] or ""), flags=re.IGNORECASE)
+    more = more.replace("ExecutionProvider", "").strip()
+    return f"{place}, {more}" if more else place
+
+
+def layout(row: Document) -> str:
+    """The instances of an engine and the threads of each, as its configuration says; 0 leaves them to the engine."""
+    found = row.get("configuration")
+    return f"{found['instances']} x {found['threads'] or 'all'}" if found else "-"
+
+
+def tuned(document: Document, row: Document) -> str:
+    """What an engine's tuning came to: "better, 1.32", "same", "undecided"."""
+    found = document.get("tuned", {}).get(row["label"])
+    if found is None:
+        return "-"
+    better = found["outcome"] == "better" and found["ratio"]
+    return f"better, {better['value']:.2f}" if better else str(found["outcome"])
+
+
+def _joules(row: Document) -> str:
+    joules = row["energy"]["joules_per_inference"]
+    return "-" if joules is None else f"{joules:.3g} ({row['energy']['boundary']})"
+
+
+def _outputs(row: Document) -> str:
+    agreement = row["output_agreement"]
+    if not agreement["checked"]:
+        return "-"
+    error, top1 = agreement["max_abs_error"], agreement["top1_agreement"]
+    parts = [] if error is None else [f"{error:.1g}"]
+    return ", ".join([*parts, *([] if top1 is None else [f"{top1:.4g}"])])
+
+
+def _verdict(row: Document) -> str:
+    verdict, rounds = row["verdict"], row["rounds"]
+    return "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
+
+
+def _against(document: Document) -> Cells:
+    """Each engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
+    names = {
+        "p50 ratio": "p50",
+        "p99 ratio": "p99",
+        "throughput ratio": "inferences_per_s",
+        "max rate ratio": "max_rate",
+    }
+    others = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
+    shown = {head: name for head, name in names.items() if head in _ALWAYS or any(ratio[name] for ratio in others)}
     cells = []
     for row in document["rows"]:
         ratio = row["ratio"]
         if row["label"] == document["baseline"]:
             continue
         mark = "*" if ratio["of_invalid_runs"] else ""
-        cells.append([row["label"], *(_ratio(ratio[name], mark) for name in ("p50", "p99", "inferences_per_s"))])
-    return head, cells
+        # The runs that met a rate are VALID, whatever the rounds were.
+        each = [_ratio(ratio[name], "" if name == "max_rate" else mark) for name in shown.values()]
+        cells.append([row["label"], *each])
+    return [f"against {document['baseline']}", *shown], cells
 
 
 def _ratio(ratio: Document | None, mark: str) -> str:
@@ -142,19 +207,11 @@ def _ratio(ratio: Document | None, mark: str) -> str:
     return f"{ratio['value']:.3f}{mark} ({low:.3f} to {high:.3f}{note})"
 
 
-def _outputs(agreement: Document) -> str:
-    if not agreement["checked"]:
-        return "-"
-    error, top1 = agreement["max_abs_error"], agreement["top1_agreement"]
-    parts = [] if error is None else [f"{error:.1g}"]
-    return ", ".join([*parts, *([] if top1 is None else [f"{top1:.4g}"])])
-
-
 def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in head:
-        left = column in {"engine", "device", "precision", "verdict"} or column.startswith("against")
-        table.add_column(column, justify="left" if left else "right", no_wrap=column in {"engine", "device"})
+        left = column in _WORDS or column.startswith("against")
+        table.add_column(column, justify="left" if left else "right", no_wrap=column == "engine")
     for row in cells:
         table.add_row(*row)
     return table

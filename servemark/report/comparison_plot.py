@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from servemark.report.comparison import heading, notes
+from servemark.report.comparison import device, heading, layout, notes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_BLUE, _ORANGE, _GREY = "#1f77b4", "#ff7f0e", "#888888"
+_BLUE, _ORANGE, _GREEN, _GREY = "#1f77b4", "#ff7f0e", "#2ca02c", "#888888"
+_RATIOS = (
+    ("p50", "p50", _BLUE),
+    ("throughput", "inferences_per_s", _ORANGE),
+    ("highest rate", "max_rate", _GREEN),
+)
 _ROW_PX, _FRAME_PX = 56, 90
 _STEPS = (
     (1,),
@@ -28,6 +33,7 @@ _PAGE = """<!doctype html>
 li {{ color: #444 }} code {{ background: #f3f3f3; padding: 2px 4px }}</style></head>
 <body><h1 style="font-size: 20px">{title}</h1>
 {plots}
+<p>Bars and lines: 95 % intervals. Grey: not significant, chance may explain the difference.</p>
 <ul>{notes}</ul>
 <p><code>{command}</code><br>{environment}</p>
 </body></html>
@@ -96,13 +102,15 @@ def _latencies(rows: Sequence[Mapping[str, Any]]) -> "go.Figure":
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]], first: str) -> "go.Figure":
-    """Throughput and p50 of the others against the first engine; grey where chance may explain the difference."""
+    """The others against the first engine; grey where chance may explain the difference."""
     panels = []
-    for title, key, colour in (("p50", "p50", _BLUE), ("throughput", "inferences_per_s", _ORANGE)):
+    for title, key, colour in _RATIOS:
+        if key == "max_rate" and not any(row["ratio"][key] for row in rows):
+            continue
         ratios = [row["ratio"][key] or {"value": None, "ci95": None, "significant": None} for row in rows]
         colours = [_GREY if ratio["significant"] is False else colour for ratio in ratios]
         values, intervals = [ratio["value"] for ratio in ratios], [ratio["ci95"] for ratio in ratios]
-        panels.append(_Panel(f"{title}, ratio to {first} (grey: not significant)", colours, values, intervals))
+        panels.append(_Panel(f"{title}, ratio to {first}", colours, values, intervals))
     figure = _draw(rows, panels, bars=False)
     figure.add_vline(x=1, line_dash="dash", line_color=_GREY)
     for number, panel in enumerate(panels, start=1):
@@ -154,7 +162,8 @@ def _ticks(values: Sequence[float | None]) -> list[float]:
 
 def _name(row: Mapping[str, Any]) -> str:
     invalid = "" if row["verdict"]["valid"] else "<br><i>INVALID rounds</i>"
-    return f"{html.escape(row['label'])}<br><sub>{row['device'] or '?'}, {row['precision'] or '?'}</sub>{invalid}"
+    parts = [device(row), *([] if layout(row) == "-" else [layout(row)]), str(row["precision"] or "?")]
+    return f"{html.escape(row['label'])}<br><sub>{html.escape(', '.join(parts))}</sub>{invalid}"
 
 
 def _whiskers(panel: _Panel) -> dict[str, Any]:
