@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,21 @@ import pytest
 import exporters
 import servemark.models
 from servemark.artifacts import Entry
+from servemark.cli.drive import launch
+from servemark.errors import OptionError
 from servemark.models import _registry
-from servemark.paths import CHECKOUT
+from servemark.paths import CHECKOUT, LOCUSTFILES
+from tests.load_config import config
+
+
+def _shown() -> list[str]:
+    """The files that CONTRIBUTING.md shows whole."""
+    return re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    blocks = re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "digits_mlp.py").write_text(blocks[0])
+    (tmp_path / "digits_mlp.py").write_text(_shown()[0])
     monkeypatch.setattr(servemark.models, "__path__", [*servemark.models.__path__, str(tmp_path)])
     _registry.workloads.cache_clear()
     yield "digits_mlp"
@@ -35,3 +43,15 @@ def test_one_file_is_a_workload(example: str, tmp_path: Path) -> None:
     assert golden is not None
     assert np.unique(golden.outputs["logits"].argmax(axis=1)).size > 1
     assert report.manifest["parameters"] == tiny.parameters
+
+
+def test_the_locustfile_shown_is_one() -> None:
+    assert _shown()[1] == (LOCUSTFILES / "ranking.py").read_text()
+
+
+def test_a_task_without_its_locustfile_is_told(tmp_path: Path) -> None:
+    complete = config()
+    lacking = replace(complete, workload=replace(complete.workload, locustfile="nowhere"))
+    with pytest.raises(OptionError, match=r"ranking_tiny is driven by .*nowhere\.py, which is not there") as error:
+        launch(lacking, {}, tmp_path)
+    assert "CONTRIBUTING.md" in str(error.value.fix)

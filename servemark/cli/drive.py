@@ -111,8 +111,13 @@ def launch(
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start the task's locustfile as a process that writes its result to `directory`."""
+    """Start the task's locustfile as a process that writes its result to `directory`. Raises OptionError, OSError."""
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
+    if not locustfile.is_file():
+        raise OptionError(
+            f"{config.workload.name} is driven by {locustfile}, which is not there",
+            fix='CONTRIBUTING.md, "Add a workload", shows one',
+        )
     command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
     command += ["--skip-log-setup", f"--result-dir={directory}"]
     if "processes" in flags:
