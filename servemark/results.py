@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,6 +90,12 @@ def read_histograms(directory: Path) -> dict[str, str]:
 def to_json(document: object) -> str:
     """Strict JSON: a NaN or an infinity would not be read back by others, so it is an error here."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def print_json(document: object) -> None:
+    """Write one JSON document to stdout, for --json."""
+    sys.stdout.write(to_json(document))
+    sys.stdout.flush()
 
 
 def _check_space(directory: Path) -> None:

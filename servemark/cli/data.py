@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from servemark.cli.options import DEFAULT_DATA_ROOT, DataRoot, Json
-from servemark.results import to_json
+from servemark.results import print_json
 
 
 def data(
@@ -20,4 +20,7 @@ def data(
     from servemark import datasets
 
     folder = datasets.fetch(key, data_root)
-    print(to_json({"key": key, "path": str(folder)}) if json else f"{key} is in {folder}", end="" if json else "\n")  # noqa: T201
+    if json:
+        print_json({"key": key, "path": str(folder)})
+    else:
+        typer.echo(f"{key} is in {folder}")

@@ -13,7 +13,7 @@ from servemark.cli.options import Json
 from servemark.errors import ExitCode
 from servemark.output import stdout
 from servemark.paths import RESULTS
-from servemark.results import to_json
+from servemark.results import print_json
 
 PORTS = (8000, 8001, 8002)
 ROOM_GB = 2.0
@@ -47,7 +47,7 @@ def doctor(json: Json = False) -> None:
     checks = [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
     able = all(check.ok for check in checks if check.needed)
     if json:
-        print(to_json({"able": able, "checks": [asdict(check) for check in checks]}), end="")  # noqa: T201
+        print_json({"able": able, "checks": [asdict(check) for check in checks]})
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
         for check in checks:

@@ -15,7 +15,7 @@ from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repo
 from servemark.errors import ArtifactError, OptionError, ServemarkError
 from servemark.models import get, names
 from servemark.output import note, stderr
-from servemark.results import to_json
+from servemark.results import print_json
 
 if TYPE_CHECKING:
     from exporters import ExportReport
@@ -73,7 +73,7 @@ def export(
             note(_line(report))
             reports.append({**report.manifest, "folder": str(report.folder), "up_to_date": report.up_to_date})
     if json:
-        print(to_json({"exports": reports}), end="")  # noqa: T201
+        print_json({"exports": reports})
     if failures:
         raise typer.Exit(int(failures[0].exit_code))
 

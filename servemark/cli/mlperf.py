@@ -68,7 +68,7 @@ def mlperf(
         result, directory = _measure(target, Scenario(scenario), config, target_qps, min_queries)
     results.write(directory, result)
     if json:
-        print(results.to_json(result), end="")  # noqa: T201
+        results.print_json(result)
     else:
         render_mlperf(result, stdout())
     note(f"result: {os.path.relpath(directory)}")

@@ -96,7 +96,7 @@ def run(
     if load.request_rate_range:
         _show_curve(config, found, json=json)
     elif json:
-        print(results.to_json(found[0] if len(found) == 1 else {"results": found}), end="")  # noqa: T201
+        results.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
         render_series(found)
     codes = [ExitCode(result["verdict"]["exit_code"]) for result in found]
@@ -114,7 +114,7 @@ def _show_curve(config: LoadConfig, found: list[dict[str, Any]], *, json: bool) 
     """Report a range of rates, and write its curve where plotly is installed."""
     shape = curve(found)
     if json:
-        print(results.to_json({"results": found, "curve": shape}), end="")  # noqa: T201
+        results.print_json({"results": found, "curve": shape})
     else:
         render_curve(found, shape)
     if importlib.util.find_spec("plotly") is None:
@@ -143,7 +143,7 @@ def _mix(
     take_sigterm()
     folder, result = run_mix(text, flags | points[0], seed=load.seed, url=load.url, output=subprocess.DEVNULL)
     if json:
-        print(results.to_json(result), end="")  # noqa: T201
+        results.print_json(result)
     else:
         render_mix(result, stdout())
     note(f"result: {os.path.relpath(folder)}")
@@ -157,7 +157,7 @@ def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool)
     found = find(RateRuns(config, flags, seed, folder, subprocess.DEVNULL))
     result = write(folder, found)
     if json:
-        print(results.to_json(result), end="")  # noqa: T201
+        results.print_json(result)
     else:
         render_max_rate(result, stdout())
     note(f"result: {os.path.relpath(folder)}")

@@ -23,7 +23,7 @@ def compare_saved(sides: Sequence[str], *, fail_on: str, threshold: float, json:
     found = {**compare_sides(read_side(sides[0]), read_side(sides[1]), threshold / 100)}
     found |= {"command": ["servemark", *sys.argv[1:]], "a": sides[0], "b": sides[1]}
     if json:
-        print(results.to_json(found), end="")  # noqa: T201
+        results.print_json(found)
     else:
         render_regression(found, stdout())
     return int(ExitCode.REGRESSION if fail_on and found["regressions"] else ExitCode.VALID)

@@ -24,7 +24,7 @@ from servemark.errors import OptionError
 from servemark.model_config import Settings
 from servemark.models import get
 from servemark.output import note
-from servemark.results import to_json
+from servemark.results import print_json
 
 _CHECK_S = 0.5
 MAX_PORT = 65535
@@ -110,11 +110,7 @@ def serve(
             note(f"serving {', '.join(models)} at {url} (gRPC {server.grpc}, metrics {server.metrics}); Ctrl-C stops")
             note(f"log: {server.log}")
             if json:
-                print(  # noqa: T201
-                    to_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models}),
-                    end="",
-                    flush=True,
-                )
+                print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
             while not with_parent or os.getppid() == parent:
                 server.check()
                 time.sleep(_CHECK_S)

@@ -76,7 +76,7 @@ def compare_engines(request: Request, *, json: bool) -> int:
         kept = _Kept(config, request, [place.label for place in places], left_out, tunings, configs)
         _measure(request, places, host, kept, warm_each_turn=warm_each_turn)
     if json:
-        print(results.to_json(kept.document), end="")  # noqa: T201
+        results.print_json(kept.document)
     else:
         render_comparison(kept.document, stdout())
     note(f"result: {os.path.relpath(kept.folder)}")

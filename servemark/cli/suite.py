@@ -1,6 +1,7 @@
 """`servemark suite`: a whole suite unattended, past any workload that fails, with one table at the end."""
 
 import json as json_
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import psutil
 import typer
 
 from servemark import results
+from servemark.artifacts import Entry
 from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.environment import collect
 from servemark.errors import ExitCode, OptionError
@@ -69,16 +71,16 @@ def suite(
         rows.append(_row(workload, engine, load, model_repository))
         note(f"    {line(rows[-1])}")
         if remove:
-            shutil.rmtree(model_repository / f"{workload.name}_{engine}", ignore_errors=True)
+            shutil.rmtree(Entry(model_repository, workload.name, engine).folder, ignore_errors=True)
         document["rows"].append(asdict(rows[-1]))
         # After each workload, so that a crash loses none of those before.
         results.write_atomically(directory / "suite.json", results.to_json(document))
         results.write_atomically(directory / "suite.md", markdown(document))
     if json:
-        print(results.to_json(document), end="")  # noqa: T201
+        results.print_json(document)
     else:
         stdout().print(table(rows))
-        note(f"result: {directory}")
+        note(f"result: {os.path.relpath(directory)}")
     raise typer.Exit(int(ExitCode.INVALID if any(row.failure for row in rows) else ExitCode.VALID))
 
 

@@ -78,7 +78,7 @@ def tune(
         document["written"] = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
     results.write_atomically(folder / "tuning.json", results.to_json(document))
     if json:
-        print(results.to_json(document), end="")  # noqa: T201
+        results.print_json(document)
     else:
         render_tuning(document, stdout())
     note(f"result: {os.path.relpath(folder)}")

@@ -9,7 +9,7 @@ from servemark.cli.options import Json
 from servemark.errors import OptionError
 from servemark.models import Workload, workloads
 from servemark.output import stdout
-from servemark.results import to_json
+from servemark.results import print_json
 
 
 def list_workloads(
@@ -25,7 +25,7 @@ def list_workloads(
         suites = sorted({name for w in workloads().values() for name in w.suites})
         raise OptionError(f"no workload belongs to the suite {suite!r}", fix=f"one of: {', '.join(suites)}")
     if json:
-        print(to_json([_row(w) for w in chosen]), end="")  # noqa: T201
+        print_json([_row(w) for w in chosen])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("workload", "task", "suites", "parameters", "GFLOPs", "inputs", "metric"):
