@@ -144,7 +144,7 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
                 continue
             name = cell.workload if size == "full" else f"{cell.workload}_tiny"
             _link(name, source, repository)
-            worker = worker or ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            worker = worker or _worker()
             try:
                 found = worker.submit(attempt, name, cell.engine, cell.precision, repository).result(limit_s)
             except (TimeoutError, BrokenProcessPool) as error:
@@ -158,6 +158,11 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
                 shutil.rmtree(Entry(repository, name, cell.engine, cell.precision).folder, ignore_errors=True)
         if worker:
             worker.shutdown()
+
+
+def _worker() -> ProcessPoolExecutor:
+    """A process for each try: what frameworks keep of the models before would fill the memory."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
 
 
 def attempt(workload: str, engine: str, precision: str, repository: Path) -> dict[str, Any]:
