@@ -33,7 +33,7 @@ class Edges:
         self.energy: EnergyReading | None = None
         self._target = target
         self._meter, self.energy_reason = _meter(target, device)
-        self.idle_w = _idle_power(self._meter)
+        self.idle = _idle(self._meter)
         self._readers: list[Thread] = []
 
     def begin(self) -> None:
@@ -73,9 +73,9 @@ def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None
     return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]])
 
 
-def _idle_power(meter: Meter | None) -> float | None:
+def _idle(meter: Meter | None) -> EnergyReading | None:
     if meter is None:
         return None
     meter.start()
     time.sleep(IDLE_S)
-    return meter.stop().average_w
+    return meter.stop()

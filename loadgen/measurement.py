@@ -75,7 +75,8 @@ class Measured:
     peak_in_flight: int = 0
     energy: EnergyReading | None = None
     energy_reason: str | None = None
-    idle_w: float | None = None
+    idle: EnergyReading | None = None
+    """The energy of the idle target, before the load."""
     checked: Checked | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
@@ -131,7 +132,7 @@ class Measurement:
         edges.wait()
         measured.recorder, measured.workers = load.recorder, load.workers
         measured.cpu_share, measured.peak_in_flight = load.cpu_share, load.peak_in_flight
-        measured.energy, measured.energy_reason, measured.idle_w = edges.energy, edges.energy_reason, edges.idle_w
+        measured.energy, measured.energy_reason, measured.idle = edges.energy, edges.energy_reason, edges.idle
         measured.checked = load.checked()
         measured.interrupted = load.interrupted
         interval = measured.recorder.interval

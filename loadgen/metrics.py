@@ -12,8 +12,9 @@ from loadgen.recorder import Recorder
 from loadgen.wire.control import server_metrics
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
+NOT_BEGUN = "the run was cut short before its measured interval began"
 _NONE_SENT = "no request was sent in the measured interval"
-_ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "samples")
+_ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "window_s", "samples")
 
 
 def figures(
@@ -33,6 +34,7 @@ def figures(
         "server": server_metrics(measured.start.statistics, measured.end.statistics, measurement.target.no_statistics),
         "client": {
             "cpu_share": measured.cpu_share,
+            **({} if measured.cpu_share is not None else {"cpu_share_reason": NOT_BEGUN}),
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
             "workers": len(measured.workers) or 1,
@@ -95,21 +97,19 @@ def _errors(recorder: Recorder) -> dict[str, Any]:
 
 def _throughput(config: LoadConfig, measured: Measured) -> dict[str, Any]:
     recorder, duration_s = measured.recorder, measured.measured_s
-    requests_per_s = recorder.completed / duration_s if duration_s else 0.0
-    out: dict[str, Any] = {
-        "requests_per_s": requests_per_s,
-        "inferences_per_s": requests_per_s * config.batch_size,
-        "requested_rate": config.scenario.rate if config.open_loop else None,
-        "scheduled_rate": recorder.scheduled / duration_s if duration_s else 0.0,
-        "achieved_rate": requests_per_s,
+    rates = {
+        "requests_per_s": recorder.completed,
+        "inferences_per_s": recorder.completed * config.batch_size,
+        "achieved_rate": recorder.completed,
+        "scheduled_rate": recorder.scheduled,
     }
+    out: dict[str, Any] = {key: count / duration_s if duration_s else None for key, count in rates.items()}
+    out["requested_rate"] = config.scenario.rate if config.open_loop else None
     if not config.open_loop:
-        out |= {
-            "requested_rate_reason": _CLOSED_LOOP_DELAY,
-            "scheduled_rate": None,
-            "scheduled_rate_reason": _CLOSED_LOOP_DELAY,
-        }
-    return out
+        out["scheduled_rate"] = None
+        out |= dict.fromkeys(("requested_rate_reason", "scheduled_rate_reason"), _CLOSED_LOOP_DELAY)
+    unknown = [key for key, value in out.items() if value is None]
+    return {f"{key}_reason": NOT_BEGUN for key in unknown} | out
 
 
 def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[dict[str, Any], str | None]:
@@ -138,9 +138,12 @@ def _energy(config: LoadConfig, measured: Measured) -> dict[str, Any]:
     out: dict[str, Any] = dict.fromkeys(_ENERGY_KEYS)
     if reading is not None:
         out |= {key: value for key, value in asdict(reading).items() if key != "reason"}
-        out["idle_w"] = measured.idle_w
+        out["idle_w"] = measured.idle.average_w if measured.idle else None
         inferences = measured.recorder.completed * config.batch_size
         if reading.joules is not None and inferences:
             out["joules_per_inference"] = reading.joules / inferences
     reason = measured.energy_reason or (reading.reason if reading else None) or "no inference was completed"
-    return out | {f"{key}_reason": reason for key in _ENERGY_KEYS if out[key] is None}
+    out |= {f"{key}_reason": reason for key in _ENERGY_KEYS if out[key] is None}
+    if measured.idle is not None and measured.idle.reason:
+        out["idle_w_reason"] = measured.idle.reason
+    return out

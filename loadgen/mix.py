@@ -1,7 +1,7 @@
 """Several workloads at given shares in one run: what their results add up to."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +115,7 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
     failed = sum(each["count"] for each in errors)
     scheduled = latency.count + failed
     kinds = {kind for each in errors for kind in each["by_kind"]}
-    throughput = [each["throughput"] for each in metrics]
+    throughput = _together(metrics, "throughput", _RATES, sum)
     delays = [each["schedule_delay_ms"] for each in metrics]
     late = sum((d["late_share"] or 0.0) * d["count"] for d in delays) / max(sum(d["count"] for d in delays), 1)
     return {
@@ -123,7 +123,7 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
         "service_time_ms": _summary(_merged(parts, "service_time_us"), [each["service_time_ms"] for each in metrics]),
         "schedule_delay_ms": {**_summary(_merged(parts, "schedule_delay_us"), delays), "late_share": late},
         "early_stopping": early_stopping(latency, failed, Slo.parse(slo) if slo else None),
-        "throughput": {key: sum(each[key] for each in throughput) for key in _RATES},
+        "throughput": throughput,
         "errors": {
             "count": failed,
             "share": failed / max(scheduled, 1),
@@ -131,10 +131,10 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
             "messages": {k: [text for each in errors for text in each["messages"].get(k, [])] for k in sorted(kinds)},
         },
         "accuracy": _accuracy(metrics[0]["accuracy"]),
-        "energy": _energy(metrics, sum(each["inferences_per_s"] for each in throughput)),
+        "energy": _energy(metrics, throughput["inferences_per_s"]),
         "server": _unknown(metrics[0]["server"], _OWN),
         "client": {
-            "cpu_share": max(each["client"]["cpu_share"] for each in metrics),
+            **_together(metrics, "client", ["cpu_share"], max),
             "max_in_flight": sum(each["client"]["max_in_flight"] for each in metrics),
             "waited_share": max(each["client"]["waited_share"] or 0.0 for each in metrics),
             **_unknown({"own_delay_p99_ms": None}, _OWN),
@@ -145,6 +145,22 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
 
 
 _RATES = ("requests_per_s", "inferences_per_s", "requested_rate", "scheduled_rate", "achieved_rate")
+
+
+def _together(
+    metrics: Sequence[Mapping[str, Any]], group: str, keys: Sequence[str], join: Callable[[list[float]], float]
+) -> dict[str, Any]:
+    """Figures of all workloads joined to one; not known where one of them is not, for its reason."""
+    joined: dict[str, Any] = {}
+    for key in keys:
+        figures = [each[group] for each in metrics]
+        unknown = next((each for each in figures if each[key] is None), None)
+        joined |= (
+            {key: join([each[key] for each in figures])}
+            if unknown is None
+            else _unknown([key], unknown[f"{key}_reason"])
+        )
+    return joined
 
 
 def _merged(parts: Sequence[Part], name: str) -> Histogram:
@@ -171,7 +187,7 @@ def _summary(whole: Histogram, parts: Sequence[Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def _unknown(keys: Mapping[str, Any], reason: str) -> dict[str, Any]:
+def _unknown(keys: Iterable[str], reason: str) -> dict[str, Any]:
     """The same keys without figures, and why."""
     names = [key for key in keys if not key.endswith("_reason")]
     return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
@@ -182,7 +198,7 @@ def _accuracy(one: Mapping[str, Any]) -> dict[str, Any]:
     return {"output_agreement": agreement, "quality": quality}
 
 
-def _energy(metrics: Sequence[Mapping[str, Any]], inferences_per_s: float) -> dict[str, Any]:
+def _energy(metrics: Sequence[Mapping[str, Any]], inferences_per_s: float | None) -> dict[str, Any]:
     """Every process metered the same device: one reading is that of all workloads together."""
     energy = dict(metrics[0]["energy"])
     if energy["joules_per_inference"] is not None and inferences_per_s:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from loadgen.arrivals import Stage
 from loadgen.measurement import Measured
+from loadgen.metrics import NOT_BEGUN
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder, Window
 from loadgen.scenario import Mode
@@ -31,6 +32,8 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         not_judged["steady_state"] = "the rate of a trace changes by itself"
     elif config.scenario.mode is Mode.STAGES and not stages:
         not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
+    if measured.cpu_share is None:
+        not_judged["client_cpu"] = NOT_BEGUN
     before, after = measured.start.statistics, measured.end.statistics
     return Observations(
         requests=recorder.scheduled,
@@ -38,7 +41,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
         max_error_share=config.max_error_share,
-        cpu_share=measured.cpu_share or 0.0,
+        cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),
         stages=stages,
         not_judged=not_judged,

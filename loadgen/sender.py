@@ -171,8 +171,8 @@ class Sender:
         give_way()
 
     def _mark(self, edge: int) -> None:
-        """Take the times of the first or the second edge, once."""
-        while len(self._cpu) < edge:
+        """Take the times of the first or the second edge, once; the second one only where there was a first."""
+        if len(self._cpu) == edge - 1:
             self._cpu.append(_times())
 
 

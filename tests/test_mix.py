@@ -121,6 +121,23 @@ def test_the_whole_is_merged_not_averaged() -> None:
     results.to_json(document)
 
 
+def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
+    parts = [part("a", [1.0, 2.0]), part("b", [])]
+    metrics: Any = parts[1].result["metrics"]
+    metrics["client"] |= {"cpu_share": None, "cpu_share_reason": "cut short"}
+    rates = {key: None for key in metrics["throughput"] if key != "requested_rate"}
+    metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
+    metrics["schedule_delay_ms"]["late_share"] = None
+    document = total(parts, {"requested_rate": 1.0})["metrics"]
+    assert (document["throughput"]["requests_per_s"], document["throughput"]["requests_per_s_reason"]) == (
+        None,
+        "cut short",
+    )
+    assert document["throughput"]["requested_rate"] == pytest.approx(0.2)
+    assert (document["client"]["cpu_share"], document["client"]["cpu_share_reason"]) == (None, "cut short")
+    assert document["latency_ms"]["count"] == 2
+
+
 def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
     file = tmp_path / "begin"
     writer = Timer(0.05, results.write_atomically, [file, "12345\n"])

@@ -80,7 +80,8 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("steady_state", GOOD, {"windows": [(100, 5.0), (100, 5.0), (100, 5.6)]}, False, "--warmup"),
     ("steady_state", GOOD, {"windows": [(100, 5.0), (0.0, 5.0), (100, 5.0)]}, False, "drifted"),
     ("steady_state", GOOD, {"windows": [(100, 5.0)] * 2}, False, "fewer than 3 windows"),
-    ("steady_state", GOOD, {"windows": [(100, 5.0), (0.0, None), (100, 5.0)]}, False, "3 windows of 20 requests"),
+    ("steady_state", GOOD, {"windows": [(100, 5.0), (0.0, None), (100, 5.0)]}, False, "nothing was answered in one"),
+    ("steady_state", GOOD, {"requests": 59, "windows": [(1, 5.0), (0, None), (1, 5.0)]}, False, "3 windows of 20"),
     ("steady_state", GOOD, {"requests": 60, "windows": [(100, 5.0), (0.0, 5.0), (100, 5.0)]}, False, "drifted"),
     (
         "steady_state",
@@ -129,6 +130,7 @@ def test_every_constraint_is_tried_both_ways() -> None:
 
 
 def test_constraints_that_do_not_apply_are_left_out() -> None:
+    assert "client_cpu" not in {c.name for c in verdict(GOOD, not_judged={"client_cpu": "not known"}).constraints}
     names = {c.name for c in verdict(GOOD).constraints}
     assert names.isdisjoint({"achieved_rate", "schedule_delay_p99", "output_agreement", "slo"})
 

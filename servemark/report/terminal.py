@@ -89,9 +89,9 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> str:
     return f"workers: {len(workers)} ({places}), clocks known to {clocks:.2g} ms"
 
 
-def _rate(value: float) -> str:
+def _rate(value: float | None) -> str:
     """One decimal, or three digits of a slow model's."""
-    return f"{value:,.1f}" if value >= 10 else figure(value)
+    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
 
 
 def _verdict(result: Mapping[str, Any]) -> list[Text]:
