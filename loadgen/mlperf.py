@@ -12,7 +12,7 @@ import os
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loadgen.arrivals import ClosedLoop
 from loadgen.channel import Answer, Outcome, Payload
 from loadgen.driver import Driver
 from loadgen.mlperf_plan import Plan, require
 from loadgen.recorder import KEPT_RESPONSES
 from loadgen.target import Target
-from servemark.errors import ServerError
 from servemark.stats import Histogram
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 LIBRARY = 1024
 """Distinct samples that LoadGen draws from."""
 CONNECT_AHEAD = 64
-PROBE_S = 2.0
 
 
 @dataclass
@@ -132,7 +129,14 @@ def run(
         if outcome.error is None:
             latencies.append(outcome.done - outcome.scheduled)
 
-    driver = _driver(target, handed.payloads(), timeout_s, max_in_flight, answered)
+    driver = Driver(
+        target.connect,
+        handed.payloads(),
+        timeout_s=timeout_s,
+        max_in_flight=max_in_flight,
+        on_outcome=answered,
+        on_tick=lambda _now: None,
+    )
     driver.wake_on(handed.bell)
     driver.connect(min(CONNECT_AHEAD, max_in_flight))
     tester = Thread(target=_test, args=(plan, handed, len(library), logs), daemon=True)
@@ -148,41 +152,6 @@ def run(
         tester.join()
         os.close(handed.bell)
     return seen
-
-
-def probe(target: Target, requests: Iterator[Payload], concurrency: int, *, timeout_s: float) -> tuple[float, float]:
-    """Measure the smallest latency in ms and the requests/s of a short closed loop. Raises ServerError."""
-    seen: list[Outcome] = []
-    end = time.monotonic_ns() + int(PROBE_S * 1e9)
-    driver = _driver(target, requests, timeout_s, concurrency, seen.append)
-    try:
-        driver.connect(concurrency)
-        start = time.monotonic_ns()
-        driver.run(ClosedLoop(concurrency, lambda now: now >= end and len(seen) >= concurrency))
-        passed_s = (time.monotonic_ns() - start) / 1e9
-    finally:
-        driver.close()
-    good = [outcome.done - outcome.scheduled for outcome in seen if outcome.error is None]
-    if not good:
-        raise ServerError(f"no request of a first {PROBE_S:g} s was answered: {seen[0].error} {seen[0].message}")
-    return min(good) / 1e6, len(good) / passed_s
-
-
-def _driver(
-    target: Target,
-    requests: Iterator[Payload],
-    timeout_s: float,
-    max_in_flight: int,
-    on_outcome: Callable[[Outcome], None],
-) -> Driver:
-    return Driver(
-        target.connect,
-        requests,
-        timeout_s=timeout_s,
-        max_in_flight=max_in_flight,
-        on_outcome=on_outcome,
-        on_tick=lambda _now: None,
-    )
 
 
 def _test(plan: Plan, handed: Handed, samples: int, logs: Path) -> None:

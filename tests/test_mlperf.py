@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from loadgen.channel import Payload
-from loadgen.mlperf import Seen, probe, read_log, run
+from loadgen.mlperf import Seen, read_log, run
 from loadgen.mlperf_plan import MULTI_STREAM_SAMPLES, Plan, Scenario
+from loadgen.probe import probe
 from servemark.errors import ServerError
 from tests.golden_load import Load, payloads
 from tests.golden_server import GoldenServer
@@ -105,7 +106,7 @@ def test_answers_to_golden_samples_are_kept(tmp_path: Path) -> None:
 def test_the_probe_finds_the_delay_and_the_rate() -> None:
     with GoldenServer(delay_s=0.05) as server:
         target: Any = Target(server)
-        latency_ms, rate = probe(target, payloads(), 4, timeout_s=5)
+        latency_ms, rate = probe(target, payloads(), 4, least_s=0.5, timeout_s=5)
     assert latency_ms >= 50
     assert 0 < rate <= 4 / 0.05
 
@@ -114,4 +115,4 @@ def test_a_server_that_only_fails_is_an_error_before_loadgen_starts() -> None:
     with GoldenServer(error_every=1) as server:
         target: Any = Target(server)
         with pytest.raises(ServerError, match="http_500"):
-            probe(target, payloads(), 1, timeout_s=5)
+            probe(target, payloads(), 1, least_s=0.1, timeout_s=5)

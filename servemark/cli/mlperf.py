@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from loadgen.agreement import agreement_figures, unchecked
-from loadgen.mlperf import Seen, probe, read_log, run
+from loadgen.mlperf import Seen, read_log, run
 from loadgen.mlperf_plan import Plan, Scenario, require
 from loadgen.options import LoadConfig
+from loadgen.probe import probe
 from loadgen.served import served
 from loadgen.target import Target
 from servemark import results
@@ -31,6 +32,7 @@ from servemark.verdict import Constraint, Verdict
 HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
 PROBE_CONCURRENCY = 16
+PROBE_S = 2.0
 NOT_TAKEN = (*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share")
 
 
@@ -84,7 +86,7 @@ def _measure(
     objective = config.slo or config.workload.slo
     concurrency = PROBE_CONCURRENCY if scenario is Scenario.OFFLINE else 1
     requests = target.payloads(golden)
-    latency_ms, rate = probe(target, requests, concurrency, timeout_s=config.request_timeout_s)
+    latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
     plan = Plan(
         scenario=scenario,
         expected_qps=target_qps or HEADROOM * rate,
