@@ -5,6 +5,7 @@ starts from an ONNX file in that precision. One optimisation profile covers batc
 """
 
 import itertools
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from exporters._registry import Run
 from servemark.artifacts import Arrays
 from servemark.errors import ArtifactError
 from servemark.models import Workload
-from servemark.tensorrt_plan import Plan, logger, require
+from servemark.tensorrt_plan import MESSAGES, Plan, logger, require, said
 
 if TYPE_CHECKING:
     import tensorrt as trt
@@ -62,10 +63,10 @@ def write(job: Job) -> Mapping[str, object]:
     import torch
 
     _check_capability(job.precision)
-    lines: list[str] = []
-    builder = trt.Builder(logger(lines))
+    MESSAGES.clear()
+    builder = trt.Builder(logger())
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = trt.OnnxParser(network, logger(lines))
+    parser = trt.OnnxParser(network, logger())
     source, converted = network_file(job, job.path.with_name("source.onnx"))
     read = parser.parse_from_file(str(source))
     job.path.with_name("source.onnx").unlink(missing_ok=True)
@@ -76,14 +77,13 @@ def write(job: Job) -> Mapping[str, object]:
     config = _config(builder, ranges)
     gpu = torch.cuda.get_device_name(0)
     timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{trt.__version__}.timing"
-    config.set_timing_cache(config.create_timing_cache(timings.read_bytes() if timings.is_file() else b""), False)
+    cache = _timings(config, timings)
     plan = builder.build_serialized_network(network, config)
-    (job.path.parents[1] / "build.log").write_text("\n".join(lines) + "\n")
+    (job.path.parents[1] / "build.log").write_text("\n".join(MESSAGES) + "\n")
     if plan is None:
-        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {lines[-1:]}")
+        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {said()}")
     job.path.write_bytes(plan)
-    timings.parent.mkdir(exist_ok=True)
-    timings.write_bytes(config.get_timing_cache().serialize())
+    _keep(timings, cache)
     return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers, **converted}
 
 
@@ -128,8 +128,29 @@ def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilde
     shapes = builder.create_optimization_profile()
     for name, (smallest, typical, largest) in ranges.items():
         shapes.set_shape(name, smallest, typical, largest)
-    config.add_optimization_profile(shapes)
+    if config.add_optimization_profile(shapes) < 0:
+        raise ArtifactError(f"TensorRT does not take the profile {ranges}: {said()}")
     return config
+
+
+def _timings(config: "trt.IBuilderConfig", file: Path) -> "trt.ITimingCache":
+    """Attach the timings of earlier builds, an empty cache where there are none or TensorRT refuses them.
+
+    The cache has to live until the network is built.
+    """
+    for timings in (*([file.read_bytes()] if file.is_file() else []), b""):
+        cache = config.create_timing_cache(timings)
+        if cache is not None and config.set_timing_cache(cache, False):
+            return cache
+    raise ArtifactError(f"TensorRT makes no timing cache: {said()}")
+
+
+def _keep(file: Path, cache: "trt.ITimingCache") -> None:
+    """Write timings for the next build; it may be another process's, at the same time."""
+    file.parent.mkdir(exist_ok=True)
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    draft.write_bytes(cache.serialize())
+    draft.replace(file)
 
 
 def load(path: Path, workload: Workload) -> Run:

@@ -4,9 +4,11 @@ The name-based API (`set_input_shape`, `set_tensor_address`, `execute_async_v3`)
 Device memory, streams and CUDA graphs are PyTorch's. Exporters use it for the parity check, the engine for serving.
 """
 
+import functools
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from servemark.errors import ArtifactError, ServerError
 
@@ -17,124 +19,8 @@ if TYPE_CHECKING:
 Tensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
 INSTALL = "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver"
-
-
-def require() -> None:
-    """Check that TensorRT and a GPU are there. Raises ServerError."""
-    try:
-        import tensorrt  # noqa: F401
-        import torch
-    except ImportError as error:
-        raise ServerError(f"TensorRT cannot be used: {error}", fix=INSTALL) from error
-    if not torch.cuda.is_available():
-        raise ServerError("TensorRT needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds")
-
-
-def logger(lines: list[str]) -> "trt.ILogger":
-    """Make a TensorRT logger that appends warnings and errors, and what the builder says of itself, to `lines`."""
-    import tensorrt as trt
-
-    class Lines(trt.ILogger):
-        def __init__(self) -> None:
-            trt.ILogger.__init__(self)
-
-        def log(self, severity: "trt.ILogger.Severity", msg: str) -> None:
-            if severity != trt.ILogger.Severity.VERBOSE:
-                lines.append(f"{severity.name}: {msg}")
-
-    return Lines()
-
-
-class Plan:
-    """One execution context with a stream of its own. Calls of `run` must not overlap."""
-
-    def __init__(self, path: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], *, graphs: bool) -> None:
-        """Load a plan on a device such as `cuda:0`.
-
-        With `graphs` each combination of input shapes is captured as a CUDA graph when it first comes (at most
-        `MOST_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
-        by another TensorRT or for another GPU, or has other tensors.
-        """
-        require()
-        import tensorrt as trt
-        import torch
-
-        self._device = torch.device(device)
-        self._lines: list[str] = []
-        torch.cuda.set_device(self._device)
-        self._runtime = trt.Runtime(logger(self._lines))
-        engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
-        if engine is None:
-            raise ArtifactError(
-                f"{path} cannot be loaded: {self.said()}", fix="export it on this GPU with this TensorRT, with --force"
-            )
-        names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
-        if names != {*inputs, *outputs}:
-            raise ArtifactError(f"{path} has the tensors {sorted(names)}, {[*inputs, *outputs]} are expected")
-        self._inputs = list(inputs)
-        self._dtypes = {name: getattr(torch, TORCH_DTYPES[engine.get_tensor_dtype(name).name]) for name in outputs}
-        self._engine, self._context = engine, engine.create_execution_context()
-        self._torch, self._stream = torch, torch.cuda.Stream(self._device)
-        self._graphs: dict[Shapes, tuple[Any, Tensors, Tensors]] | None = {} if graphs else None
-
-    def said(self) -> str:
-        """Return TensorRT's last message."""
-        return self._lines[-1] if self._lines else "TensorRT gave no reason"
-
-    def run(self, inputs: Mapping[str, "torch.Tensor"]) -> Tensors:
-        """Answer one batch; tensors may lie on the host or the device, answers lie on the device and are complete."""
-        shapes: Shapes = tuple(tuple(inputs[name].shape) for name in self._inputs)
-        with self._torch.cuda.device(self._device), self._torch.cuda.stream(self._stream):
-            # What the caller's stream is still writing must be there before this one reads it.
-            self._stream.wait_stream(self._torch.cuda.default_stream(self._device))
-            placed = {name: inputs[name].to(self._device, non_blocking=True).contiguous() for name in self._inputs}
-            if self._graphs is not None and (shapes in self._graphs or len(self._graphs) < MOST_GRAPHS):
-                answer = self._replay(shapes, placed)
-            else:
-                answer = self._enqueue(placed, self._allocate(placed))
-        self._stream.synchronize()
-        return answer
-
-    def _allocate(self, inputs: Tensors) -> Tensors:
-        """Tell the context the inputs' shapes, and make room for the outputs'."""
-        for name, tensor in inputs.items():
-            if not self._context.set_input_shape(name, tuple(tensor.shape)):
-                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {self.said()}")
-        missing = self._context.infer_shapes()
-        if missing:
-            raise ServerError(f"the plan does not know the shape of {', '.join(missing)}")
-        return {
-            name: self._torch.empty(
-                tuple(map(int, self._context.get_tensor_shape(name))), dtype=dtype, device=self._device
-            )
-            for name, dtype in self._dtypes.items()
-        }
-
-    def _enqueue(self, inputs: Tensors, outputs: Tensors) -> Tensors:
-        for name, tensor in {**inputs, **outputs}.items():
-            self._context.set_tensor_address(name, tensor.data_ptr())
-        if not self._context.execute_async_v3(self._torch.cuda.current_stream().cuda_stream):
-            raise ServerError(f"TensorRT could not run: {self.said()}")
-        return outputs
-
-    def _replay(self, shapes: Shapes, placed: Tensors) -> Tensors:
-        """Replay the graph of these shapes, capturing it first: its tensors stay where they are."""
-        assert self._graphs is not None
-        if shapes not in self._graphs:
-            outputs = self._allocate(placed)
-            self._enqueue(placed, outputs)  # TensorRT allocates on the first run, which a capture forbids
-            self._stream.synchronize()
-            graph = self._torch.cuda.CUDAGraph()
-            with self._torch.cuda.graph(graph, stream=self._stream):
-                self._enqueue(placed, outputs)
-            self._graphs[shapes] = (graph, placed, outputs)
-        graph, inputs, outputs = self._graphs[shapes]
-        for name, tensor in placed.items():
-            inputs[name].copy_(tensor, non_blocking=True)
-        graph.replay()
-        return {name: tensor.clone() for name, tensor in outputs.items()}
-
-
+ALIGNMENT_BYTES = 256
+"""Of every tensor's address (NvInferRuntime.h, `setTensorAddress`). PyTorch's own allocations have it."""
 MOST_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
 TORCH_DTYPES = {
@@ -148,3 +34,172 @@ TORCH_DTYPES = {
     "BOOL": "bool",
 }
 """TensorRT's names of datatypes -> torch's."""
+MESSAGES: deque[str] = deque(maxlen=10_000)
+"""What TensorRT has said in this process, such as `ERROR: ...`; VERBOSE messages are left out."""
+
+
+def require() -> None:
+    """Check that TensorRT and a GPU are there. Raises ServerError."""
+    try:
+        import tensorrt  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ServerError(f"TensorRT cannot be used: {error}", fix=INSTALL) from error
+    if not torch.cuda.is_available():
+        raise ServerError("TensorRT needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds")
+
+
+@functools.cache
+def logger() -> "trt.ILogger":
+    """Make the logger, which writes to MESSAGES: TensorRT keeps the first one of a process for all that follow."""
+    import tensorrt as trt
+
+    class Messages(trt.ILogger):
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: "trt.ILogger.Severity", msg: str) -> None:
+            if severity != trt.ILogger.Severity.VERBOSE:
+                MESSAGES.append(f"{severity.name}: {msg}")
+
+    return Messages()
+
+
+def said() -> str:
+    """Return TensorRT's last error, else its last message."""
+    errors = [message for message in MESSAGES if message.startswith(("ERROR", "INTERNAL_ERROR"))]
+    return (errors or [*MESSAGES] or ["TensorRT gave no reason"])[-1]
+
+
+class Graph(NamedTuple):
+    """A CUDA graph and what has to stay where it is as long as it may be replayed."""
+
+    graph: "torch.cuda.CUDAGraph"
+    context: "trt.IExecutionContext"
+    inputs: Tensors
+    outputs: Tensors
+
+
+class Plan:
+    """One plan with a stream of its own. Calls of `run` must not overlap."""
+
+    def __init__(self, path: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], *, graphs: bool) -> None:
+        """Load a plan on a device such as `cuda:0`.
+
+        With `graphs` each combination of input shapes is captured as a CUDA graph when it first comes (at most
+        `MOST_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
+        by another TensorRT or for another GPU, or has other tensors.
+        """
+        require()
+        import tensorrt as trt
+        import torch
+
+        self._torch, self._device = torch, torch.device(device)
+        torch.cuda.set_device(self._device)  # a plan and its contexts belong to the GPU that is current
+        self._runtime = trt.Runtime(logger())
+        MESSAGES.clear()
+        engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        if engine is None:
+            raise ArtifactError(
+                f"{path} cannot be loaded: {said()}", fix="export it on this GPU with this TensorRT, with --force"
+            )
+        names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
+        if names != {*inputs, *outputs}:
+            raise ArtifactError(f"{path} has the tensors {sorted(names)}, {[*inputs, *outputs]} are expected")
+        dtypes = {name: getattr(torch, TORCH_DTYPES[engine.get_tensor_dtype(name).name]) for name in names}
+        self._inputs: dict[str, torch.dtype] = {name: dtypes[name] for name in inputs}
+        self._outputs: dict[str, torch.dtype] = {name: dtypes[name] for name in outputs}
+        self._engine, self._stream = engine, torch.cuda.Stream(self._device)
+        # Of intermediate results, for all contexts: they run one after the other.
+        self._memory = torch.empty(engine.device_memory_size_v2, dtype=torch.uint8, device=self._device)
+        self._context = self._new_context()
+        self._graphs: dict[Shapes, Graph] | None = {} if graphs else None
+
+    def run(self, inputs: "Mapping[str, torch.Tensor]") -> Tensors:
+        """Answer one batch; tensors may lie on the host or the device, answers lie on the device and are complete."""
+        shapes: Shapes = tuple(tuple(inputs[name].shape) for name in self._inputs)
+        with self._torch.cuda.device(self._device), self._torch.cuda.stream(self._stream):
+            # What the caller's stream is still writing must be there before this one reads it.
+            self._stream.wait_stream(self._torch.cuda.default_stream(self._device))
+            placed = {name: self._place(name, inputs[name]) for name in self._inputs}
+            if self._graphs is None or (shapes not in self._graphs and len(self._graphs) >= MOST_GRAPHS):
+                answer = self._bind(self._context, placed)
+                self._enqueue(self._context)
+            else:
+                if shapes not in self._graphs:
+                    self._graphs[shapes] = self._capture(placed)
+                answer = _replay(self._graphs[shapes], placed)
+        self._stream.synchronize()
+        return answer
+
+    def _new_context(self) -> "trt.IExecutionContext":
+        import tensorrt as trt
+
+        context = self._engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+        if context is None:
+            raise ServerError(f"TensorRT cannot make an execution context: {said()}")
+        context.set_device_memory(self._memory.data_ptr(), self._memory.numel())
+        return context
+
+    def _place(self, name: str, tensor: "torch.Tensor") -> "torch.Tensor":
+        """Copy an input to the device, or to an address that TensorRT takes, where it is not at one already."""
+        if tensor.dtype != self._inputs[name]:  # TensorRT sees an address only
+            raise ServerError(f"{name} is {tensor.dtype}, the plan takes {self._inputs[name]}")
+        placed = tensor.to(self._device, non_blocking=True).contiguous()
+        return placed.clone() if placed.data_ptr() % ALIGNMENT_BYTES else placed
+
+    def _bind(self, context: "trt.IExecutionContext", inputs: Tensors) -> Tensors:
+        """Tell a context where its inputs lie and of which shapes they are; make its outputs."""
+        for name, tensor in inputs.items():
+            if not context.set_input_shape(name, tuple(tensor.shape)):
+                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {said()}")
+        missing = context.infer_shapes()
+        if missing:
+            raise ServerError(f"the plan does not know the shape of {', '.join(missing)}")
+        shapes = {name: tuple(context.get_tensor_shape(name)) for name in self._outputs}
+        unknown = [name for name, shape in shapes.items() if min(shape, default=0) < 0]
+        if unknown:
+            raise ServerError(
+                f"the shape of {', '.join(unknown)} depends on data, which servemark's engine cannot take"
+            )
+        outputs = {
+            name: self._torch.empty(shapes[name], dtype=dtype, device=self._device)
+            for name, dtype in self._outputs.items()
+        }
+        for name, tensor in {**inputs, **outputs}.items():
+            if not context.set_tensor_address(name, tensor.data_ptr()):
+                raise ServerError(f"TensorRT does not take {name} at {tensor.data_ptr():#x}: {said()}")
+        return outputs
+
+    def _enqueue(self, context: "trt.IExecutionContext") -> None:
+        if not context.execute_async_v3(self._stream.cuda_stream):
+            raise ServerError(f"TensorRT could not run: {said()}")
+
+    def _capture(self, inputs: Tensors) -> Graph:
+        """Capture a graph of these shapes, in a context of its own: another shape would change what a graph refers to.
+
+        Source: TensorRT documentation, "CUDA Graphs".
+        """
+        context = self._new_context()
+        inputs = {name: tensor.clone() for name, tensor in inputs.items()}  # those given may be the caller's own
+        outputs = self._bind(context, inputs)
+        self._enqueue(context)  # what a new shape defers to the first run must not be in the graph
+        self._stream.synchronize()
+        graph = self._torch.cuda.CUDAGraph()
+        try:
+            # Other instances' threads may go on allocating.
+            with self._torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                self._enqueue(context)
+        except (ServerError, RuntimeError) as error:
+            raise ServerError(
+                f"the plan cannot be captured as a CUDA graph: {said()}; {error}", fix="leave out --option cuda_graph"
+            ) from error
+        return Graph(graph, context, inputs, outputs)
+
+
+def _replay(captured: Graph, inputs: Tensors) -> Tensors:
+    """Replay a graph on new inputs; its answers are copied, since the next replay overwrites them."""
+    for name, tensor in inputs.items():
+        captured.inputs[name].copy_(tensor, non_blocking=True)
+    captured.graph.replay()
+    return {name: tensor.clone() for name, tensor in captured.outputs.items()}

@@ -24,6 +24,7 @@ class DeviceTensors:
 
         self._torch = torch
         self._device = torch.device(device)
+        torch.cuda.set_device(self._device)  # PyTorch hands out tensors of the GPU that is current, no other's
 
     def read(self, tensor: "triton.Tensor") -> "torch.Tensor":
         """View a request's tensor, or copy it to the device where it lies on the host or on another device."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
@@ -22,9 +23,6 @@ from servers.engines._device_session import MOST_GRAPHS, DeviceSession
 from servers.engines.onnxruntime import OnnxRuntimeOnGpu
 from servers.model import engine_options
 from tests.small_models import FloatArray, affine, expected
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 
 class Tensor:
@@ -144,11 +142,14 @@ def start(module: ModuleType, engine: Any, monkeypatch: pytest.MonkeyPatch, kind
 
 def test_on_a_gpu_tensors_reach_the_engine_on_the_device(adapter: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.device", lambda _: "cpu")  # there is no cuda:1
+    current: list[object] = []
+    monkeypatch.setattr("torch.cuda.set_device", current.append)
     engine = DeviceOnly()
     instance = start(adapter, engine, monkeypatch, "GPU")
     xs = [np.random.default_rng(i).standard_normal((1 + i, 8), dtype=np.float32) for i in range(3)]
     answers = instance.execute([Request(xs[0], on_gpu=True), Request(xs[1]), Request(xs[2], on_gpu=True)])
     assert engine.batches == [6]  # joined, those from the host too
+    assert current == ["cpu"]  # PyTorch hands out tensors of the current device only
     for x, answer in zip(xs, answers, strict=True):
         assert isinstance(answer.tensors["SCORES"], torch.Tensor)
         np.testing.assert_allclose(answer.tensors["SCORES"].numpy(), expected(x)["SCORES"], rtol=1e-5)
@@ -180,14 +181,14 @@ OUTPUTS = ["SCORES", "TOTAL"]
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> "onnxruntime.InferenceSession":
-    import onnxruntime
-
-    return onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), providers=["CPUExecutionProvider"])
+def loaded(tmp_path: Path) -> onnxruntime.InferenceSession:
+    settings = onnxruntime.SessionOptions()
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), settings, providers=["CPUExecutionProvider"])
 
 
 @pytest.fixture
-def session(loaded: "onnxruntime.InferenceSession", monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
+def session(loaded: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
     """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
     monkeypatch.setattr("torch.cuda.device", nullcontext)
     monkeypatch.setattr("torch.cuda.stream", nullcontext)
@@ -214,6 +215,24 @@ def test_onnxruntime_reads_and_writes_device_memory(session: Callable[..., Devic
     assert kept is None if not graphs else list(kept or {}) == [((1, 8),), ((5, 8),)]
 
 
+def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
+    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0 is its own, and -1 asks for no graph (onnxruntime_run_options_config_keys.h)."""
+    numbers: list[tuple[str, str]] = []
+
+    class Options(onnxruntime.RunOptions):  # type: ignore[misc]  # it has no types
+        def add_run_config_entry(self, key: str, value: str) -> None:
+            numbers.append((key, value))
+            super().add_run_config_entry(key, value)
+
+    monkeypatch.setattr(onnxruntime, "RunOptions", Options)
+    bound = session(graphs=True)
+    for rows in (1, 5, 1):
+        bound.run({"X": torch.ones(rows, 8)})
+    assert numbers == [("gpu_graph_id", number) for number in ("-1", "1", "-1", "2", "1")]
+
+
 def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession]) -> None:
     bound = session(graphs=True)
     for rows in range(1, MOST_GRAPHS + 3):
@@ -225,12 +244,13 @@ def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession
 
 
 def test_onnxruntime_on_a_gpu_takes_numpy_too(
-    loaded: "onnxruntime.InferenceSession", session: Callable[..., DeviceSession]
+    loaded: onnxruntime.InferenceSession, session: Callable[..., DeviceSession]
 ) -> None:
     engine: Any = OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, session(graphs=True))
     x = np.ones((3, 8), np.float32)
     np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
-    assert engine.provider == "CPUExecutionProvider with CUDA graphs"
+    operators = len(loaded.get_provider_graph_assignment_info())
+    assert engine.provider == f"CPUExecutionProvider with CUDA graphs ({operators} of {operators} operators on the CPU)"
 
 
 @pytest.mark.parametrize(

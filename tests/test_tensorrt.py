@@ -80,7 +80,7 @@ class Calls:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A `tensorrt` that builds nothing; every object it hands out is in its namespace."""
     cache = SimpleNamespace(serialize=lambda: b"timings")
-    build = Calls({"create_timing_cache": "cache", "get_timing_cache": cache})
+    build = Calls({"create_timing_cache": cache, "set_timing_cache": True, "add_optimization_profile": 0})
     shapes, network = Calls({}), Calls({})
     builder = Calls(
         {
@@ -99,11 +99,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         MemoryPoolType=SimpleNamespace(WORKSPACE="workspace"),
         BuilderFlag=SimpleNamespace(TF32="tf32"),
         ProfilingVerbosity=SimpleNamespace(DETAILED="detailed"),
-        made=SimpleNamespace(builder=builder, build=build, shapes=shapes, parser=parser),
+        made=SimpleNamespace(builder=builder, build=build, shapes=shapes, parser=parser, cache=cache),
     )
     monkeypatch.setitem(sys.modules, "tensorrt", trt)
     monkeypatch.setattr(tensorrt, "require", lambda: None)
-    monkeypatch.setattr(tensorrt, "logger", lambda _: None)
+    monkeypatch.setattr(tensorrt, "logger", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     return trt
@@ -132,7 +132,37 @@ def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stan
     made.build.calls.clear()
     (path / "1").rename(path / "old")
     tensorrt.write(job(tmp_path))
-    assert ("create_timing_cache", b"timings") in made.build.calls
+    assert made.build.calls[-2:] == [("create_timing_cache", b"timings"), ("set_timing_cache", made.cache, False)]
+    assert [file.name for file in (tmp_path / ".tensorrt").iterdir()] == ["NVIDIA_H200-11.4.timing"]
+
+
+@pytest.mark.parametrize("refused", ["create_timing_cache", "set_timing_cache"])
+def test_timings_that_tensorrt_refuses_are_measured_anew(
+    tmp_path: Path, stand_in: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """They may be of another driver, or damaged."""
+    made = stand_in.made
+    file = tmp_path / ".tensorrt" / "NVIDIA_H200-11.4.timing"
+    file.parent.mkdir()
+    file.write_bytes(b"damaged")
+    given: list[bytes] = []
+
+    def create(content: bytes) -> Any:
+        given.append(content)
+        return None if content and refused == "create_timing_cache" else made.cache
+
+    monkeypatch.setitem(made.build.__dict__, "create_timing_cache", create)
+    if refused == "set_timing_cache":
+        monkeypatch.setitem(made.build.__dict__, "set_timing_cache", lambda *_: not given[-1])
+    tensorrt.write(job(tmp_path))
+    assert given == [b"damaged", b""]
+    assert file.read_bytes() == b"timings"
+
+
+def test_a_profile_that_tensorrt_refuses_ends_the_export(tmp_path: Path, stand_in: SimpleNamespace) -> None:
+    stand_in.made.build.answers["add_optimization_profile"] = -1
+    with pytest.raises(ArtifactError, match="does not take the profile"):
+        tensorrt.write(job(tmp_path))
 
 
 @pytest.fixture

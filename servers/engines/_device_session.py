@@ -4,7 +4,7 @@ ONNX Runtime documents: "I/O Binding", and "CUDA Execution Provider" on `user_co
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -14,6 +14,16 @@ Tensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
 MOST_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
+NO_GRAPH = -1
+"""ONNX Runtime runs without capture or replay (onnxruntime_run_options_config_keys.h, `gpu_graph_id`)."""
+
+
+class Graph(NamedTuple):
+    """The number of a CUDA graph and the tensors it reads and writes, which stay where they are."""
+
+    number: int
+    inputs: Tensors
+    outputs: Tensors
 
 
 class DeviceSession:
@@ -32,7 +42,7 @@ class DeviceSession:
 
         self._session, self._outputs, self._stream, self._torch = session, list(outputs), stream, torch
         self.place = torch.device(device)
-        self._graphs: dict[Shapes, tuple[Tensors, Tensors]] | None = {} if graphs else None
+        self._graphs: dict[Shapes, Graph] | None = {} if graphs else None
 
     @property
     def keeps_graphs(self) -> bool:
@@ -53,8 +63,8 @@ class DeviceSession:
         self._stream.synchronize()
         return answer
 
-    def _bound(self, inputs: Tensors, outputs: Tensors | None = None, graph: int = -1) -> Tensors:
-        """Run on these tensors; ONNX Runtime makes the outputs where none are given. Graph -1 is none."""
+    def _bound(self, inputs: Tensors, outputs: Tensors | None = None, graph: int = NO_GRAPH) -> Tensors:
+        """Run on these tensors; ONNX Runtime makes the outputs where none are given."""
         import onnxruntime
 
         binding = self._session.io_binding()
@@ -84,13 +94,14 @@ class DeviceSession:
         kind = self._torch.empty(0, dtype=tensor.dtype).numpy().dtype.type
         return self.place.type, self.place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
 
-    def _replay(self, graphs: dict[Shapes, tuple[Tensors, Tensors]], shapes: Shapes, placed: Tensors) -> Tensors:
+    def _replay(self, graphs: dict[Shapes, Graph], shapes: Shapes, placed: Tensors) -> Tensors:
         """Replay the graph of these shapes, whose tensors stay where they are; ONNX Runtime captures it at first."""
         if shapes not in graphs:
             outputs = {name: self._torch.empty_like(tensor) for name, tensor in self._bound(placed).items()}
-            graphs[shapes] = ({name: tensor.clone() for name, tensor in placed.items()}, outputs)
-        inputs, outputs = graphs[shapes]
+            inputs = {name: tensor.clone() for name, tensor in placed.items()}
+            graphs[shapes] = Graph(len(graphs) + 1, inputs, outputs)  # 0 is ONNX Runtime's own
+        graph = graphs[shapes]
         for name, tensor in placed.items():
-            inputs[name].copy_(tensor, non_blocking=True)
-        self._bound(inputs, outputs, graph=list(graphs).index(shapes))
-        return {name: tensor.clone() for name, tensor in outputs.items()}
+            graph.inputs[name].copy_(tensor, non_blocking=True)
+        self._bound(graph.inputs, graph.outputs, graph.number)
+        return {name: tensor.clone() for name, tensor in graph.outputs.items()}

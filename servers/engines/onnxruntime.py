@@ -1,5 +1,8 @@
 """ONNX Runtime on its CPU, CUDA and TensorRT execution providers; the latter two have not run on a GPU yet."""
 
+import contextlib
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +18,15 @@ if TYPE_CHECKING:
 
 ARTIFACT = "model.onnx"
 OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph")
+_RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
 _FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
 """On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
+
+LIBRARIES = {
+    "CUDAExecutionProvider": "check the driver with servemark doctor; "
+    "pip install 'onnxruntime-gpu[cuda,cudnn]' brings the CUDA libraries",
+    "TensorrtExecutionProvider": "it needs TensorRT 10: put the folder of libnvinfer.so.10 into LD_LIBRARY_PATH",
+}
 
 
 class OnnxRuntime:
@@ -47,11 +57,12 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
     ) -> None:
         super().__init__(session, device, outputs)
         self._bound = bound
+        self._on_host = _on_host(session)
 
     @property
     def provider(self) -> str:
-        """The execution provider of the highest priority in the session."""
-        return super().provider + (" with CUDA graphs" if self._bound.keeps_graphs else "")
+        """The provider of the highest priority in the session, and how many operators ONNX Runtime left to the CPU."""
+        return super().provider + (" with CUDA graphs" if self._bound.keeps_graphs else "") + self._on_host
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
@@ -95,16 +106,23 @@ def load(
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
     if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
         settings.add_session_config_entry(*_FP16_ON_CPU)
-    stream = _stream(providers, device, graphs=graphs) if device != "cpu" else None
+    stream = None
+    if device != "cpu":
+        settings.add_session_config_entry(*_RECORD_PLACES)
+        stream = _stream(providers, device, graphs=graphs)
     try:
-        session = onnxruntime.InferenceSession(str(artifact), settings, providers=providers)
+        session = onnxruntime.InferenceSession(str(artifact), settings, providers=providers, enable_fallback=0)
     except Exception as error:
         # onnxruntime raises classes of its C extension that share no base but Exception
+        if graphs:
+            raise ServerError(
+                f"{artifact} cannot be loaded for CUDA graphs: {error}", fix="leave out --option cuda_graph"
+            ) from error
         raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
     if session.get_providers()[0] != wanted:
         raise ServerError(
             f"{wanted} could not be started on {device}; onnxruntime offered {session.get_providers()[0]} instead",
-            fix="check the driver and the CUDA and cuDNN libraries with: servemark doctor",
+            fix=LIBRARIES[wanted],
         )
     _check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
     _check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
@@ -119,12 +137,34 @@ def _stream(providers: list[tuple[str, dict[str, str]]], device: str, *, graphs:
         import torch
     except ImportError as error:
         raise ServerError(f"device memory is PyTorch's: {error}", fix="pip install -e '.[torch]'") from error
+    _preload()
     stream = torch.cuda.Stream(torch.device(device))
-    for name, settings in providers:
+    for _, settings in providers:
         settings["user_compute_stream"] = str(stream.cuda_stream)
-        if graphs:
-            settings["trt_cuda_graph_enable" if name.startswith("Tensorrt") else "enable_cuda_graph"] = "1"
+    if graphs:  # of the first alone: two providers would begin a capture on one stream
+        name, settings = providers[0]
+        settings["trt_cuda_graph_enable" if name.startswith("Tensorrt") else "enable_cuda_graph"] = "1"
     return stream
+
+
+def _preload() -> None:
+    """Load the CUDA libraries of pip's packages, which the CUDA provider finds only so; PyTorch loads not all of them.
+
+    What is missing is said on stderr.
+    """
+    import onnxruntime
+
+    with contextlib.redirect_stdout(sys.stderr):
+        onnxruntime.preload_dlls()
+
+
+def _on_host(session: "onnxruntime.InferenceSession") -> str:
+    """Say how many operators have no kernel on the GPU, or are left to the CPU since they compute shapes."""
+    places = Counter[str]()
+    for part in session.get_provider_graph_assignment_info():
+        places[part.ep_name] += len(part.get_nodes())
+    here = places["CPUExecutionProvider"]
+    return f" ({here} of {places.total()} operators on the CPU)" if here else ""
 
 
 def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str, str]]]:

@@ -149,6 +149,7 @@ def _compile(
     from torch._inductor import config, cpp_builder, exc
 
     config.compile_threads = 1  # else torch starts a pool of processes, one for each core, that outlives the load
+    config.triton.cudagraph_or_error = provider == CUDA_GRAPHS  # else it runs without them and says nothing
     if device == "cpu":
         try:
             cpp_builder.get_cpp_compiler()
@@ -167,7 +168,8 @@ def _compile(
     except Exception as error:  # the compiler's errors share no base
         reason = str(error).strip().splitlines()[0]
         raise ServerError(
-            f"torch.compile cannot compile the model: {reason}", fix="leave out --option compile"
+            f"torch.compile cannot compile the model: {reason}",
+            fix="leave out --option cuda_graph" if provider == CUDA_GRAPHS else "leave out --option compile",
         ) from error
     return engine
 

@@ -1,33 +1,46 @@
-# What servemark uses of TensorRT's Python API, as NVIDIA documents it for 10 and 11; its wheels carry no types.
-from enum import IntEnum
-from typing import SupportsIndex
+# What servemark uses of TensorRT's Python API; NVIDIA's wheels carry no types. Held against the signatures of the
+# bindings of 10.3, 10.9, 10.16 and 11.4. Their enums are pybind11's: no integers, numbered otherwise in 11 than in 10.
+from collections.abc import Iterator
+
+from typing_extensions import Buffer
 
 __version__: str
 
-class DataType(IntEnum): ...
+class _Member:
+    name: str
+    def __int__(self) -> int: ...
+
+class DataType(_Member): ...
 
 class ILogger:
-    class Severity(IntEnum):
-        INTERNAL_ERROR = 0
-        ERROR = 1
-        WARNING = 2
-        INFO = 3
-        VERBOSE = 4
+    class Severity(_Member):
+        INTERNAL_ERROR: ILogger.Severity
+        ERROR: ILogger.Severity
+        WARNING: ILogger.Severity
+        INFO: ILogger.Severity
+        VERBOSE: ILogger.Severity
 
     def __init__(self) -> None: ...
     def log(self, severity: Severity, msg: str) -> None: ...
 
-class NetworkDefinitionCreationFlag(IntEnum):
-    STRONGLY_TYPED = 1
+class NetworkDefinitionCreationFlag(_Member):
+    STRONGLY_TYPED: NetworkDefinitionCreationFlag
 
-class MemoryPoolType(IntEnum):
-    WORKSPACE = 0
+class MemoryPoolType(_Member):
+    WORKSPACE: MemoryPoolType
 
-class BuilderFlag(IntEnum):
-    TF32 = 7
+class BuilderFlag(_Member):
+    TF32: BuilderFlag
 
-class ProfilingVerbosity(IntEnum):
-    DETAILED = 2
+class ProfilingVerbosity(_Member):
+    DETAILED: ProfilingVerbosity
+
+class ExecutionContextAllocationStrategy(_Member):
+    USER_MANAGED: ExecutionContextAllocationStrategy
+
+class Dims:
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
 
 class IHostMemory:
     nbytes: int
@@ -49,9 +62,8 @@ class IBuilderConfig:
     def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None: ...
     def clear_flag(self, flag: BuilderFlag) -> None: ...
     def add_optimization_profile(self, profile: IOptimizationProfile) -> int: ...
-    def create_timing_cache(self, serialized_timing_cache: bytes) -> ITimingCache: ...
+    def create_timing_cache(self, serialized_timing_cache: Buffer) -> ITimingCache | None: ...
     def set_timing_cache(self, cache: ITimingCache, ignore_mismatch: bool) -> bool: ...
-    def get_timing_cache(self) -> ITimingCache: ...
 
 class Builder:
     def __init__(self, logger: ILogger) -> None: ...
@@ -71,7 +83,8 @@ class OnnxParser:
 class IExecutionContext:
     def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool: ...
     def infer_shapes(self) -> list[str]: ...
-    def get_tensor_shape(self, name: str) -> tuple[SupportsIndex, ...]: ...
+    def get_tensor_shape(self, name: str) -> Dims: ...
+    def set_device_memory(self, memory: int, size: int) -> None: ...
     def set_tensor_address(self, name: str, memory: int) -> bool: ...
     def execute_async_v3(self, stream_handle: int) -> bool: ...
 
@@ -79,8 +92,9 @@ class ICudaEngine:
     num_io_tensors: int
     def get_tensor_name(self, index: int) -> str: ...
     def get_tensor_dtype(self, name: str) -> DataType: ...
-    def create_execution_context(self) -> IExecutionContext: ...
+    device_memory_size_v2: int
+    def create_execution_context(self, strategy: ExecutionContextAllocationStrategy) -> IExecutionContext | None: ...
 
 class Runtime:
     def __init__(self, logger: ILogger) -> None: ...
-    def deserialize_cuda_engine(self, serialized_engine: bytes) -> ICudaEngine | None: ...
+    def deserialize_cuda_engine(self, serialized_engine: Buffer) -> ICudaEngine | None: ...
