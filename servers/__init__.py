@@ -64,7 +64,7 @@ class Mode:
     """A way to start a Triton on this machine; `missing` says why it cannot be used, with the remedy."""
 
     name: str
-    missing: str | None
+    missing: ServerError | None
 
 
 def modes() -> list[Mode]:
@@ -96,7 +96,7 @@ def open_server(
     modules = {module.NAME: module for module in (embedded, native, docker)}
     if mode not in {"auto", *modules}:
         raise OptionError(f"no server mode is called {mode!r}", fix=f"use one of: auto, {', '.join(modules)}")
-    reasons: dict[str, str] = {}
+    reasons: dict[str, ServerError] = {}
     for name in modules if mode == "auto" else [mode]:
         reason = modules[name].missing()
         if reason is None:
@@ -106,9 +106,7 @@ def open_server(
                 repository,
                 models,
                 host=host,
-                http_port=http_port,
-                grpc_port=grpc_port,
-                metrics_port=metrics_port,
+                ports={"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port},
                 start_timeout_s=start_timeout_s,
             )
         reasons[name] = reason

@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from servers._process import Command, Process
 from servers.engines import engine_names
 
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
+FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
 
 
@@ -57,9 +58,7 @@ class Launched:
         models: Sequence[str],
         *,
         host: str = "127.0.0.1",
-        http_port: int = 0,
-        grpc_port: int = 0,
-        metrics_port: int = 0,
+        ports: Mapping[str, int] = FREE_PORTS,
         start_timeout_s: float = 120.0,
     ) -> None:
         self.mode = mode
@@ -67,7 +66,7 @@ class Launched:
         self._command = command
         self._repository = repository.resolve()
         self._host = host
-        self._ports = {"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port}
+        self._ports = ports
         self._start_timeout_s = start_timeout_s
         self._process: Process | None = None
 

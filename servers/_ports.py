@@ -2,13 +2,14 @@
 
 import contextlib
 import socket
+from collections.abc import Mapping
 
 import psutil
 
 from servemark.errors import ServerError
 
 
-def claim(host: str, ports: dict[str, int]) -> dict[str, int]:
+def claim(host: str, ports: Mapping[str, int]) -> dict[str, int]:
     """Check that the ports (flag -> number) are free on a host and replace each 0 by a free port.
 
     Raises ServerError naming the first port that is taken and, where it may be known, the process that holds it.

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from servemark.errors import ServerError
 from servers._launch import Job
 from servers._process import Command
 
@@ -14,11 +15,11 @@ IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
 ENGINE_TIMEOUT_S = 5
 
 
-def missing() -> str | None:
+def missing() -> ServerError | None:
     """Say why this mode cannot be used here; None where it can."""
     docker = shutil.which("docker")
     if not docker:
-        return "no docker on PATH\n  fix: install Docker, or use the embedded Triton"
+        return ServerError("no docker on PATH", fix="install Docker, or use the embedded Triton")
     try:
         answer = subprocess.run(
             [docker, "version", "--format", "{{.Server.Version}}"],
@@ -28,9 +29,11 @@ def missing() -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"the Docker engine did not answer within {ENGINE_TIMEOUT_S} s\n  fix: systemctl restart docker"
+        return ServerError(
+            f"the Docker engine did not answer within {ENGINE_TIMEOUT_S} s", fix="systemctl restart docker"
+        )
     if answer.returncode:
-        return f"no Docker engine answers: {answer.stderr.strip()}\n  fix: systemctl start docker"
+        return ServerError(f"no Docker engine answers: {answer.stderr.strip()}", fix="systemctl start docker")
     return None
 
 

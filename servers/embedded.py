@@ -25,20 +25,24 @@ CANNOT_EXECUTE = 127
 _serial = itertools.count()
 
 
-def missing() -> str | None:
-    """Say why this mode cannot be used here, with the remedy; None where it can."""
+def missing() -> ServerError | None:
+    """Say why this mode cannot be used here; None where it can."""
     try:
         wheel = _wheel()
     except ServerError as error:
-        return str(error)
+        return error
     stub = wheel / "python_backend_stubs" / PYTHON / STUB
     if not stub.is_file():
         known = sorted(path.name for path in stub.parent.parent.iterdir())
-        return f"the wheel nvidia-pytriton has no Python backend for Python {PYTHON}\n  fix: use one of {known}"
+        return ServerError(
+            f"the wheel nvidia-pytriton has no Python backend for Python {PYTHON}", fix=f"use one of {known}"
+        )
     # Without arguments the stub complains and ends; the dynamic linker complains first if a library is missing.
     trial = subprocess.run([stub], env=_environment(wheel), capture_output=True, text=True, timeout=20, check=False)
     if trial.returncode == CANNOT_EXECUTE:
-        return f"Triton's Python backend cannot start: {trial.stderr.strip()}\n  fix: {_library_remedy(trial.stderr)}"
+        return ServerError(
+            f"Triton's Python backend cannot start: {trial.stderr.strip()}", fix=_library_remedy(trial.stderr)
+        )
     return None
 
 
@@ -47,10 +51,8 @@ def command(job: Job) -> Command:
 
     Raises ServerError where the wheel or a library is missing.
     """
-    reason = missing()
-    if reason:
-        what, _, fix = reason.partition("\n  fix: ")
-        raise ServerError(what, fix=fix)
+    if reason := missing():
+        raise reason
     wheel = _wheel()
     backends = _backend_directory(wheel, job.scratch / "backends")
     _sweep()

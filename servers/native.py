@@ -2,17 +2,20 @@
 
 import shutil
 
+from servemark.errors import ServerError
 from servers._launch import Job
 from servers._process import Command
 
 NAME = "native"
 
 
-def missing() -> str | None:
+def missing() -> ServerError | None:
     """Say why this mode cannot be used here; None where it can."""
     if shutil.which("tritonserver"):
         return None
-    return "no tritonserver on PATH\n  fix: run inside nvcr.io/nvidia/tritonserver, or use the embedded Triton"
+    return ServerError(
+        "no tritonserver on PATH", fix="run inside nvcr.io/nvidia/tritonserver, or use the embedded Triton"
+    )
 
 
 def command(job: Job) -> Command:

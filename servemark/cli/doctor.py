@@ -81,7 +81,7 @@ def _servers() -> Iterator[Check]:
 
     modes = servers.modes()
     for mode in modes:
-        yield Check(f"triton: {mode.name}", mode.missing is None, mode.missing or "can be started")
+        yield Check(f"triton: {mode.name}", mode.missing is None, f"{mode.missing or 'can be started'}")
     yield Check("triton", any(mode.missing is None for mode in modes), "at least one way to start it", needed=True)
 
 
