@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -36,11 +35,8 @@ def _card(workload: Workload) -> str:
 
 def _layouts() -> Iterator[str]:
     """What each reader says of its data set: citation and official layout, under the names that the cards use."""
-    for module in pkgutil.iter_modules(datasets.__path__):
-        if not module.name.startswith("_"):
-            reader = importlib.import_module(f"{datasets.__name__}.{module.name}")
-            if hasattr(reader, "KEY"):
-                yield f"\n### {reader.KEY}\n\n{inspect.getdoc(reader)}"
+    for key, reader in datasets.readers().items():
+        yield f"\n### {key}\n\n{inspect.getdoc(reader)}"
 
 
 def _rows(workload: Workload) -> Iterator[tuple[str, str]]:

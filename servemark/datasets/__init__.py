@@ -1,17 +1,25 @@
-"""Data sets in their official layouts: readers for requests from real data, and fetching where that can be done."""
+"""Data sets in their official layouts: readers for requests from real data, and fetching where that can be done.
 
-from collections.abc import Callable, Mapping
+A module of this package is a data set when it has `KEY`, its folder's name under DATA_ROOT. `fetch(root)` is optional.
+"""
+
+import importlib
+import pkgutil
 from pathlib import Path
+from types import ModuleType
 
-from servemark.datasets import ml_100k, mnist
 from servemark.errors import OptionError
 
-_FETCH: Mapping[str, Callable[[Path], Path]] = {ml_100k.KEY: ml_100k.fetch, mnist.KEY: mnist.fetch}
+
+def readers() -> dict[str, ModuleType]:
+    """The modules of all data sets by key, in order of the modules' names."""
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    return {module.KEY: module for module in modules if hasattr(module, "KEY")}
 
 
 def available() -> list[str]:
     """Keys of the data sets that `fetch` can get; the others have to be brought by their licence holders."""
-    return sorted(_FETCH)
+    return sorted(key for key, module in readers().items() if hasattr(module, "fetch"))
 
 
 def fetch(key: str, root: Path) -> Path:
@@ -19,9 +27,10 @@ def fetch(key: str, root: Path) -> Path:
 
     Raises OptionError for a key that cannot be fetched and InputDataError where no source can be reached.
     """
-    if key not in _FETCH:
+    if key not in available():
         raise OptionError(
             f"the data set {key!r} cannot be fetched",
             fix=f"`servemark data` knows {', '.join(available())}; lay any other out under {root / key} yourself",
         )
-    return _FETCH[key](root)
+    folder: Path = readers()[key].fetch(root)
+    return folder
