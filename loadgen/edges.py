@@ -1,6 +1,7 @@
 """What is read at the edges of the measured interval: the target's counters and the energy meter."""
 
 import contextlib
+import re
 import time
 from dataclasses import dataclass
 from threading import Thread
@@ -70,7 +71,8 @@ def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None
     """The meter of the device that computes, or why there is none."""
     if not target.local:
         return None, "the server runs on another machine, which cannot be metered from here"
-    return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]])
+    gpus = [int(number) for number in re.findall(r"cuda:(\d+)", device or "")]
+    return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]], gpus=gpus or None)
 
 
 def _idle(meter: Meter | None) -> EnergyReading | None:

@@ -27,7 +27,7 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     """The figures of a counter that shows these values at the edges: idle's two, then the interval's."""
     values = iter(joules)
     meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0])
-    monkeypatch.setattr(edges, "open_meter", lambda _boundary: (meter, None))
+    monkeypatch.setattr(edges, "open_meter", lambda _boundary, **_: (meter, None))
     monkeypatch.setattr(edges, "IDLE_S", 0.001)
     found = edges.Edges(LocalTarget(), "cpu")  # type: ignore[arg-type] # the part of a target that edges read
     found.begin()

@@ -218,6 +218,26 @@ def test_gpu_boards(total_energy: bool, visible: str | None, watts: float, monke
     assert reading.samples == 2 if total_energy else reading.samples >= 4
 
 
+@pytest.mark.parametrize(
+    ("visible", "gpus", "watts"), [(None, [1], 200), (None, [0, 1], 300), ("1", [0], 200), ("1,0", [1], 100)]
+)
+def test_only_the_boards_that_a_model_runs_on_are_metered(
+    visible: str | None, gpus: list[int], watts: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their numbers are CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves."""
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    boards = Boards(total_energy=False)
+    meter, reason = energy.open_meter("gpu_board", gpus=gpus, nvml=boards.nvml)
+    assert meter is not None, reason
+    meter.start()
+    time.sleep(0.1)
+    assert meter.stop().average_w == pytest.approx(watts)
+    meter, reason = energy.open_meter("gpu_board", gpus=[0, 2], nvml=boards.nvml)
+    assert meter is None
+    assert reason == f"NVML sees {1 if visible == '1' else 2} of CUDA's GPUs, not number 2"
+
+
 def test_no_visible_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     meter, reason = energy.open_meter("gpu_board", nvml=Boards().nvml)

@@ -12,6 +12,7 @@ import pytest
 
 from loadgen.served import served
 from loadgen.shared_memory.memory_region import FOLDER
+from loadgen.shared_memory.places import ALIGNMENT
 from loadgen.wire.control import Control
 from servemark.errors import OptionError, ServerError
 from servemark.paths import CHECKOUT
@@ -75,7 +76,7 @@ def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> 
         [region] = registered(server)
         assert (FOLDER / region["name"]).stat().st_size == region["byte_size"]
         # Every input has a place of its own, and each connection one for its outputs.
-        sizes = [64 * -(-6 * tensor.dtype.itemsize // 64) for tensor in PASSTHROUGH.inputs]
+        sizes = [ALIGNMENT * -(-6 * tensor.dtype.itemsize // ALIGNMENT) for tensor in PASSTHROUGH.inputs]
         assert region["byte_size"] == sum(sizes) * (1024 + 4)
     finally:
         under_test.close()

@@ -17,7 +17,8 @@ from loadgen.served import Served
 from loadgen.shared_memory.memory_region import Region
 from servemark.models import Tensor
 
-ALIGNMENT = 64
+ALIGNMENT = 256
+"""In bytes: TensorRT takes no tensor at another address (NvInferRuntime.h, `setTensorAddress`)."""
 
 
 class Placed(NamedTuple):

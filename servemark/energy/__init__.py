@@ -10,7 +10,7 @@ A meter that is not there, or that cannot resolve the window, gives None and the
 only: a server elsewhere cannot be metered from here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -33,22 +33,28 @@ class Availability(NamedTuple):
     reason: str | None
 
 
-def _candidates(powercap: Path, nvml: ModuleType | None) -> list[tuple[Source, Boundary, Callable[[], Meter]]]:
+def _candidates(
+    powercap: Path, nvml: ModuleType | None, gpus: Sequence[int] | None = None
+) -> list[tuple[Source, Boundary, Callable[[], Meter]]]:
     """Every known meter, the better one of a boundary first."""
     return [
-        ("nvml_total_energy", "gpu_board", lambda: nvml_meter("nvml_total_energy", nvml)),
-        ("nvml_power", "gpu_board", lambda: nvml_meter("nvml_power", nvml)),
+        ("nvml_total_energy", "gpu_board", lambda: nvml_meter("nvml_total_energy", nvml, gpus)),
+        ("nvml_power", "gpu_board", lambda: nvml_meter("nvml_power", nvml, gpus)),
         ("rapl", "cpu_package", lambda: rapl_meter("cpu_package", powercap)),
         ("rapl", "dram", lambda: rapl_meter("dram", powercap)),
     ]
 
 
 def open_meter(
-    boundary: Boundary = "cpu_package", *, powercap: Path = POWERCAP, nvml: ModuleType | None = None
+    boundary: Boundary = "cpu_package",
+    *,
+    gpus: Sequence[int] | None = None,
+    powercap: Path = POWERCAP,
+    nvml: ModuleType | None = None,
 ) -> tuple[Meter, None] | tuple[None, str]:
-    """Open the best meter of a boundary, or say why there is none."""
+    """Open the best meter of a boundary, or say why there is none; of GPUs those with these numbers in CUDA, or all."""
     reasons = []
-    for _, candidate, build in _candidates(powercap, nvml):
+    for _, candidate, build in _candidates(powercap, nvml, gpus):
         if candidate != boundary:
             continue
         try:

@@ -5,14 +5,26 @@ Source: NVML API reference, nvmlDeviceGetTotalEnergyConsumption (Volta and newer
 
 import importlib
 import os
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from servemark.energy._meter import Meter, Source, UnavailableError
 
 
-def _boards(nvml: ModuleType) -> list[Any]:
-    """NVML handles of the GPUs that CUDA_VISIBLE_DEVICES leaves, all of them where it is not set."""
+def _boards(nvml: ModuleType, gpus: Sequence[int] | None) -> list[Any]:
+    """NVML handles of GPUs by their numbers in CUDA, of all that CUDA_VISIBLE_DEVICES leaves where none are given.
+
+    NVML counts along the PCI bus. So does CUDA where all GPUs are alike, or with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    """
+    visible = _visible(nvml)
+    missing = [number for number in gpus or [] if number >= len(visible)]
+    if missing:
+        raise UnavailableError(f"NVML sees {len(visible)} of CUDA's GPUs, not number {missing[0]}")
+    return visible if gpus is None else [visible[number] for number in gpus]
+
+
+def _visible(nvml: ModuleType) -> list[Any]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
@@ -23,12 +35,14 @@ def _boards(nvml: ModuleType) -> list[Any]:
     ]
 
 
-def nvml_meter(source: Source, nvml: ModuleType | None = None) -> Meter:
-    """Meter the visible GPU boards by their energy counters or by their power. Raises UnavailableError."""
+def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> Meter:
+    """Meter GPU boards, the visible ones where none are given, by energy counters or power. Raises UnavailableError."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
-        boards = _boards(nvml)
+        boards = _boards(nvml, gpus)
+    except UnavailableError:
+        raise
     except Exception as error:
         raise UnavailableError(f"NVML: {error}") from error
     if not boards:
