@@ -50,6 +50,8 @@ def compare(
 ) -> None:
     """Compare engines in interleaved rounds, or saved results with each other.
 
+    Without --duration the rounds last as long as the slowest engine needs for a verdict, 8 to 120 s.
+
     Example: servemark compare resnet50 --engines onnxruntime,pytorch
 
     Example: servemark compare results/before results/after --fail-on regression
