@@ -177,7 +177,7 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert f"J/inference: {NO_METER}" in text
     assert "max rate: not searched for" in text
     table = markdown(found)
-    assert "| a | cpu | 1 x all | fp32 |" in table
+    assert "| a | cpu | 1 x all | fp32 | 1e-06, 1 |" in table
     assert "| max rate |" not in table
     assert "| against a | p50 ratio | throughput ratio |" in table
 

@@ -1,11 +1,12 @@
 """`servemark run --max-rate`: a closed-loop probe, the search, and one result for all of it."""
 
 import shutil
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from loadgen.options import LoadConfig
 from servemark import results
@@ -19,6 +20,11 @@ PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
 
 
+def aloud(config: LoadConfig, flags: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """Drive a run whose progress is shown; its own report is in its directory."""
+    return drive(config, flags, directory=directory, output=subprocess.DEVNULL)
+
+
 @dataclass
 class RateRuns:
     """Runs of a task's locustfile at given rates, each with the next seed and a directory of its own in `folder`.
@@ -30,7 +36,7 @@ class RateRuns:
     flags: Mapping[str, Any]
     seed: int
     folder: Path
-    output: IO[Any] | int | None
+    run: Callable[[LoadConfig, Mapping[str, Any], Path], dict[str, Any]] = aloud
     points: list[Point] = field(default_factory=list)
 
     def measure(self, rate: float) -> Point:
@@ -41,7 +47,7 @@ class RateRuns:
         directory = self.folder / f"{number:02}-{rate:.6g}"
         directory.mkdir()
         arguments = {**self.flags, "request_rate": rate, "seed": self.seed + number}
-        point = point_of(drive(self.config, arguments, directory=directory, output=self.output), directory.name)
+        point = point_of(self.run(self.config, arguments, directory), directory.name)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
         verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
         note(f"run {number}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
@@ -57,7 +63,7 @@ def find(runs: RateRuns) -> MaxRate:
     """
     config, slo = runs.config, runs.config.slo
     assert slo is not None
-    capacity = _probe(config, runs.flags, runs.seed, runs.folder / "probe", runs.output)
+    capacity = _probe(runs)
     lowest = lowest_rate(slo.percentile, config.duration_s)
     if capacity < lowest:
         raise OptionError(
@@ -73,18 +79,18 @@ def find(runs: RateRuns) -> MaxRate:
         raise
 
 
-def _probe(
-    config: LoadConfig, flags: Mapping[str, Any], seed: int, directory: Path, output: IO[Any] | int | None
-) -> float:
+def _probe(runs: RateRuns) -> float:
     """Requests/s of a short closed loop: near what the server can do, whatever the latency."""
+    config, directory = runs.config, runs.folder / "probe"
     directory.mkdir()
     short = {
         "num_users": PROBE_CONCURRENCY,
         "duration": min(PROBE_S, config.duration_s),
         "warmup": min(PROBE_WARMUP_S, config.warmup_s),
         "slo": "",
+        "seed": runs.seed,
     }
-    result = drive(config, {**flags, **short, "seed": seed}, directory=directory, output=output)
+    result = runs.run(config, {**runs.flags, **short}, directory)
     rate = float(result["metrics"]["throughput"]["requests_per_s"])
     if not rate:
         errors = result["metrics"]["errors"]["by_kind"]

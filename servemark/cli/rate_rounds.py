@@ -1,6 +1,5 @@
 """`servemark compare --max-rate`: each engine's highest rate by a search, then again in interleaved rounds."""
 
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from servemark.cli.drive import check
 from servemark.cli.hosts import Host, Place
 from servemark.cli.max_rate import RateRuns, find, write
-from servemark.cli.warm_up import LOAD, warm_up
+from servemark.cli.warm_up import LOAD, quietly, warm_up
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.rate_rounds import HighestRate
@@ -58,7 +57,7 @@ class RateRounds:
         flags = {**own, "slo": self.slo, "duration": f"{self.duration_s:g}"}
         with self.host(place.model) as address:
             config = check(flags, place.config.seed, address)
-            runs = RateRuns(config, {**flags, "host": address}, config.seed, directory, subprocess.DEVNULL)
+            runs = RateRuns(config, {**flags, "host": address}, config.seed, directory, quietly)
             try:
                 found = find(runs)
             except OptionError as error:

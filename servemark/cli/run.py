@@ -154,7 +154,7 @@ def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool)
     """Find the highest rate and report it; the exit code."""
     folder = results.new_directory(config.out, f"{config.model}-max-rate")
     # Each run's own report is in its directory.
-    found = find(RateRuns(config, flags, seed, folder, subprocess.DEVNULL))
+    found = find(RateRuns(config, flags, seed, folder))
     result = write(folder, found)
     if json:
         results.print_json(result)

@@ -1,5 +1,6 @@
 """Engines side by side: on the terminal and in Markdown, from a comparison's document."""
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,17 +13,18 @@ from servemark.report.terminal import figure
 
 Document = Mapping[str, Any]
 Cells = tuple[list[str], list[list[str]]]
-LAYOUT = "instances x threads"
 _ALWAYS = {"p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio"}
-_WORDS = {"engine", "device", "precision", "tuned", "verdict"}
+RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
+"""Of an engine to the first, as they are called and as comparison.json calls them."""
+_NUMBERS = {"p50 ms", "p99 ms", "inferences/s", "max rate", "J/inference", "variation"}
 
 
 def render_comparison(document: Document, console: Console) -> None:
     """Print a comparison: the figures, each engine against the first, and what is missing and why."""
     console.print(heading(document), style="bold", markup=False)
-    for head, cells in (_figures(document), _against(document)):
+    for head, cells in _tables(document):
         if cells:
-            console.print(_table(head, cells))
+            console.print(_table(head, cells), end="\n\n")
     for line in notes(document):
         console.print(line, markup=False, soft_wrap=True)
 
@@ -37,7 +39,7 @@ def markdown(document: Document) -> str:
         f"{environment['memory_gb']} GB; {environment['os']}, Python {environment['python']}; commit "
         f"{environment['git_commit']}; {packages}.",
         f"`{' '.join(document['command'])}`",
-        *(_pipes(head, cells) for head, cells in (_figures(document), _against(document)) if cells),
+        *(_pipes(head, cells) for head, cells in _tables(document) if cells),
         "\n".join(f"- {line}" for line in notes(document)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -76,8 +78,9 @@ def notes(document: Document) -> list[str]:
 
 def _noise(rows: Sequence[Document]) -> Iterator[str]:
     """What the machine did to the rounds."""
-    unsteady = [f"{row['label']} {row['verdict']['unsteady_rounds']} of {row['rounds']}" for row in rows]
-    if any(row["verdict"]["unsteady_rounds"] for row in rows):
+    counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
+    unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
+    if unsteady:
         yield f"unsteady rounds without a trend count, their noise is in the intervals: {', '.join(unsteady)}"
     drifting = [f"{row['label']} by {row['drift']:+.0%}" for row in rows if row["drift"] is not None]
     if drifting:
@@ -110,25 +113,37 @@ def _gaps(rows: Sequence[Document]) -> Iterator[str]:
         yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
 
 
-def _figures(document: Document) -> Cells:
-    """A row for each engine; a column that would hold dashes only is left to the notes."""
-    columns: dict[str, Callable[[Document], str]] = {
-        "engine": lambda row: str(row["label"]),
+def _tables(document: Document) -> Iterator[Cells]:
+    """What ran, how it did, and each engine against the first; a column of dashes only is left to the notes."""
+    subjects: dict[str, Callable[[Document], str]] = {
         "device": device,
-        LAYOUT: layout,
+        "instances x threads": layout,
         "precision": lambda row: str(row["precision"] or "?"),
-        "tuned": lambda row: tuned(document, row),
+        "max error, top-1": _outputs,
+        "tuned": lambda row: _tuned(document, row),
+    }
+    figures: dict[str, Callable[[Document], str]] = {
         "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
         "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
         "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
         "J/inference": _joules,
-        "max error, top-1": _outputs,
         "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
         "verdict": _verdict,
     }
-    cells = {head: [cell(row) for row in document["rows"]] for head, cell in columns.items()}
-    shown = {head: column for head, column in cells.items() if head in _ALWAYS or set(column) - {"-"}}
+    rows = document["rows"]
+    yield _columns("engine", rows, subjects)
+    yield _columns("engine", rows, figures)
+    others = [row for row in rows if row["label"] != document["baseline"]]
+    ratios = {f"{title} ratio": functools.partial(_ratio, name) for title, name in RATIOS.items()}
+    yield _columns(f"against {document['baseline']}", others, ratios)
+
+
+def _columns(first: str, rows: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]) -> Cells:
+    """A table with a row for each engine."""
+    cells = {head: [cell(row) for row in rows] for head, cell in columns.items()}
+    shown = {first: [str(row["label"]) for row in rows]}
+    shown |= {head: column for head, column in cells.items() if head in _ALWAYS or set(column) - {"-"}}
     return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
@@ -138,7 +153,8 @@ def device(row: Document) -> str:
     kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
     more = re.sub(rf"^({kind})(:\d+)?\s*", "", str(row["provider"] or ""), flags=re.IGNORECASE)
     more = more.replace("ExecutionProvider", "").strip()
-    return f"{place}, {more}" if more else place
+    known = {"", str(row["precision"]), str(row["precision"]).replace("fp", "f")}
+    return place if more in known else f"{place}, {more}"
 
 
 def layout(row: Document) -> str:
@@ -147,7 +163,7 @@ def layout(row: Document) -> str:
     return f"{found['instances']} x {found['threads'] or 'all'}" if found else "-"
 
 
-def tuned(document: Document, row: Document) -> str:
+def _tuned(document: Document, row: Document) -> str:
     """What an engine's tuning came to: "better, 1.32", "same", "undecided"."""
     found = document.get("tuned", {}).get(row["label"])
     if found is None:
@@ -175,31 +191,13 @@ def _verdict(row: Document) -> str:
     return "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
 
 
-def _against(document: Document) -> Cells:
-    """Each engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
-    names = {
-        "p50 ratio": "p50",
-        "p99 ratio": "p99",
-        "throughput ratio": "inferences_per_s",
-        "max rate ratio": "max_rate",
-    }
-    others = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
-    shown = {head: name for head, name in names.items() if head in _ALWAYS or any(ratio[name] for ratio in others)}
-    cells = []
-    for row in document["rows"]:
-        ratio = row["ratio"]
-        if row["label"] == document["baseline"]:
-            continue
-        mark = "*" if ratio["of_invalid_runs"] else ""
-        # The runs that met a rate are VALID, whatever the rounds were.
-        each = [_ratio(ratio[name], "" if name == "max_rate" else mark) for name in shown.values()]
-        cells.append([row["label"], *each])
-    return [f"against {document['baseline']}", *shown], cells
-
-
-def _ratio(ratio: Document | None, mark: str) -> str:
+def _ratio(name: str, row: Document) -> str:
+    """An engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
+    ratio = row["ratio"][name]
     if ratio is None:
         return "-"
+    # The runs that met a rate are VALID, whatever the rounds were.
+    mark = "*" if row["ratio"]["of_invalid_runs"] and name != "max_rate" else ""
     if ratio["ci95"] is None:
         return f"{ratio['value']:.3f}{mark}"
     low, high = ratio["ci95"]
@@ -210,8 +208,7 @@ def _ratio(ratio: Document | None, mark: str) -> str:
 def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in head:
-        left = column in _WORDS or column.startswith("against")
-        table.add_column(column, justify="left" if left else "right", no_wrap=column == "engine")
+        table.add_column(column, justify="right" if column in _NUMBERS else "left")
     for row in cells:
         table.add_row(*row)
     return table

@@ -33,7 +33,7 @@ _PAGE = """<!doctype html>
 li {{ color: #444 }} code {{ background: #f3f3f3; padding: 2px 4px }}</style></head>
 <body><h1 style="font-size: 20px">{title}</h1>
 {plots}
-<p>Bars and lines: 95 % intervals. Grey: not significant, chance may explain the difference.</p>
+<p>Whiskers: 95 % intervals over the rounds. Grey: not significant, chance may explain the difference.</p>
 <ul>{notes}</ul>
 <p><code>{command}</code><br>{environment}</p>
 </body></html>
