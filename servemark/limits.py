@@ -80,7 +80,7 @@ def _groups(system: Path, controller: str) -> list[Path]:
 
     A container is shown its own group as the root, or a path that it cannot see, of which the root is left.
     """
-    own = {}
+    own: dict[str, str] = {}
     for line in _text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         own |= dict.fromkeys(controllers.split(","), path)  # version 2 has one line, whose list is empty

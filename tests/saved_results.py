@@ -12,6 +12,8 @@ from servemark.stats import Histogram
 
 Result = dict[str, Any]
 NO_METER = "no meter"
+STEADY = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10))
+"""Windows whose throughput differs by 1 % up and down."""
 
 
 def latencies(p50_ms: float, count: int = 400, *, spread: float = 0.05, seed: int = 0) -> npt.NDArray[np.float64]:
@@ -37,7 +39,7 @@ def result_of(
     failed: tuple[str, ...] = (),
     partial: bool = False,
     joules: float | None = None,
-    windows: Sequence[float] = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10)),
+    windows: Sequence[float] = STEADY,
     **changes: Any,
 ) -> Result:
     """A load result with these figures; `joules` for each inference, None: no meter; `windows` as shares of `rate`."""

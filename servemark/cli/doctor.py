@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import typer
 from rich.table import Table
 
-from servemark.cli.options import Json
+from servemark.cli.options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
 from servemark.output import stdout
 from servemark.paths import RESULTS
@@ -18,12 +18,6 @@ from servemark.results import print_json
 PORTS = (8000, 8001, 8002)
 ROOM_GB = 2.0
 """The default job's exports and results take less than this."""
-ENGINE_PACKAGES = {
-    "onnxruntime": ("onnxruntime",),
-    "openvino": ("openvino",),
-    "pytorch": ("torch",),
-    "tensorflow": ("tensorflow",),
-}
 VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
 """Package -> another distribution of the same."""
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
@@ -86,11 +80,12 @@ def _servers() -> Iterator[Check]:
 
 
 def _engines() -> Iterator[Check]:
-    for engine, packages in ENGINE_PACKAGES.items():
-        missing = _missing(packages)
-        yield Check(f"engine: {engine}", not missing, _packages(packages, missing), needed=engine == "onnxruntime")
-    missing = _missing(EXPORT_PACKAGES)
-    yield Check("export", not missing, _packages(EXPORT_PACKAGES, missing), needed=True)
+    from servers.engines import engine_module, engine_names
+
+    for engine in engine_names():
+        package = engine_module(engine).PACKAGE
+        yield _packages(f"engine: {engine}", (package,), package, needed=engine == DEFAULT_ENGINE)
+    yield _packages("export", EXPORT_PACKAGES, "export", needed=True)
 
 
 def _energy() -> Iterator[Check]:
@@ -122,11 +117,10 @@ def _installed(package: str) -> str | None:
     return None
 
 
-def _missing(packages: tuple[str, ...]) -> list[str]:
-    return [package for package in packages if _installed(package) is None]
-
-
-def _packages(packages: tuple[str, ...], missing: list[str]) -> str:
+def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool) -> Check:
+    """Whether packages are there: their versions, or what installs them."""
+    found = {package: _installed(package) for package in packages}
+    missing = [package for package, version in found.items() if version is None]
     if missing:
-        return f"not installed: {', '.join(missing)}; `make setup` installs them"
-    return ", ".join(_installed(package) or "" for package in packages)
+        return Check(name, False, f"not installed: {', '.join(missing)}; pip install -e '.[{extra}]'", needed)
+    return Check(name, True, ", ".join(filter(None, found.values())), needed)

@@ -2,7 +2,7 @@
 
 The same engine is run in-process (the framework baseline, no server) and inside its Triton backend
 (`servers/backends/<name>`), so the difference between the two is the cost of serving. A module of this package is an
-engine when it has `ARTIFACT`, the file name Triton expects in a model's version directory, and `load`.
+engine when it has `ARTIFACT`, `PACKAGE` and `load` (see `EngineModule`).
 """
 
 import importlib
@@ -54,6 +54,9 @@ class EngineModule(Protocol):
     """What a module of this package offers."""
 
     ARTIFACT: str
+    """The file name Triton expects in a model's version directory."""
+    PACKAGE: str
+    """The distribution that it runs on, which is also the extra of pyproject.toml that installs it."""
 
     def load(
         self, artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 ARTIFACT = "model.onnx"
+PACKAGE = "onnxruntime"
 OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph")
 _RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
 _FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")

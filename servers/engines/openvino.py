@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import openvino
 
 ARTIFACT = "model.xml"
+PACKAGE = "openvino"
 PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
 """Options that are OpenVINO's own properties, by their names there."""
 OPTIONS = ("intra_op_thread_count", *PROPERTIES)

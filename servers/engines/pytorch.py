@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 ARTIFACT = "model.pt2"
+PACKAGE = "torch"
 OPTIONS = ("intra_op_thread_count", "compile", "cuda_graph")
 WARM_UP_ROWS = (2, 1, 3)
 """Traced with two, compiled anew for the special case of one; three shows that the batch is not baked in."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 ARTIFACT = "model.savedmodel"
+PACKAGE = "tensorflow"
 OPTIONS = ("intra_op_thread_count", "inter_op_thread_count", "jit_compile")
 SIGNATURE = "serving_default"
 ALIGNMENT_BYTES = 64

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 ARTIFACT = "model.plan"
+PACKAGE = "tensorrt"
 OPTIONS = ("intra_op_thread_count", "cuda_graph")
 
 
