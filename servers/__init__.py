@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+import psutil
+
 from servemark.errors import OptionError, ServerError
 
 
@@ -48,6 +50,9 @@ class Server(Protocol):
 
     def check(self) -> None:
         """Raise ServerError if it has died since."""
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes in which its models run, as far as they can be seen from here."""
 
     def stop(self) -> None:
         """End it and everything it started."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, ServerError
 from servers import _ports, _readiness
@@ -116,6 +118,10 @@ class Launched:
         if self._process is None:
             raise ServerError("the server has not been started")
         self._process.check()
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes in which models run, of Python-based backends; none can be seen in a container."""
+        return self._process.children() if self._process else []
 
     def stop(self) -> None:
         """End the server and everything it started."""

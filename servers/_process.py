@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from servemark.errors import ServerError
 
 GUARD = Path(__file__).with_name("_guard.py")
@@ -57,6 +59,14 @@ class Process:
             raise ServerError(
                 f"the server ended with exit status {status}; its last lines:\n{self.tail()}", fix=f"read {self.log}"
             )
+
+    def children(self) -> list[psutil.Process]:
+        """Processes that the command has started, as far as they can be seen from here."""
+        try:
+            commands = psutil.Process(self._guard.pid).children()
+            return [process for command in commands for process in command.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
     def tail(self, lines: int = 15) -> str:
         """Read the last lines of the log."""

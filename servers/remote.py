@@ -6,6 +6,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+import psutil
+
 from servemark.artifacts import Entry
 from servemark.errors import OptionError, ServerError
 from servers import _readiness
@@ -51,6 +53,10 @@ class Remote:
 
     def stop(self) -> None:
         """Do nothing: somebody else stops it."""
+
+    def workers(self) -> list[psutil.Process]:
+        """None: what it runs is somebody else's to see."""
+        return []
 
     def wait_ready(self, timeout_s: float) -> None:
         """Check at once that a server answers, then wait for its models. Raises ServerError naming what starts one."""

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import servemark.cli.tuning_bench as bench_module
 from servemark import results
 from servemark.artifacts import Entry
 from servemark.cli.contenders import configured, contenders, placed
+from servemark.cli.drive import check
 from servemark.cli.load import LoadFlags
 from servemark.cli.tuned import tuned_settings
 from servemark.cli.tuning_bench import ServedBench
@@ -22,7 +24,6 @@ from servemark.tuning import Candidate, Space, Trial
 from servers.embedded import missing
 from tests.command_line import servemark as command
 from tests.exporting import Exports
-from tests.load_config import config as load_config
 from tests.test_tuning import Server
 
 TINY = "ranking_tiny"
@@ -206,15 +207,22 @@ def test_bad_flags_are_said_before_anything_is_served(
 # The real Triton
 
 
+def workers(bench: ServedBench) -> set[psutil.Process]:
+    assert bench._server is not None
+    return set(bench._server.workers())
+
+
 @embedded
 def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     monkeypatch: pytest.MonkeyPatch, entry: Entry, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
     monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
+    monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     before, text = files(entry.repository), entry.config.read_text()
-    flags = {"model": TINY, "model_repository": str(entry.repository), "duration": 0.3, "warmup": 0, "slo": "p50:500"}
-    config = load_config(TINY, "--slo", "p50:500", "--model-repository", str(entry.repository))
+    load = LoadFlags(duration="0.3", warmup="0", slo="p50:500", model_repository=entry.repository)
+    flags = load.for_locust(model=TINY, engine="onnxruntime", precision="fp32")
+    config = check(flags, 0, "")
     space = Space.of(text, cores=2, batch_size=1, largest=8)
     present = space.present
     other = Candidate(instances=2, threads=1, max_batch=4, queue_delay_us=100)
@@ -223,22 +231,34 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     with ServedBench(config, flags, text, space, tmp_path / "out") as bench:
         own = bench.text
         monkeypatch.setattr(bench, "text", lambda c: own(c).replace('"1"', '"many"') if c == impossible else own(c))
-        assert bench.trial("screen", present, 2, 0).throughput
         moved = bench.trial("screen", other, 2, 0)
         assert moved.throughput
         served = results.read(tmp_path / "out" / str(moved.directory))
         assert set(served["metrics"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
+        assert bench.trial("screen", present, 2, 0).throughput
+        # Triton would keep an instance of the same threads: nothing of the one before is left.
+        [worker] = workers(bench)
+        more = replace(present, instances=2)
+        assert bench.trial("screen", more, 2, 0).throughput
+        assert len(workers(bench) - {worker}) == 2
+        assert worker not in workers(bench)
         failed = bench.trial("screen", impossible, 2, 0)
         assert failed.throughput is None
         assert "intra_op_thread_count is 'many'" in str(failed.failure)
         run = bench.trial("search", present, 50.0, 1)
         assert run.point is not None
         assert (run.point.rate, run.failure) == (50.0, None)
+        # A process that dies takes its trial with it, not its candidate, though the configuration stays the same.
+        [worker] = workers(bench)
+        worker.kill()
+        assert bench.trial("screen", present, 2, 1).failure
+        assert bench.trial("screen", present, 2, 2).throughput
         # A server that dies takes its candidate with it, not the search.
-        triton = next(p for p in psutil.Process().children(recursive=True) if "tritonserver" in p.name())
+        triton = workers(bench).pop().parent()
+        assert triton is not None
         triton.kill()
         psutil.wait_procs([triton], timeout=20)
-        gone = [bench.trial("screen", present, 2, number) for number in (1, 2)]
+        gone = [bench.trial("screen", present, 2, number) for number in (3, 4)]
         assert gone[-1].throughput, gone
         assert all(trial.seconds > 0 for trial in gone)
     assert files(entry.repository) == before
@@ -251,6 +271,7 @@ def test_a_short_tuning_from_end_to_end(
     """Whatever it finds on a busy machine in so little time, it says so in the same words."""
     monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
     monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
+    monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     before = entry.config.read_text()
     flags = ["--slo", "p50:200", "--duration", "0.6", "--warmup", "0.1", "--budget", "15"]
     code, out, err = tune(monkeypatch, capfd, entry, tmp_path / "out", *flags, "--json")
@@ -304,7 +325,8 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
     ("flags", "said"),
     [
         (["--tuned"], "--tuned needs an objective"),
-        (["--tuned", "--slo", "p99:50", "-u", "http://127.0.0.1:9"], "a server that runs already cannot be given"),
+        (["--tuned", "--slo", "p99:50"], "--tuned with a closed loop"),
+        (["--tuned", "--max-rate", "--slo", "p99:50", "-u", "http://127.0.0.1:9"], "a server that runs already cannot be"),
     ],
 )
 def test_a_tuned_comparison_needs_an_objective_and_its_own_server(

@@ -11,20 +11,28 @@ from typing import Any, Self
 import typer
 
 import servers
+from loadgen.channel import Payload
 from loadgen.options import LoadConfig
+from loadgen.probe import probe
+from loadgen.served import served
+from loadgen.target import Target
 from servemark.bottleneck import GENERATOR
-from servemark.cli.drive import address_of, drive
+from servemark.cli.drive import address_of, check, drive
 from servemark.errors import ServerError
 from servemark.max_rate import point_of
 from servemark.output import note
 from servemark.tuning import Candidate, Space, Trial
-from servers.reloading import reload_model
+from servers.reloading import load_model, unload_model
 
 SCREEN_S = 2.5
 SCREEN_WARMUP_S = 0.5
+WARM_S = 1.0
+WARM_CONCURRENCY = 4
+"""What is loaded answers for so long, and as many requests at least, before its first trial: what an engine does once
+(allocate, compile) weighs on none. Twice as many as instances, so that each of them gets some."""
 LOAD_TIMEOUT_S = 300.0
+"""For loading, and for a request of the warm-up: a model that compiles may take minutes for either."""
 TAIL_CHARACTERS = 400
-FAILING = frozenset({"error_share", "server_alive"})
 STAGES = {"screen": 0, "search": 1000, "round": 2000}
 """What is added to the seed, besides the trial's number: candidates meet the same schedules as far as they can."""
 
@@ -39,9 +47,12 @@ class ServedBench:
         self._repository = contextlib.ExitStack()
         self._running = contextlib.ExitStack()
         self._server: servers.Server | None = None
+        self._target: Target
+        self._requests: Iterator[Payload]
         self._loaded: Candidate | None = None
         self._mark_s = time.monotonic()
-        self._count = sum(1 for item in folder.iterdir() if item.is_dir())
+        # Those of a tuning that goes on, also of a run that was cut short.
+        self._count = max((int(item.name.partition("-")[0]) for item in folder.glob("[0-9]*-*")), default=0)
 
     def __enter__(self) -> Self:
         scratch = self._repository.enter_context(tempfile.TemporaryDirectory(prefix="servemark-tuning-"))
@@ -80,8 +91,10 @@ class ServedBench:
                 result = None
             said = _tail(errors.name)
         dead = self._death()
-        if result is None or _failed(result) & FAILING:
-            self._loaded = None  # what fails requests, perhaps since its process is gone, is not asked again as it is
+        if result is None or "server_alive" in _failed(result):
+            self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
+        elif "error_share" in _failed(result):
+            self._loaded = None  # what fails requests is not asked again as it is
         if result is None:
             why = dead or f"a run ended without a result: {said}"
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
@@ -115,25 +128,37 @@ class ServedBench:
             return self._serve(candidate)
 
     def _serve(self, candidate: Candidate) -> str:
-        """Have the candidate loaded, on a new server where there is none. Raises ServerError."""
-        server = self._server
-        if server is None:
-            self._entry.config.write_text(self.text(candidate))
-            opening = servers.open_server(
-                "auto", self._entry.repository, [self._entry.model], start_timeout_s=LOAD_TIMEOUT_S
-            )
-            server = self._server = self._running.enter_context(opening)
-            self._loaded = candidate
-        elif candidate != self._loaded:
+        """Have the candidate loaded and warm, on a new server where there is none. Raises ServerError."""
+        if candidate != self._loaded:
             self._loaded = None
             self._entry.config.write_text(self.text(candidate))
             try:
-                reload_model(server.http, self._entry.model, LOAD_TIMEOUT_S, server.check)
+                self._load(candidate)
             except ServerError:
                 self._death()
                 raise
             self._loaded = candidate
-        return address_of(server, "http")
+        assert self._server is not None
+        return address_of(self._server, "http")
+
+    def _load(self, candidate: Candidate) -> None:
+        """Load it and have it answer. Raises ServerError, InputDataError."""
+        if self._server is not None:
+            try:
+                unload_model(self._server, self._entry.model)
+            except ServerError:
+                self._end_server()
+        if self._server is not None:
+            load_model(self._server, self._entry.model, LOAD_TIMEOUT_S)
+        else:
+            opening = servers.open_server(
+                "auto", self._entry.repository, [self._entry.model], start_timeout_s=LOAD_TIMEOUT_S
+            )
+            self._server = self._running.enter_context(opening)
+            self._target = served(check(self._flags, self._config.seed, address_of(self._server, "http")))
+            self._requests = self._target.payloads(None)
+        concurrency = max(WARM_CONCURRENCY, 2 * candidate.instances)
+        probe(self._target, self._requests, concurrency, least_s=WARM_S, timeout_s=LOAD_TIMEOUT_S)
 
     def _death(self) -> str | None:
         """Why the server has ended, where it has; the next trial gets another one."""
@@ -142,10 +167,13 @@ class ServedBench:
         try:
             self._server.check()
         except ServerError as error:
-            self._running.close()
-            self._server = self._loaded = None
+            self._end_server()
             return error.what
         return None
+
+    def _end_server(self) -> None:
+        self._running.close()
+        self._server = self._loaded = None
 
     def _seconds(self) -> float:
         """Since the trial before, so that whatever lies between them counts too."""
