@@ -105,7 +105,7 @@ function tiles({ metrics, limited_by: limited }) {
     const note = agreement.checked ? `${agreement.checked} golden requests checked, ${error}` : error;
     made.push(tile("Output agreement", agreement.checked ? percent(agreement.top1_agreement) : "not checked", agreement.checked ? "top-1" : "", note));
   }
-  if (limited) made.push(tile("Limited by", limited.by || "nothing", "", limited.evidence));
+  if (limited) made.push(tile("Limited by", limited.by || "nothing", "", limited.evidence.replace(/^nothing: /, "")));
   return element("div", "tiles", ...made);
 }
 
@@ -131,7 +131,7 @@ function latencies({ metrics }) {
     const sure = percent(metrics.early_stopping.confidence, 0);
     cells.push([`latency bound kept with ${sure} confidence`, ...COLUMNS.map((key) => figure(bounds[key]))]);
   }
-  const heads = [{ title: "ms" }, ...COLUMNS.map((key) => ({ title: label(key), number: true }))];
+  const heads = [{ title: bounds ? "ms, with 95 % intervals" : "ms" }, ...COLUMNS.map((key) => ({ title: label(key), number: true }))];
   const notes = missing.size ? [element("p", "dim note", [...missing].join("; "))] : [];
   return [element("h2", "", "Latency"), table(heads, cells), ...notes];
 }
@@ -147,8 +147,11 @@ function verdict({ verdict: judged }) {
     ok ? "" : element("span", "warn", remedy),
   ]);
   const skipped = Object.entries(judged.not_judged).map(([name, why]) => [label(name), "–", "–", "–", "", `not judged: ${why}`]);
-  const heads = ["constraint", "holds", "value", "limit", "unit", "remedy"].map((title, place) => ({ title, number: place === 2 || place === 3 }));
-  return [element("h2", "", "Verdict"), table(heads, [...rows, ...skipped])];
+  const titles = ["constraint", "holds", "value", "limit", "unit"];
+  // Where nothing is to be mended or said, its column would only push the others apart.
+  if (!judged.valid || skipped.length) titles.push("remedy");
+  const heads = titles.map((title, place) => ({ title, number: place === 2 || place === 3 }));
+  return [element("h2", "", "Verdict"), table(heads, [...rows, ...skipped].map((row) => row.slice(0, titles.length)))];
 }
 
 function failures({ metrics: { errors } }) {
