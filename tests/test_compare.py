@@ -182,6 +182,22 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert "| against a | p50 ratio | throughput ratio |" in table
 
 
+def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> None:
+    better = {"outcome": "better", "ratio": {"value": 1.318}, "reason": "it does more", "taken": "2 x 1 threads"}
+    same = {"outcome": "same", "ratio": None, "reason": "none is faster", "taken": "1 x all threads"}
+    tuned = {"a": better, "b": same}
+    configurations = {"a": {"instances": 2, "threads": 1}, "b": {"instances": 1, "threads": 0}}
+    turns = [turn(n, "a", 10, provider="CPUExecutionProvider") for n in range(1, 3)]
+    turns += [turn(n, "b", 10, provider="CPU:0 graph") for n in range(1, 3)]
+    found = document_of(turns, ["a", "b"], tuned=tuned, configurations=configurations)
+    table = markdown(found)
+    assert "| a | cpu | 2 x 1 | fp32 | 1e-06, 1 | better, 1.32 |" in table
+    assert "| b | cpu, graph | 1 x all | fp32 | 1e-06, 1 | same |" in table
+    assert "b was tuned first, same: none is faster; it ran with 1 x all threads" in table
+    given = document_of(turns, ["a", "b"], configurations={})
+    assert "configuration: a server that runs already has its own" in shown(given)
+
+
 def test_the_page_needs_nothing_else() -> None:
     html = page(document_of(rounds_of(a=1, b=2), ["a", "b"], workload="<b>"))
     assert "<script src=" not in html
@@ -242,6 +258,7 @@ def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason
         ("no_such --engines onnxruntime,pytorch", "unknown workload"),
         ("ranking --engines onnxruntime,pytorch --concurrency 2 --request-rate 5", "exclude each other"),
         ("ranking --engines onnxruntime,pytorch --max-rate", "--max-rate needs an objective"),
+        ("ranking --engines onnxruntime,pytorch --tuned --slo p99:50", "--tuned with a closed loop"),
         ("ranking --engines onnxruntime,pytorch --duration 0", "--duration 0 must be above 0"),
         ("ranking --engines onnxruntime,pytorch --fail-on regression", "--engines with --fail-on"),
         ("ranking ncf --engines onnxruntime,pytorch", "--engines with 2 workloads"),

@@ -1,12 +1,20 @@
 """The rounds of a comparison: which of them count, how long they have to be, and the rates found again in rounds."""
 
-from collections.abc import Callable
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from servemark import results
+from servemark.cli import rate_rounds
 from servemark.cli.contenders import Contender
+from servemark.cli.drive import check
 from servemark.cli.hosts import Place
+from servemark.cli.load import LoadFlags
+from servemark.cli.rate_rounds import RateRounds
 from servemark.cli.timetable import timetable
 from servemark.cli.warm_up import Warmed
 from servemark.errors import ExitCode
@@ -186,3 +194,71 @@ def test_a_comparison_without_a_rate_gives_the_reason() -> None:
     found = document_of(rounds_of(5, a=1, b=1), ["a", "b"], highest={"a": none})
     assert found["rows"][0]["max_rate"]["rate"] is None
     assert "max rate: p99 needs 1,126 requests in a run; --duration 60 (a)" in shown(found)
+
+
+class Engines:
+    """Stands for `quietly`: results of servers that meet every rate up to their capacity, by model."""
+
+    def __init__(self, **capacities: float) -> None:
+        self.capacities = capacities
+        self.runs: list[tuple[str, float]] = []
+
+    def __call__(self, _config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
+        model = flags["model_name"]
+        capacity, rate = self.capacities[model], flags.get("request_rate", 0.0)
+        if rate:
+            self.runs.append((model, rate))
+        result = result_of(histogram_of(latencies(10)), rate=1.2 * capacity, failed=("slo",) if rate > capacity else ())
+        result["scenario"]["requested_rate"] = rate
+        result["limited_by"] = {"by": "server"}
+        result["verdict"]["constraints"].append({"name": "slo", "ok": rate <= capacity, "value": 1.0, "remedy": ""})
+        results.write(directory, result, {"latency_us": ""})
+        return result
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., RateRounds]:
+    """Searches and rounds of engines with these capacities; none is served."""
+
+    def made(**capacities: float) -> RateRounds:
+        engines = Engines(**capacities)
+        monkeypatch.setattr(rate_rounds, "quietly", engines)
+        load = LoadFlags(slo="p99:50", duration="8").for_locust(model=TINY, engine="onnxruntime", precision="fp32")
+        found = []
+        for label in capacities:
+            flags = {**load, "model_name": label, "num_users": 4}
+            found.append(Place(Contender("onnxruntime", "fp32", label), label, check(flags, 0, ""), flags))
+        host = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
+        return RateRounds(found, "p99:50", 200.0, tmp_path, host, lambda: None, warm_each_turn=False)
+
+    return made
+
+
+def test_all_engines_are_searched_and_then_take_turns(rates: Callable[..., RateRounds], tmp_path: Path) -> None:
+    found = rates(a=400, b=800, c=300)
+    found.run(3)
+    for label, capacity in (("a", 400), ("b", 800), ("c", 300)):
+        rate = found.rates[label]
+        assert rate.reason is None
+        assert len(rate.rounds) == 3
+        assert all(capacity / (1 + TOLERANCE) < each <= capacity for each in rate.rounds)
+        # each run, of search and rounds, has a directory of its own and a schedule of its own
+        assert rate.found is not None
+        assert len(list((tmp_path / f"max-rate-{label}").glob("*-*"))) > len(rate.found.points)
+    ratio = found.rates["b"].against(found.rates["a"])["max_rate"]
+    assert ratio["value"] == pytest.approx(2, rel=0.1)
+    engines: Any = rate_rounds.quietly
+    turns = [model for model, _ in itertools.groupby(model for model, _ in engines.runs)]
+    assert turns == [*"abc", *"abc", *"ba", *"bc"]  # searches, then A B C, C B A, A B C: c and a go on where they were
+
+
+def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., RateRounds]) -> None:
+    found = rates(a=2, b=800, c=300)
+    found.run(3)
+    reason = found.rates["a"].reason
+    assert reason is not None
+    assert "p99 needs" in reason
+    assert "--duration" in reason
+    assert [found.rates[label].rounds for label in "bc"] == [[], []]
+    assert found.rates["b"].rate == found.rates["b"].to_dict()["searched_rate"]
+    assert found.rates["b"].against(found.rates["a"])["max_rate_reason"] == f"of the first engine: {reason}"
