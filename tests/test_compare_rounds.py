@@ -217,10 +217,10 @@ class Engines:
 
 
 @pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., RateRounds]:
-    """Searches and rounds of engines with these capacities; none is served."""
+def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[RateRounds, Engines]]:
+    """Searches and rounds of engines with these capacities, none of which is served, and the runs they make."""
 
-    def made(**capacities: float) -> RateRounds:
+    def made(**capacities: float) -> tuple[RateRounds, Engines]:
         engines = Engines(**capacities)
         monkeypatch.setattr(rate_rounds, "quietly", engines)
         load = LoadFlags(slo="p99:50", duration="8").for_locust(model=TINY, engine="onnxruntime", precision="fp32")
@@ -229,13 +229,16 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Rate
             flags = {**load, "model_name": label, "num_users": 4}
             found.append(Place(Contender("onnxruntime", "fp32", label), label, check(flags, 0, ""), flags))
         host = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
-        return RateRounds(found, "p99:50", 200.0, tmp_path, host, lambda: None, warm_each_turn=False)
+        rounds = RateRounds(found, "p99:50", 200.0, tmp_path, host, lambda: None, warm_each_turn=False)
+        return rounds, engines
 
     return made
 
 
-def test_all_engines_are_searched_and_then_take_turns(rates: Callable[..., RateRounds], tmp_path: Path) -> None:
-    found = rates(a=400, b=800, c=300)
+def test_all_engines_are_searched_and_then_take_turns(
+    rates: Callable[..., tuple[RateRounds, Engines]], tmp_path: Path
+) -> None:
+    found, engines = rates(a=400, b=800, c=300)
     found.run(3)
     for label, capacity in (("a", 400), ("b", 800), ("c", 300)):
         rate = found.rates[label]
@@ -247,13 +250,12 @@ def test_all_engines_are_searched_and_then_take_turns(rates: Callable[..., RateR
         assert len(list((tmp_path / f"max-rate-{label}").glob("*-*"))) > len(rate.found.points)
     ratio = found.rates["b"].against(found.rates["a"])["max_rate"]
     assert ratio["value"] == pytest.approx(2, rel=0.1)
-    engines: Any = rate_rounds.quietly
     turns = [model for model, _ in itertools.groupby(model for model, _ in engines.runs)]
     assert turns == [*"abc", *"abc", *"ba", *"bc"]  # searches, then A B C, C B A, A B C: c and a go on where they were
 
 
-def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., RateRounds]) -> None:
-    found = rates(a=2, b=800, c=300)
+def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., tuple[RateRounds, Engines]]) -> None:
+    found, _ = rates(a=2, b=800, c=300)
     found.run(3)
     reason = found.rates["a"].reason
     assert reason is not None
