@@ -56,6 +56,11 @@ class Adapter:
                 triton.Logger.log_warn(f"a batch of {len(requests)} requests failed and is run one by one")
         return [self._alone(request) for request in requests]
 
+    def finalize(self) -> None:
+        """Let go of the metric, then its family, while Triton listens: at the interpreter's end the stub would crash."""
+        while self._metric:
+            self._metric.pop(0)
+
     def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
         try:
             return self._response(request, self._run(self._read(request)))
@@ -89,7 +94,7 @@ class Adapter:
         labels = {"model": model, "engine": engine.name, "device": engine.device, "provider": engine.provider}
         metric = family.Metric(labels=labels)
         metric.set(1)
-        self._metric = (family, metric)  # the stub takes a metric away when Python drops it
+        self._metric = [metric, family]  # the stub takes a metric away when Python drops it
 
 
 def _path(engine: Engine) -> tuple[Tensors, Callable[[dict[str, Any]], dict[str, Any]]]:
