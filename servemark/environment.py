@@ -93,7 +93,7 @@ class Environment(TypedDict):
 
 def collect() -> Environment:
     """Describe this machine and this checkout now."""
-    gpus, gpus_reason, driver, cuda = boards()
+    found = boards()
     git_commit, git_dirty = _git()
     cores, memory = limits.cores(), limits.memory()
     return {
@@ -113,10 +113,10 @@ def collect() -> Environment:
         "load_average": _try(lambda: [round(load, 2) for load in os.getloadavg()]),
         "container": _container(),
         "virtual_machine": _virtual_machine(),
-        "gpus": gpus,
-        "gpus_reason": gpus_reason,
-        "driver": driver,
-        "cuda": cuda,
+        "gpus": found.gpus,
+        "gpus_reason": found.reason,
+        "driver": found.driver,
+        "cuda": found.cuda,
         "os": _os_name(),
         "kernel": platform.release(),
         "python": platform.python_version(),

@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 
 class Gpu(TypedDict):
@@ -21,13 +21,24 @@ class Gpu(TypedDict):
     mig_mode: bool | None
 
 
-def boards(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str | None, str | None]:
-    """GPUs, the reason for their absence, the driver's version and its newest CUDA version."""
+class Boards(NamedTuple):
+    """What NVML says of this machine."""
+
+    gpus: list[Gpu]
+    reason: str | None
+    """Why there are none."""
+    driver: str | None = None
+    cuda: str | None = None
+    """The newest CUDA version that the driver supports."""
+
+
+def boards(nvml: ModuleType | None = None) -> Boards:
+    """Ask NVML, by default the package `pynvml`."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception as error:
-        return [], f"NVML: {error}", None, None
+        return Boards([], f"NVML: {error}")
 
     def ask(name: str, *arguments: object) -> Any:
         try:
@@ -40,9 +51,9 @@ def boards(nvml: ModuleType | None = None) -> tuple[list[Gpu], str | None, str |
         gpus = [_gpu(nvml, ask, index) for index in range(nvml.nvmlDeviceGetCount())]
         version = ask("nvmlSystemGetCudaDriverVersion")
         cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
-        return gpus, None if gpus else "NVML: no GPU", ask("nvmlSystemGetDriverVersion"), cuda
+        return Boards(gpus, None if gpus else "NVML: no GPU", ask("nvmlSystemGetDriverVersion"), cuda)
     except nvml.NVMLError as error:
-        return [], f"NVML: {error}", None, None
+        return Boards([], f"NVML: {error}")
     finally:
         nvml.nvmlShutdown()
 

@@ -7,7 +7,7 @@ engine when it has `ARTIFACT`, `PACKAGE` and `load` (see `EngineModule`).
 
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -105,11 +105,23 @@ def export_command(artifact: Path, *, force: bool = True) -> str:
     return Entry.of_folder(artifact.resolve().parent.parent).export_command(force=force)
 
 
-def thread_count(options: Mapping[str, str]) -> int:
-    """Read Triton's `intra_op_thread_count`; 0 leaves the number to the engine. Raises OptionError."""
-    text = options.get("intra_op_thread_count", "0")
+def check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collection[str]) -> None:
+    """Hold the tensors of an artifact, its `kind` inputs or outputs, against its configuration. Raises ArtifactError.
+
+    Every input has to be given; outputs that nobody asks for do no harm.
+    """
+    if not set(wanted) <= set(found) or (kind == "inputs" and len(found) != len(wanted)):
+        raise ArtifactError(
+            f"{artifact} has the {kind} {sorted(found)}, its configuration says {list(wanted)}",
+            fix=export_command(artifact),
+        )
+
+
+def thread_count(options: Mapping[str, str], name: str = "intra_op_thread_count") -> int:
+    """Read a number of threads; 0 leaves it to the engine. Raises OptionError."""
+    text = options.get(name, "0")
     if not text.isdecimal():
-        raise OptionError(f"intra_op_thread_count is {text!r}", fix="give a whole number; 0 leaves it to the engine")
+        raise OptionError(f"{name} is {text!r}", fix="give a whole number; 0 leaves it to the engine")
     return int(text)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers.engines import Arrays, check_options, export_command, flag, thread_count
+from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
 from servers.engines._device_session import DeviceSession
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def load(
             f"{wanted} could not be started on {device}; onnxruntime offered {session.get_providers()[0]} instead",
             fix=LIBRARIES[wanted],
         )
-    _check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
-    _check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
+    check_names(artifact, "inputs", inputs, [node.name for node in session.get_inputs()])
+    check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
     if stream is None:
         return OnnxRuntime(session, device, outputs)
     return OnnxRuntimeOnGpu(session, device, outputs, DeviceSession(session, device, outputs, stream, graphs=graphs))
@@ -179,12 +179,3 @@ def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str
     place = {"device_id": device.removeprefix("cuda:")}
     exact = ("CUDAExecutionProvider", {**place, "use_tf32": "0"})  # TF32 has fp16's mantissa; it is the default
     return [("TensorrtExecutionProvider", place), exact] if accelerator else [exact]
-
-
-def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Sequence[str]) -> None:
-    missing = set(wanted) - set(found)
-    if missing or (kind == "inputs" and len(found) != len(wanted)):
-        raise ArtifactError(
-            f"{artifact} has the {kind} {list(found)}, its configuration says {list(wanted)}",
-            fix=export_command(artifact),
-        )

@@ -3,13 +3,13 @@
 Its path on a GPU has not run on one yet.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.errors import ArtifactError, ServerError
 from servemark.quiet_tensorflow import import_tensorflow
-from servers.engines import Arrays, check_options, export_command, flag, thread_count
+from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -27,21 +27,23 @@ class TensorFlow:
 
     name = "tensorflow"
 
-    def __init__(self, module: Any, function: Callable[..., Any], device: str, outputs: Sequence[str]) -> None:
+    def __init__(
+        self, module: Any, function: Callable[..., Any], device: str, outputs: Sequence[str], *, compiled: bool
+    ) -> None:
         self.device = device
-        self.compiled = False
         self._tf: Any = import_tensorflow()
         self._module = module  # what the signature refers to lives as long as it
         self._function = function
         self._place = "/CPU:0" if device == "cpu" else f"/GPU:{_number(device)}"
         self._outputs = list(outputs)
+        self._compiled = compiled
 
     @property
     def provider(self) -> str:
         """The device as TensorFlow names it, and whether XLA compiled the graph, such as `CPU:0 graph`."""
         kind, _, number = self._place.strip("/").partition(":")
         name = self._tf.config.list_logical_devices(kind)[int(number)].name
-        return f"{name.removeprefix('/device:')} {'XLA' if self.compiled else 'graph'}"
+        return f"{name.removeprefix('/device:')} {'XLA' if self._compiled else 'graph'}"
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
@@ -82,7 +84,7 @@ def load(
     with other threads or devices: it has one setting for all its models.
     """
     check_options(options, OPTIONS)
-    intra, inter = thread_count(options), _count(options, "inter_op_thread_count")
+    intra, inter = thread_count(options), thread_count(options, "inter_op_thread_count")
     compiled = flag(options, "jit_compile")
     try:
         tf: Any = import_tensorflow()
@@ -96,12 +98,10 @@ def load(
     except Exception as error:
         # a damaged directory surfaces as anything from OSError to IndexError
         raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
-    _check_names(artifact, "inputs", inputs, signature.structured_input_signature[1])
-    _check_names(artifact, "outputs", outputs, signature.structured_outputs)
+    check_names(artifact, "inputs", inputs, signature.structured_input_signature[1])
+    check_names(artifact, "outputs", outputs, signature.structured_outputs)
     function = tf.function(signature, jit_compile=True, autograph=False) if compiled else signature
-    engine = TensorFlow(module, function, device, outputs)
-    engine.compiled = compiled
-    return engine
+    return TensorFlow(module, function, device, outputs, compiled=compiled)
 
 
 def _take_device(tf: Any, device: str) -> None:
@@ -145,20 +145,5 @@ def _set_threads(tf: Any, intra: int, inter: int) -> None:
         ) from error
 
 
-def _check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collection[str]) -> None:
-    if not set(wanted) <= set(found) or (kind == "inputs" and len(found) != len(wanted)):
-        raise ArtifactError(
-            f"{artifact} has the {kind} {sorted(found)}, its configuration says {list(wanted)}",
-            fix=export_command(artifact),
-        )
-
-
 def _number(device: str) -> int:
     return int(device.removeprefix("cuda:"))
-
-
-def _count(options: Mapping[str, str], name: str) -> int:
-    text = options.get(name, "0")
-    if not text.isdecimal():
-        raise OptionError(f"{name} is {text!r}", fix="give a whole number; 0 leaves it to the engine")
-    return int(text)
