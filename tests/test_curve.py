@@ -9,6 +9,7 @@ import pytest
 
 from servemark.models import get
 from servemark.report.curve import curve
+from servemark.report.curve_plot import _OPEN_MARKER, _ticks, page
 from servemark.report.series import render_curve
 from tests.command_line import servemark
 from tests.locust_run import server_of
@@ -75,6 +76,16 @@ def test_the_table_marks_the_knee(capsys: pytest.CaptureFixture[str]) -> None:
     [marked] = [line for line in out.splitlines() if "<- knee" in line]
     assert marked.startswith("400/s poisson")
     assert "knee: 400 requests/s (at 600/s the mean latency is 2.5 times that of 1/s)" in out
+
+
+def test_the_page_marks_invalid_runs_and_labels_whole_numbers() -> None:
+    pytest.importorskip("plotly")
+    found = curve([run(100, 1.0), run(200, 30.0)])
+    assert _ticks(found["points"]) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
+    assert _OPEN_MARKER not in page(found, "all valid")
+    html = page(curve([run(100, 1.0), run(200, 30.0, valid=False)]), "one not")
+    assert _OPEN_MARKER in html
+    assert '["circle","circle-open"]' in html
 
 
 def test_a_range_of_rates_gives_a_curve(
