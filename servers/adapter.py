@@ -57,7 +57,7 @@ class Adapter:
         return [self._alone(request) for request in requests]
 
     def finalize(self) -> None:
-        """Let go of the metric, then its family, while Triton listens: at the interpreter's end the stub would crash."""
+        """Let go of the metric, then its family, while Triton listens: later the stub would crash."""
         while self._metric:
             self._metric.pop(0)
 
