@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from servemark.errors import ExitCode
 from servemark.max_rate import BROKEN, TOLERANCE, MaxRate, Point
 from servemark.ratios import Ratio, ratio_of_repeats
 
@@ -39,6 +40,14 @@ class HighestRate:
         if self.rounds:
             return statistics.geometric_mean(self.rounds)
         return self.found.rate if self.found else None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What it contributes to the exit code of its comparison: an objective missed at every rate, or not known."""
+        if self.reason is None:
+            return ExitCode.VALID
+        missed = self.found is not None and self.found.best is None and self.found.limited_by == "server"
+        return ExitCode.SLO_MISSED if missed else ExitCode.INVALID
 
     def again(self, measure: Callable[[float], Point], number: int) -> None:
         """Find the rate once more, in round `number`; where it is not met near the last one, that is the reason."""

@@ -178,6 +178,9 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
     assert first.against(lost)["max_rate_reason"] == f"of the first engine: {lost.reason}"
     assert after_rounds(400, start=390).against(first)["max_rate_reason"] == "needs 3 rounds, has 1"
     assert lost.rate == pytest.approx(lost.rounds[0])
+    assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
+    never = MaxRate(None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (slo)", (Point(10.0),))
+    assert HighestRate.of(never, "max-rate-x").exit_code is ExitCode.SLO_MISSED
 
 
 def test_a_rate_of_the_generator_is_none_of_the_server() -> None:

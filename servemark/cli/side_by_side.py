@@ -80,7 +80,8 @@ def compare_engines(request: Request, *, json: bool) -> int:
     else:
         render_comparison(kept.document, stdout())
     note(f"result: {os.path.relpath(kept.folder)}")
-    return int(max((exit_code(turn.result) for turn in kept.turns), key=_SEVERITY.index))
+    codes = [exit_code(turn.result) for turn in kept.turns] + [rate.exit_code for rate in kept.rates.values()]
+    return int(max(codes, key=_SEVERITY.index))
 
 
 def _open(
