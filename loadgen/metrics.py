@@ -9,6 +9,7 @@ from loadgen.confidence import early_stopping
 from loadgen.measurement import Measured, Measurement
 from loadgen.options import LoadConfig
 from loadgen.recorder import Recorder
+from loadgen.scenario import Mode
 from loadgen.wire.control import server_metrics
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
@@ -22,8 +23,11 @@ def figures(
 ) -> dict[str, Any]:
     """Everything under `metrics`."""
     recorder = measured.recorder
+    # Windows of a load that changes differ by themselves.
+    even = config.scenario.mode in (Mode.CLOSED, Mode.OPEN)
+    windows = [window.latency for window in recorder.windows] if even else []
     return {
-        "latency_ms": recorder.latency.summary(),
+        "latency_ms": recorder.latency.summary(windows=windows),
         "service_time_ms": recorder.service_time.summary(),
         "schedule_delay_ms": _schedule_delay(config, recorder),
         "early_stopping": early_stopping(recorder.latency, recorder.errors.total(), config.slo),

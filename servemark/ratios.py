@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.stats import CONFIDENCE, Histogram
+from servemark.order_statistics import CONFIDENCE
+from servemark.stats import Histogram
 
 MINIMUM_PAIRS = 5
 """With fewer, no bootstrap over pairs has an interval worth the name: 4 pairs have only 35 different resamples."""

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from servemark.order_statistics import dispersion, interval_ranks
+
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-CONFIDENCE = 0.95
 SURE = 0.99
 """Confidence of the early-stopping criterion, MLPerf's."""
 SIGNIFICANT_DIGITS = 3
@@ -132,12 +133,17 @@ class Histogram:
 
     def at_rank(self, rank: int) -> float:
         """The duration in ms of the rank-th smallest sample (1-based)."""
-        slot = int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
-        return self._seen_ms(slot)
+        return self._seen_ms(self._slot_at(rank))
+
+    def _slot_at(self, rank: int) -> int:
+        return int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
+
+    def _rank(self, percentile: float) -> int:
+        return math.ceil(round(self.count * percentile / 100, 9))
 
     def percentile(self, percentile: float) -> float:
         """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
-        return self.at_rank(math.ceil(round(self.count * percentile / 100, 9)))
+        return self.at_rank(self._rank(percentile))
 
     def count_above(self, limit_ms: float) -> int:
         """How many samples exceeded a limit, to the histogram's resolution."""
@@ -149,17 +155,15 @@ class Histogram:
         """A slot's middle, but never outside what was seen."""
         return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
 
-    def interval(self, percentile: float) -> tuple[float, float]:
+    def interval(self, percentile: float, windows: Sequence["Histogram"] = ()) -> tuple[float, float]:
         """95 % distribution-free confidence interval of a percentile in ms, from binomial order statistics.
 
-        The number of samples below the true percentile is Binomial(n, p), whatever the distribution; its central 95 %
-        gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2).
+        `windows` are its samples by the time they were taken; where they differ by more than chance it is wider.
         """
-        from scipy.special import bdtrik
-
-        share, tail = percentile / 100, (1 - CONFIDENCE) / 2
-        lower = math.floor(bdtrik(tail, self.count, share))
-        upper = math.ceil(bdtrik(1 - tail, self.count, share)) + 1
+        beyond = self._slot_at(self._rank(percentile)) + 1
+        taken = [window for window in windows if window.count]
+        spread = dispersion([int(w.counts[beyond:].sum()) for w in taken], [w.count for w in taken])
+        lower, upper = interval_ranks(self.count, percentile, spread)
         return self.at_rank(lower), self.at_rank(upper)
 
     def mean_ms(self) -> float:
@@ -171,11 +175,11 @@ class Histogram:
         mean_s = self._sum_ns / self.count / 1e9
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
-    def summary(self, *, intervals: bool = True) -> dict[str, Any]:
+    def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> dict[str, Any]:
         """The statistics as result.json holds them (docs/measurement.md, "Percentiles"), in ms.
 
         A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
-        costs a third, which counts while requests are sent.
+        costs a third, which counts while requests are sent. `windows`: see `interval`.
         """
         keys = [percentile_key(p) for p in PERCENTILES]
         if not self.count:
@@ -192,7 +196,7 @@ class Histogram:
             else:
                 out[key] = self.percentile(percentile)
                 if intervals:
-                    ci95[key] = list(self.interval(percentile))
+                    ci95[key] = list(self.interval(percentile, windows))
         return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95}
 
     def encode(self) -> str:

@@ -8,9 +8,10 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
+from servemark.order_statistics import CONFIDENCE, dispersion, interval_ranks
 from servemark.stats import (
-    CONFIDENCE,
     HIGHEST_US,
     PERCENTILES,
     Histogram,
@@ -156,6 +157,61 @@ def test_the_interval_covers_the_true_percentile_as_often_as_it_says(percentile:
     share = percentile / 100
     density = (1 - share) * math.sqrt(count) / math.sqrt(share * (1 - share))
     assert np.mean(widths) < 1.6 * 2 * 1.96 / density
+
+
+@pytest.mark.parametrize(("percentile", "count"), [(50, 20), (50, 1001), (90, 100), (95, 333), (99, 1000), (99, 2000)])
+def test_the_interval_has_the_narrowest_ranks_that_cover(percentile: float, count: int) -> None:
+    lower, upper = histogram_of(np.arange(1, count + 1) * 1000).interval(percentile)  # each sample is its own rank
+    below = binom(count, percentile / 100).cdf  # of so many samples that lie below the true percentile
+    tail = (1 - CONFIDENCE) / 2
+    first, last = round(lower * 1000), round(upper * 1000)
+    assert below(first - 1) <= tail < below(first)
+    assert below(last - 2) < 1 - tail <= below(last - 1)
+
+
+def queue_ms(requests: int, load: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Latencies of a stationary M/D/1 queue with a service time of 1 ms."""
+    gaps = rng.exponential(1 / load, requests + 5000)
+    waits = np.concatenate([[0.0], np.cumsum(1 - gaps)[:-1]])
+    latencies: npt.NDArray[np.float64] = waits - np.minimum.accumulate(waits) + 1
+    return latencies[5000:]
+
+
+@pytest.mark.parametrize(("load", "percentile"), [(0.5, 99), (0.7, 50), (0.7, 99)])
+def test_an_interval_that_knows_the_windows_covers_what_a_queue_makes(load: float, percentile: float) -> None:
+    """Slow requests come together, so that n of them tell less than n independent ones."""
+    rng, runs = np.random.default_rng(5), 200
+    truth_ms = float(np.quantile(queue_ms(2_000_000, load, rng), percentile / 100))
+    narrow = wide = 0
+    for _ in range(runs):
+        windows = [histogram_of((part * 1e6).astype(np.int64)) for part in np.split(queue_ms(10_000, load, rng), 10)]
+        whole = Histogram()
+        for window in windows:
+            whole.merge(window)
+        for known in (False, True):
+            lower, upper = whole.interval(percentile, windows if known else [])
+            covered = lower <= truth_ms * (1 + RELATIVE_ERROR) and truth_ms * (1 - RELATIVE_ERROR) <= upper
+            narrow, wide = narrow + (covered and not known), wide + (covered and known)
+    assert narrow / runs < 0.75
+    assert wide / runs > 0.85
+
+
+def test_windows_of_independent_samples_hardly_widen_the_interval() -> None:
+    rng, wider, runs = np.random.default_rng(6), 0, 300
+    for _ in range(runs):
+        wider += dispersion(rng.binomial(1000, 0.1, 10).tolist(), [1000] * 10) > 1
+    assert wider / runs == pytest.approx(0.2, abs=3 * math.sqrt(0.2 * 0.8 / runs))
+
+
+def test_dispersion_of_windows() -> None:
+    assert dispersion([], []) == dispersion([5, 50], [100, 100]) == 1  # too few windows
+    assert dispersion([0] * 5, [100] * 5) == dispersion([100] * 5, [100] * 5) == 1  # nothing beyond, or all
+    assert dispersion([10] * 5, [100] * 5) == 1
+    # sum of squares 4 * 25 / 9, over 3; and Student's t of 3 degrees, 3.182, over 1.960
+    assert dispersion([5, 15, 5, 15], [100] * 4) == pytest.approx(100 / 9 / 3 * (3.18245 / 1.95996) ** 2, rel=1e-4)
+    all_in_one = dispersion([100, *[0] * 9], [1000] * 10)
+    lower, upper = interval_ranks(10_000, 99, all_in_one)
+    assert 1 <= lower < 9900 < upper
 
 
 def test_more_samples_narrow_the_interval() -> None:
