@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from servemark.artifacts import Entry, Golden
 from servemark.models import Workload, get, workloads
 from servemark.paths import CHECKOUT, LOCUSTFILES
 from tests.golden_server import GoldenServer
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 Result = dict[str, Any]
 
 
@@ -91,6 +92,14 @@ def until(condition: Callable[[], Any], what: str) -> Any:
             return value
         time.sleep(0.02)
     raise TimeoutError(f"{what}: not within {DEADLINE_S:g} s")
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether it runs; one that ended and that nobody has waited for does not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def results_in(out: Path) -> list[Result]:

@@ -18,6 +18,7 @@ from servemark.artifacts import Entry, Golden
 from servemark.models import Quality, Sample, Slo, Tensor, Workload
 from servers import Server, embedded, open_server
 from tests.load_config import config
+from tests.result_checks import constraint
 from tests.small_models import TABLE, lookup
 
 pytestmark = [
@@ -93,11 +94,6 @@ def load(
     sender = Sender(resolved, target, on_request=lambda *_: None)
     measurement = Measurement(resolved, target, sender, on_progress=on_progress)
     return record(resolved, measurement)
-
-
-def constraint(result: dict[str, Any], name: str) -> dict[str, Any]:
-    [found] = [c for c in result["verdict"]["constraints"] if c["name"] == name]
-    return dict(found)
 
 
 def clean(result: dict[str, Any]) -> bool:

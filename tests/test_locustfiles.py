@@ -1,7 +1,5 @@
 """Every locustfile, started as a user starts it, against a golden server with its workload's tensors."""
 
-import signal
-import socket
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -13,68 +11,11 @@ import pytest
 from servemark.artifacts import Golden
 from servemark.models import get, workloads
 from servemark.paths import CHECKOUT, LOCUSTFILES
-from tests.locust_run import (
-    Result,
-    accounted,
-    command,
-    golden_entry,
-    locustfiles,
-    results_in,
-    run,
-    server_of,
-    smallest,
-    started,
-    the_result,
-    until,
-)
+from tests.locust_run import golden_entry, locustfiles, run, server_of, smallest, the_result
+from tests.result_checks import check_counts, check_schema, constraint
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
 TINY = ["--model", "ranking_tiny"]
-LATENCY = "mean stdev min p50 p90 p95 p99 p99_9 max count ci95"
-TOP = """schema_version kind created command config seed workload task suites engine device provider precision
-batch_size protocol shared_memory windows partial"""
-NESTED: dict[str, str] = {
-    "scenario": "mode distribution requested_rate concurrency duration_s measured_s warmup_s stages trace",
-    "verdict": "valid exit_code constraints",
-    "metrics.latency_ms": LATENCY,
-    "metrics.service_time_ms": LATENCY,
-    "metrics.schedule_delay_ms": f"{LATENCY} late_share",
-    "metrics.throughput": "requests_per_s inferences_per_s requested_rate achieved_rate",
-    "metrics.errors": "count share by_kind",
-    "metrics.early_stopping": "confidence requests bounds_ms",
-    "metrics.accuracy.output_agreement": "checked max_abs_error max_rel_error cosine_min top1_agreement",
-    "metrics.accuracy.quality": "metric value target dataset",
-    "metrics.energy": "joules_per_inference average_w idle_w joules source boundary samples",
-    "metrics.server": "queue_ms compute_input_ms compute_infer_ms compute_output_ms batch_size_mean batch_sizes",
-    "metrics.client": "cpu_share max_in_flight workers",
-    "environment": "hostname cpu cores memory_gb gpus driver cuda os python packages git_commit git_dirty",
-}
-
-
-def check_schema(result: Result) -> None:
-    """Every key of docs/cli.md is there, and a null has its reason beside it (or one for its whole group)."""
-    for path, keys in {"": TOP, **NESTED}.items():
-        group = result
-        for key in filter(None, path.split(".")):
-            group = group[key]
-        assert set(keys.split()) <= group.keys(), path
-        for key in keys.split():
-            # What a scenario does not have is no unknown figure; a machine without a GPU has no driver.
-            if group[key] is None and path != "scenario":
-                group_reason = group.get("reason") or group.get("gpus_reason")
-                assert group.get(f"{key}_reason") or group_reason, f"{path}.{key} is null without a reason"
-
-
-def check_counts(result: Result, received: int) -> None:
-    """Nothing lost, nothing counted twice: the server's log has as many requests as the result accounts for."""
-    assert accounted(result) == received
-    errors = result["metrics"]["errors"]
-    assert sum(errors["by_kind"].values()) == errors["count"]
-
-
-def constraint(result: Result, name: str) -> Result:
-    [found] = [c for c in result["verdict"]["constraints"] if c["name"] == name]
-    return dict(found)
 
 
 def test_every_workload_has_its_locustfile_and_every_locustfile_a_workload() -> None:
@@ -178,31 +119,6 @@ def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_pa
     assert "0.5 s prolonged to" in done.stdout
 
 
-def test_a_closed_loop_that_is_never_answered_ends(tmp_path: Path) -> None:
-    with server_of(get("ranking_tiny"), never_every=1) as server:
-        flags = ["--duration", "0.5", "--warmup", "0.2", "--concurrency", "2", "--request-timeout", "1"]
-        run("ranking", *TINY, *flags, "--url", server.url, "--out", str(tmp_path))
-    result = the_result(tmp_path)
-    assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
-    assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
-    assert "--request-timeout" in constraint(result, "error_share")["remedy"]
-    assert result["metrics"]["latency_ms"]["count"] == 0
-
-
-def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
-    with server_of(get("ranking_tiny"), delay_s=0.005, error_every=4) as server:
-        done = run("ranking", *TINY, "--url", server.url, "--out", str(tmp_path), *SHORT, "--request-rate", "200")
-        received = server.requests()
-    result = the_result(tmp_path)
-    check_counts(result, len(received))
-    errors = result["metrics"]["errors"]
-    assert done.returncode == 2
-    assert errors["by_kind"].keys() == {"http_500"}
-    assert errors["share"] == pytest.approx(0.25, abs=0.02)
-    assert "golden error on request" in errors["messages"]["http_500"][0]
-    assert not constraint(result, "error_share")["ok"]
-
-
 def test_wrong_values_are_seen_by_the_golden_samples(tmp_path: Path) -> None:
     entry = golden_entry(tmp_path / "models")
     with server_of(get("ranking_tiny"), answers=str(entry.golden), wrong_value_every=1) as server:
@@ -229,106 +145,3 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert not constraint(result, "output_agreement")["ok"]
     assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error_reason"]
-
-
-def test_without_a_server_the_error_names_the_command_that_starts_one(tmp_path: Path) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{holder.getsockname()[1]}"
-        done = run("ranking", "--url", url, "--out", str(tmp_path))
-    assert done.returncode == 3
-    assert f"no server answers at {url} (connection refused)" in done.stderr
-    assert "`servemark serve ranking --engine onnxruntime`" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert results_in(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--model", "no_such"], "unknown workload 'no_such'"),
-        (["--users", "0"], "--concurrency 0 must be at least 1"),
-    ],
-)
-def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp_path: Path) -> None:
-    done = run("ranking", "--out", str(tmp_path), *flags)
-    assert done.returncode == 3
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("number", "loop"),
-    [(signal.SIGINT, ["--request-rate", "200"]), (signal.SIGTERM, ["--concurrency", "3"])],
-    ids=["SIGINT", "SIGTERM"],
-)
-def test_a_signal_leaves_a_partial_result(number: signal.Signals, loop: list[str], tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with server_of(get("ranking_tiny"), delay_s=0.02) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--duration", "40", "--warmup", "0.2", *loop]
-        with started(command("ranking", *flags), log) as process:
-            until(lambda: len(server.requests()) > 150, "load")
-            process.send_signal(number)
-            assert process.wait(20) == 2
-        received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
-    metrics = result["metrics"]
-    assert result["partial"] is True
-    assert not constraint(result, "completed")["ok"]
-    assert metrics["latency_ms"]["count"] > 50
-    assert metrics["errors"]["by_kind"].keys() <= {"interrupted"}
-    # over the time that passed, not over the 40 s that were asked for
-    assert metrics["throughput"]["requests_per_s"] > 2 * metrics["latency_ms"]["count"] / 40
-    assert len(result["windows"]) == 1
-    assert "Traceback" not in log.read_text()
-
-
-def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
-    with server_of(get("ranking_tiny")) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "40"]
-        with started(command("ranking", *flags), tmp_path / "log") as process:
-            until(lambda: len(server.requests()) > 20, "load")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 2
-        received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
-    assert (result["partial"], result["windows"], result["metrics"]["latency_ms"]["count"]) == (True, [], 0)
-
-
-CRASH = """
-from loadgen.recorder import Recorder
-from loadgen.users import InferenceUser
-
-record, count = Recorder.outcome, 0
-
-def crash(self, outcome):
-    global count
-    count += 1
-    if count >= 100:
-        raise RuntimeError("a bug of ours")
-    record(self, outcome)
-
-Recorder.outcome = crash
-
-class Ranking(InferenceUser):
-    locustfile = "ranking"
-"""
-
-
-def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) -> None:
-    locustfile = tmp_path / "crashing.py"
-    locustfile.write_text(CRASH)
-    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
-        done = run(locustfile, *TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--users", "4")
-    result = the_result(tmp_path)
-    assert done.returncode == 99
-    assert "a bug of ours" in done.stderr
-    assert result["partial"] is True
-    # the first of them came before the interval
-    metrics = result["metrics"]
-    assert 95 <= metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] <= 103
-    assert metrics["latency_ms"]["count"] > 30

@@ -17,10 +17,11 @@ from servemark.models._synthesis import Lengths, Popularity, image_pool
 from tests.workload_data import answer, batch_of
 
 LARGE = 30_000_000
-"""Workloads of more parameters are built in the slow suite only."""
+"""Workloads of more parameters are built in the slow suite only, where a detector may take minutes."""
+SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FULL = [
-    pytest.param(workload, id=name, marks=[pytest.mark.slow] if workload.parameters > LARGE else [])
+    pytest.param(workload, id=name, marks=SLOW if workload.parameters > LARGE else [])
     for name, workload in models.workloads().items()
 ]
 TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in models.workloads().items()]
@@ -49,7 +50,7 @@ print(len(models.names()))
 
 def test_zoo_is_importable_and_samples_without_torch() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=170, check=False
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == len(models.names()) >= 4
@@ -61,16 +62,21 @@ def test_unknown_name_suggests_the_nearest() -> None:
     assert models.get("ranking_tiny") is models.workloads()["ranking"].tiny
 
 
-@every_workload
-def test_parameters_are_exact_and_the_model_is_in_eval_mode(workload: Workload) -> None:
-    model = workload.build()
+@pytest.fixture(scope="module", params=[*TINY, *FULL])
+def built(request: pytest.FixtureRequest) -> tuple[Workload, nn.Module]:
+    """A workload and its model, which is built once for all tests that take it."""
+    workload: Workload = request.param
+    return workload, workload.build()
+
+
+def test_parameters_are_exact_and_the_model_is_in_eval_mode(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
     assert sum(p.numel() for p in model.parameters()) == workload.parameters
     assert not any(module.training for module in model.modules())
 
 
-@every_workload
-def test_flops_are_those_that_pytorch_counts(workload: Workload) -> None:
-    model = workload.build()
+def test_flops_are_those_that_pytorch_counts(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
         pytest.skip("PyTorch does not count its fused recurrent kernels")
     if hasattr(model, "step"):
@@ -102,9 +108,10 @@ def test_samples_match_the_interface_and_repeat_by_seed(workload: Workload) -> N
     assert any(not np.array_equal(first[0][name], first[1][name]) for name in first[0])
 
 
-@every_tiny
-def test_outputs_match_the_interface(workload: Workload) -> None:
-    outputs = answer(workload.build(), *batch_of(workload, 2))
+@pytest.mark.parametrize("built", TINY, indirect=True)
+def test_outputs_match_the_interface(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    outputs = answer(model, *batch_of(workload, 2))
     for tensor, output in zip(workload.outputs, outputs, strict=True):
         array = output.numpy()
         assert (array.dtype, len(array)) == (tensor.dtype, 2)
@@ -112,9 +119,10 @@ def test_outputs_match_the_interface(workload: Workload) -> None:
         assert np.isfinite(array).all()
 
 
-@every_tiny
-def test_a_row_does_not_depend_on_its_batch(workload: Workload) -> None:
-    model, inputs = workload.build(), batch_of(workload, 5)
+@pytest.mark.parametrize("built", TINY, indirect=True)
+def test_a_row_does_not_depend_on_its_batch(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    inputs = batch_of(workload, 5)
     together = answer(model, *inputs)
     for row in range(5):
         alone = answer(model, *(tensor[row : row + 1] for tensor in inputs))

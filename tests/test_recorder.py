@@ -2,30 +2,18 @@
 
 import math
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from loadgen.channel import Arrays, Outcome, Payload
+from benchmarks.memory import NullAnswer
+from loadgen.channel import Outcome, Payload
 from loadgen.driver import MS
 from loadgen.recorder import FLUSH_NS, KEPT_MESSAGES, KEPT_RESPONSES, MOST_WINDOWS, Interval, Recorder
-from servemark.models import Tensor
 from servemark.stats import HIGHEST_US, Histogram
 
 S = 1_000_000_000
 PAYLOAD, GOLDEN = Payload(b""), Payload(b"", (0,))
-
-
-class Nothing:
-    error: str | None = None
-    size = 0
-
-    def message(self) -> str:
-        return ""
-
-    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
-        return {}
 
 
 def drive(recorder: Recorder, first: int, last: int) -> None:
@@ -34,7 +22,7 @@ def drive(recorder: Recorder, first: int, last: int) -> None:
         due = number * MS // 10
         error = "timeout" if number % 10 == 3 else None
         payload, message = (GOLDEN if number % 10 == 7 else PAYLOAD), f"message {number}" if error else ""
-        recorder.outcome(Outcome(payload, due, due + 1000, due + 2 * MS + number % 5000, error, message, Nothing()))
+        recorder.outcome(Outcome(payload, due, due + 1000, due + 2 * MS + number % 5000, error, message, NullAnswer()))
         if number % 100 == 0:
             recorder.tick(due)
 

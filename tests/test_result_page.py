@@ -13,7 +13,7 @@ from loadgen.result_page import LIVE_EVERY_S, ResultPage, Run
 from servemark.results import read
 from tests import browser
 from tests.locust_run import until
-from tests.test_web_ui import Web, web_ui
+from tests.web import Web, web_ui
 
 DELAY_MS = 10.0
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")

@@ -1,0 +1,52 @@
+"""What every load result must hold, whoever made it."""
+
+from tests.locust_run import (
+    Result,
+    accounted,
+)
+
+LATENCY = "mean stdev min p50 p90 p95 p99 p99_9 max count ci95"
+TOP = """schema_version kind created command config seed workload task suites engine device provider precision
+batch_size protocol shared_memory windows partial"""
+NESTED: dict[str, str] = {
+    "scenario": "mode distribution requested_rate concurrency duration_s measured_s warmup_s stages trace",
+    "verdict": "valid exit_code constraints",
+    "metrics.latency_ms": LATENCY,
+    "metrics.service_time_ms": LATENCY,
+    "metrics.schedule_delay_ms": f"{LATENCY} late_share",
+    "metrics.throughput": "requests_per_s inferences_per_s requested_rate achieved_rate",
+    "metrics.errors": "count share by_kind",
+    "metrics.early_stopping": "confidence requests bounds_ms",
+    "metrics.accuracy.output_agreement": "checked max_abs_error max_rel_error cosine_min top1_agreement",
+    "metrics.accuracy.quality": "metric value target dataset",
+    "metrics.energy": "joules_per_inference average_w idle_w joules source boundary samples",
+    "metrics.server": "queue_ms compute_input_ms compute_infer_ms compute_output_ms batch_size_mean batch_sizes",
+    "metrics.client": "cpu_share max_in_flight workers",
+    "environment": "hostname cpu cores memory_gb gpus driver cuda os python packages git_commit git_dirty",
+}
+
+
+def check_schema(result: Result) -> None:
+    """Every key of docs/cli.md is there, and a null has its reason beside it (or one for its whole group)."""
+    for path, keys in {"": TOP, **NESTED}.items():
+        group = result
+        for key in filter(None, path.split(".")):
+            group = group[key]
+        assert set(keys.split()) <= group.keys(), path
+        for key in keys.split():
+            # What a scenario does not have is no unknown figure; a machine without a GPU has no driver.
+            if group[key] is None and path != "scenario":
+                group_reason = group.get("reason") or group.get("gpus_reason")
+                assert group.get(f"{key}_reason") or group_reason, f"{path}.{key} is null without a reason"
+
+
+def check_counts(result: Result, received: int) -> None:
+    """Nothing lost, nothing counted twice: the server's log has as many requests as the result accounts for."""
+    assert accounted(result) == received
+    errors = result["metrics"]["errors"]
+    assert sum(errors["by_kind"].values()) == errors["count"]
+
+
+def constraint(result: Result, name: str) -> Result:
+    [found] = [c for c in result["verdict"]["constraints"] if c["name"] == name]
+    return dict(found)
