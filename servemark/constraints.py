@@ -88,7 +88,8 @@ def judge(seen: Observations) -> Verdict:
 
 
 def _completed(seen: Observations) -> Constraint:
-    return Constraint("completed", seen.interrupted is None, None, None, "", f"{seen.interrupted}; run it to its end")
+    remedy = "; ".join(filter(None, [seen.interrupted, "run it to its end"]))
+    return Constraint("completed", seen.interrupted is None, None, None, "", remedy)
 
 
 def _errors(seen: Observations) -> Constraint:
@@ -218,7 +219,8 @@ def _outputs(seen: Observations) -> Constraint:
     if not checked:
         remedy = "no golden request was answered: raise --duration"
     else:
-        remedy = f"{seen.output_mismatch}; export again with --force, or the engine computes something else"
+        again = "export again with --force, or the engine computes something else"
+        remedy = "; ".join(filter(None, [seen.output_mismatch, again]))
     return Constraint(
         "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
     )
