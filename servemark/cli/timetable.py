@@ -39,7 +39,10 @@ class Timetable:
     def announce(self, places: Sequence[Place], warmed: Mapping[str, Warmed]) -> None:
         """Say how long it will take."""
         rounds, rates = self.minutes(places, warmed)
-        note(f"{self.rounds} rounds of {self.round_s:g} s for each of {len(places)} engines: about {_about(rounds)}")
+        plural = "s" if self.rounds > 1 else ""
+        note(
+            f"{self.rounds} round{plural} of {self.round_s:g} s for each of {len(places)} engines: about {_about(rounds)}"
+        )
         if self.rate_rounds:
             note(
                 f"then each one's highest rate, by a search and {self.rate_rounds} rounds of runs of "
