@@ -16,8 +16,8 @@ test: setup ## the fast tests
 test-slow: setup ## full-size models and long runs
 	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"
 
-test-gpu: setup ## what needs an NVIDIA GPU
-	@$(BIN)/python -m pytest -m gpu
+test-gpu: setup ## what needs an NVIDIA GPU: tests and comparisons into docs/results/<gpu>, in half an hour
+	@$(BIN)/python -m benchmarks.on_gpu
 
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check

@@ -1,6 +1,8 @@
-"""Where there is no GPU these tests are skipped and say why."""
+"""Where there is no GPU these tests are skipped and say why; so are those of an engine that cannot use it here."""
 
 import pytest
+
+from benchmarks.on_gpu import unusable
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -9,3 +11,12 @@ def gpu() -> None:
 
     if not torch.cuda.is_available():
         pytest.skip(f"torch {torch.__version__} sees no CUDA device")
+
+
+@pytest.fixture(autouse=True)
+def usable(request: pytest.FixtureRequest) -> None:
+    """Skip a test whose parameter `engine` cannot use the GPU."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    reason = unusable(parameters.get("engine", "pytorch"))
+    if reason:
+        pytest.skip(reason)

@@ -14,7 +14,7 @@ from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
 from tests.small_models import passthrough, total
 from tests.test_shared_memory import LOCUSTFILE, MODEL
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 pytest.importorskip("cuda.bindings.runtime")
 
 

@@ -1,5 +1,6 @@
 """Frameworks on an NVIDIA GPU: parity, CUDA graphs, tensors on the device, serving there. `make test-gpu`."""
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from servemark.agreement import compare
 from servemark.artifacts import Arrays, Entry
 from servers.engines import Engine, load_engine
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 ENGINES = ("onnxruntime", "pytorch", "tensorflow")
 ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
 PRECISIONS = [
@@ -27,6 +28,18 @@ PRECISIONS = [
 ]
 
 
+def _tensorrt_10() -> bool:
+    """Whether the library is there that ONNX Runtime's provider is built for; pip's tensorrt is 11 by now."""
+    try:
+        ctypes.CDLL("libnvinfer.so.10")
+    except OSError:
+        return False
+    return True
+
+
+NEEDS_TENSORRT_10 = pytest.mark.skipif(not _tensorrt_10(), reason="there is no libnvinfer.so.10")
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("repository")
@@ -35,7 +48,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exported(repository: Path, name: str, engine: str, precision: str = "fp32") -> Entry:
     """Export in another process: here an exporter would keep TensorFlow off the GPU for good."""
     command = [sys.executable, "-m", "servemark", "export", name, "--engine", engine, "--precision", precision]
-    subprocess.run([*command, "--model-repository", str(repository)], timeout=300, check=True)
+    subprocess.run([*command, "--model-repository", str(repository)], timeout=200, check=True)
     return Entry(repository, name, engine, precision)
 
 
@@ -76,7 +89,9 @@ def test_answers_on_the_gpu_agree_with_the_cpus(repository: Path, name: str, eng
     ("engine", "options", "provider"),
     [
         ("onnxruntime", {"cuda_graph": "true"}, "CUDAExecutionProvider with CUDA graphs"),
-        ("onnxruntime", {"execution_accelerator": "tensorrt"}, "TensorrtExecutionProvider"),
+        pytest.param(
+            "onnxruntime", {"execution_accelerator": "tensorrt"}, "TensorrtExecutionProvider", marks=NEEDS_TENSORRT_10
+        ),
         ("tensorflow", {"jit_compile": "true"}, "GPU:0 XLA"),
         ("pytorch", {"compile": "true"}, "torch.compile(inductor)"),
         ("pytorch", {"compile": "true", "cuda_graph": "true"}, "torch.compile(inductor) with CUDA graphs"),
@@ -87,7 +102,7 @@ def test_options_of_the_gpu_change_no_answer(
 ) -> None:
     entry = exported(repository, "resnet50_tiny", engine)
     gpu = loaded(entry, **options)
-    assert gpu.provider == provider
+    assert gpu.provider.partition(" (")[0] == provider  # behind it: how many operators are on the CPU
     check(gpu, entry, (1, 2, 5, 1, 2))
 
 
@@ -113,7 +128,7 @@ def test_triton_serves_it_and_says_where(repository: Path, tmp_path: Path, engin
     command = [sys.executable, "-m", "servemark", "run", "ranking_tiny", "--engine", engine, "--device", "cuda:0"]
     command += ["--instances", instances, "--model-repository", str(repository), "--out", str(tmp_path), "--json"]
     command += ["--duration", "5", "--concurrency", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     result = json.loads(done.stdout)
     assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
     assert result["metrics"]["errors"]["count"] == 0
