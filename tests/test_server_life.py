@@ -62,7 +62,7 @@ def test_model_that_cannot_be_loaded(repository: Path) -> None:
     with pytest.raises(ServerError, match=r"Triton cannot load damaged_onnxruntime: .*model\.onnx") as error, server:
         pass
     assert error.value.fix == "servemark export damaged --engine onnxruntime --force"
-    assert time.monotonic() - started < START_S / 3
+    assert time.monotonic() - started < START_S, "it did not wait for the time-out"
     assert set(regions(os.getpid())) == before
 
 
