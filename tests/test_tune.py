@@ -318,7 +318,27 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
     simulated.capacity = lambda _: 1000.0
     same = tuned_settings(chosen[:1], flags, configs, seed=0, budget_s=2000)["onnxruntime"]
     assert same.config == configs["onnxruntime"]
-    assert same.to_dict()["outcome"] == "same"
+    assert (same.to_dict()["outcome"], same.remedy) == ("same", None)
+
+
+def test_a_comparison_says_what_would_decide_an_undecided_tuning(
+    entry: Entry, tmp_path: Path, simulated: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    load = LoadFlags(slo="p99:50", duration="10", model_repository=entry.repository, out=tmp_path / "out")
+    chosen = contenders("onnxruntime,onnxruntime", "fp32")[:1]
+    configs = configured(chosen, get(TINY), entry.repository, "cpu")
+
+    def tuned(budget_s: float) -> dict[str, Any]:
+        [found] = tuned_settings(chosen, load.for_locust(model=TINY), configs, seed=0, budget_s=budget_s).values()
+        return found.to_dict()
+
+    short = tuned(100)
+    assert (short["outcome"], short["lacked"], short["remedy"]) == ("undecided", "time", "--tune-budget 200")
+    assert short["taken"].startswith("1 x")
+    said = capfd.readouterr().err
+    assert "onnxruntime takes part as configured, which may not be its best\n  fix: --tune-budget 200" in said
+    simulated.generator_above = 700.0
+    assert "--batch-size" in tuned(2000)["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +346,10 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
     [
         (["--tuned"], "--tuned needs an objective"),
         (["--tuned", "--slo", "p99:50"], "--tuned with a closed loop"),
-        (["--tuned", "--max-rate", "--slo", "p99:50", "-u", "http://127.0.0.1:9"], "a server that runs already cannot be"),
+        (
+            ["--tuned", "--max-rate", "--slo", "p99:50", "-u", "http://127.0.0.1:9"],
+            "a server that runs already cannot be",
+        ),
     ],
 )
 def test_a_tuned_comparison_needs_an_objective_and_its_own_server(

@@ -11,11 +11,10 @@ import pytest
 
 from servemark.errors import OptionError, ResultError, ServerError
 from servemark.max_rate import TOLERANCE, Point
-from servemark.rate_rounds import around, rate_ratio
+from servemark.rate_rounds import LEAST_ROUNDS, around, rate_ratio
 from servemark.ratios import ratio_of_repeats
 from servemark.tuning import Candidate, Log, Objective, Space, Trial, Tuning, tune
 from servemark.tuning.log import LOG_FILE
-from servemark.tuning.search import LEAST_ROUNDS
 
 CONFIG = """max_batch_size: 16
 dynamic_batching { max_queue_delay_microseconds: 0 preferred_batch_size: [ 4, 16 ] }
@@ -81,6 +80,7 @@ def check(tuning: Tuning, budget_s: float) -> None:
     assert tuning.spent_s <= budget_s
     assert tuning.standing(PRESENT)
     assert (tuning.winner is not None) == (tuning.outcome == "better")
+    assert (tuning.lacked is not None) == (tuning.outcome == "undecided")
     assert tuning.winner != PRESENT
 
 

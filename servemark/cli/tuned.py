@@ -25,11 +25,23 @@ class Tuned:
     document: Mapping[str, Any]
     directory: str
 
+    @property
+    def remedy(self) -> str | None:
+        """What would decide an undecided tuning; its contender takes part as configured, so it may be at a loss."""
+        if self.document["outcome"] != "undecided":
+            return None
+        return {
+            "time": f"--tune-budget {2 * self.document['budget_s']:g}",
+            "generator": "give the generator a core of its own, or fewer and larger requests with --batch-size",
+            "server": f"see what failed in {self.directory}; then again, or without --tuned",
+        }[self.document["lacked"]]
+
     def to_dict(self) -> dict[str, Any]:
         """As comparison.json holds it."""
         taken = self.document["winner"] or self.document["present"]
-        keys = ("outcome", "reason", "ratio")
-        return {**{key: self.document[key] for key in keys}, "taken": taken["text"], "directory": self.directory}
+        keys = ("outcome", "reason", "lacked", "ratio")
+        found = {key: self.document[key] for key in keys}
+        return {**found, "remedy": self.remedy, "taken": taken["text"], "directory": self.directory}
 
 
 def tuned_settings(
@@ -49,6 +61,8 @@ def tuned_settings(
             note(f"tuning {contender.label}, {budget_s:g} s at most")
             known[key] = _tune(contender, {**flags, **OWN}, configs[contender.label], seed, budget_s)
             note(f"{contender.label}: {known[key].document['outcome']}: {known[key].document['reason']}")
+            if remedy := known[key].remedy:
+                note(f"{contender.label} takes part as configured, which may not be its best\n  fix: {remedy}")
         found[contender.label] = known[key]
     return found
 

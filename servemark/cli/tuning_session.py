@@ -115,6 +115,7 @@ def _document(
         "winner": winner,
         "outcome": tuning.outcome,
         "reason": tuning.reason,
+        "lacked": tuning.lacked,
         "rates_requests_per_s": {"before": _rate(before), "after": after and _rate(after)},
         "rounds": len(before.rounds),
         "ratio": ratio and ratio.to_dict(),

@@ -1,13 +1,15 @@
 """The stages of a tuning: probe, coordinate descent over screens, searches for the highest rate, rounds."""
 
+from dataclasses import replace
+
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate import START_SHARE, TOLERANCE, MaxRate, Point, search
-from servemark.rate_rounds import around, rate_ratio
+from servemark.rate_rounds import LEAST_ROUNDS, ROUND_RUNS, around, rate_ratio
 from servemark.ratios import Ratio
 from servemark.stats import samples_needed
 from servemark.tuning.book import Book
 from servemark.tuning.space import Candidate, Space
-from servemark.tuning.trial import Bench, Objective, Standing, Tuning
+from servemark.tuning.trial import Bench, Lacked, Objective, Standing, Tuning
 
 PROBE_CONCURRENCY = 8
 LEAST_CONCURRENCY, MOST_CONCURRENCY = 2, 64
@@ -22,9 +24,7 @@ PRESENT_SHARE = 0.6
 """Of the searches' time, for the present configuration: finalists start where it ended and need fewer runs. Only where
 no rate was met by then it goes on, since nothing can be decided without one."""
 FINALISTS = 2
-LEAST_ROUNDS, MOST_ROUNDS = 3, 5
-ROUND_RUNS = 2.5
-"""Runs that one side of a round takes more often than not."""
+MOST_ROUNDS = 5
 
 LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
 
@@ -132,11 +132,12 @@ class _Search:
             start = max(found.above / 2, lowest)
             found = present.found = self._search(present, start, lowest, self._budget_s - self._book.spent_s) or found
         if found is None:
-            return self._end("undecided", "the budget ended before the present configuration's rate was known")
+            return self._undecided("time", "the budget ended before the present configuration's rate was known")
         if found.limited_by == "generator":
-            return self._end("undecided", f"the present configuration: {found.reason}; {LIGHTER}")
+            return self._undecided("generator", f"the present configuration: {found.reason}; {LIGHTER}")
         if found.limited_by == "broken" or _unmet(found):
-            return self._end("undecided", f"the present configuration: {found.reason}")
+            lacked: Lacked = "time" if _unmet(found) else "server"
+            return self._undecided(lacked, f"the present configuration: {found.reason}")
         return None
 
     def _search(self, standing: Standing, start: float, lowest: float, time_s: float) -> MaxRate | None:
@@ -164,9 +165,9 @@ class _Search:
         if not ahead:
             return self._none_ahead(finalists)
         winner = self._simplest(ahead)
-        trouble = self._rounds(winner)
-        if trouble:
-            return self._end("undecided", f"{winner.candidate} is ahead, but {trouble}")
+        if trouble := self._rounds(winner):
+            lacked, why = trouble
+            return self._undecided(lacked, f"{winner.candidate} is ahead, but {why}")
         ratio = rate_ratio(winner.rounds, present.rounds)
         if ratio.low is None or ratio.low <= 1:
             return self._end("same", f"{winner.candidate} is not better beyond the noise: ratio {ratio}", ratio=ratio)
@@ -177,9 +178,9 @@ class _Search:
     def _none_ahead(self, finalists: list[Standing]) -> Tuning:
         cut_short = [f for f in finalists if f.found is None or _unmet(f.found)]
         if cut_short:
-            return self._end("undecided", f"the budget ended before the rate of {cut_short[0].candidate} was known")
+            return self._undecided("time", f"the budget ended before the rate of {cut_short[0].candidate} was known")
         if not finalists and "screen" in self._present.limited:
-            return self._end("undecided", f"the generator, not the server, limited the screens; {LIGHTER}")
+            return self._undecided("generator", f"the generator, not the server, limited the screens; {LIGHTER}")
         if not finalists:
             return self._end("same", "no candidate screened faster than the present configuration")
         resolution = f"{TOLERANCE:.0%}, the search's resolution"
@@ -199,8 +200,8 @@ class _Search:
         alike = [f for f in ahead if (f.rate or 0) * (1 + TOLERANCE) >= best]
         return min(alike, key=lambda f: (f.candidate.changes(self._space.present), f.candidate))
 
-    def _rounds(self, winner: Standing) -> str | None:
-        """Make interleaved rounds, whose number is fixed before the first; what went wrong, where something did."""
+    def _rounds(self, winner: Standing) -> tuple[Lacked, str] | None:
+        """Make interleaved rounds, whose number is fixed before the first; what was lacking, where something was."""
         sides = (self._present, winner)
         cost_s = len(sides) * ROUND_RUNS * self._book.run_cost_s
         count = min(max(int((self._budget_s - self._book.spent_s) / cost_s), LEAST_ROUNDS), MOST_ROUNDS)
@@ -213,14 +214,14 @@ class _Search:
                 self._not_tried.append(f"round {number + 1} of {count}")
                 if number >= LEAST_ROUNDS:
                     return None
-                return f"only {number} of {LEAST_ROUNDS} rounds were made before the budget ended"
+                return "time", f"only {number} of {LEAST_ROUNDS} rounds were made before the budget ended"
             for side in sides:
                 rate = found[side.candidate]
                 if rate is None:
-                    return f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
+                    return "server", f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
                 side.rounds.append(rate)
         if "round" in self._present.limited:
-            return f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
+            return "generator", f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
         return None
 
     def _around(self, side: Standing) -> float | None:
@@ -236,6 +237,9 @@ class _Search:
         rate, limited = around(measure, start)
         side.limited |= {"round"} if limited else set()
         return rate
+
+    def _undecided(self, lacked: Lacked, reason: str) -> Tuning:
+        return replace(self._end("undecided", reason), lacked=lacked)
 
     def _end(self, outcome: str, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None) -> Tuning:
         standings, not_tried = tuple(self._book.standings), tuple(dict.fromkeys(self._not_tried))

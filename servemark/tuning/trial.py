@@ -3,13 +3,15 @@
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 from servemark.max_rate import MaxRate, Point, lowest_rate
 from servemark.ratios import Ratio
 from servemark.tuning.space import Candidate
 
 Key = tuple[str, Candidate, float, int]
+Lacked = Literal["time", "generator", "server"]
+"""What an undecided tuning lacked: budget, a generator that was not the limit, or a server that gave steady figures."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Tuning:
     standings: tuple[Standing, ...]
     not_tried: tuple[str, ...]
     spent_s: float
+    lacked: Lacked | None = None
 
     def standing(self, candidate: Candidate) -> Standing:
         """What is known of a candidate that was tried."""
