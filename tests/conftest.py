@@ -15,11 +15,20 @@ from tests.certificates import Authority
 if TYPE_CHECKING:
     from tests.exporting import Exports
 
+SLOW_TIMEOUT_S = 900
+
 
 def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's interface
     """Take Ctrl-C also in a shell's background, where it is ignored and children inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests the minutes that full-size models take where the machine does other work too."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,10 @@ from servemark.errors import ArtifactError
 from servemark.models import Workload
 from servers.engines import Engine, load_engine
 
-SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
 """One of each kind; what else TensorFlow runs is tested in the slow suite, since it takes minutes."""
 CONVERTED = [
-    pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else SLOW)
+    pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else pytest.mark.slow)
     for engine in ("openvino", "tensorflow")
     for name in models.names()
 ]

@@ -25,7 +25,7 @@ from servemark.models._suppression import select, survivors
 TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
 DETECTORS = ["ssd300", *TWO_STAGES]
 TINY = [f"{name}_tiny" for name in DETECTORS]
-SIZES = [*TINY, *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.timeout(900)]) for name in DETECTORS)]
+SIZES = [*TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in DETECTORS)]
 CLASSIFIER = {"ssd300": "head.classification_head.module_list", "rcnn": "roi_heads.box_predictor.cls_score"}
 
 

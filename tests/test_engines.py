@@ -197,7 +197,6 @@ def test_tensorflow_compiled_by_xla(repository: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_torch_compile_compiles_at_load_for_any_batch(repository: Path) -> None:
     from torch._dynamo.utils import counters
 

@@ -15,10 +15,9 @@ from servemark.artifacts import Arrays, Entry
 from tests.exporting import FROM_TORCH
 
 SLOW_ABOVE = 5_000_000
-"""Full-size workloads of more parameters are exported in the slow suite only, and may take longer than a test."""
-SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+"""Full-size workloads of more parameters are exported in the slow suite only."""
 EXPORTS = [
-    pytest.param(name, engine, id=f"{name}-{engine}", marks=SLOW if slow else [])
+    pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if slow else [])
     for full in models.workloads().values()
     for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
     for engine in FROM_TORCH

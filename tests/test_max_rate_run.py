@@ -146,7 +146,6 @@ def test_a_search_that_is_cut_short_keeps_what_it_found(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_real_search_loses_no_request_and_finds_no_rate_beyond_the_server(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -17,11 +17,10 @@ from servemark.models._synthesis import Lengths, Popularity, image_pool
 from tests.workload_data import answer, batch_of
 
 LARGE = 30_000_000
-"""Workloads of more parameters are built in the slow suite only, where a detector may take minutes."""
-SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
+"""Workloads of more parameters are built in the slow suite only."""
 
 FULL = [
-    pytest.param(workload, id=name, marks=SLOW if workload.parameters > LARGE else [])
+    pytest.param(workload, id=name, marks=pytest.mark.slow if workload.parameters > LARGE else [])
     for name, workload in models.workloads().items()
 ]
 TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in models.workloads().items()]

@@ -17,7 +17,6 @@ from servemark.errors import ArtifactError, OptionError
 from servers.engines import load_engine
 from tests.exporting import FROM_TORCH
 
-SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
 QUICK = {
     ("ncf", "onnxruntime", "int8"),
     ("ranking", "onnxruntime", "fp16"),
@@ -36,7 +35,7 @@ IMPOSSIBLE = {
 """Tiny workloads that a precision cannot do: a test fails where one of them can, or another cannot."""
 REDUCED = [(engine, precision) for engine in FROM_TORCH for precision in exporter(engine).PRECISIONS[1:]]
 POSSIBLE = [
-    pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else SLOW)
+    pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else pytest.mark.slow)
     for engine, precision in REDUCED
     for name in models.names()
     if name not in IMPOSSIBLE.get((engine, precision), ())
@@ -113,7 +112,7 @@ def multiplied(path: Path) -> Counter[str]:
     [
         ("ranking", "fp16", "FLOAT16"),
         ("ranking", "int8", "int8"),
-        pytest.param("enas", "fp16", "FLOAT16", marks=SLOW),  # its products are in a loop
+        pytest.param("enas", "fp16", "FLOAT16", marks=pytest.mark.slow),  # its products are in a loop
     ],
 )
 def test_products_are_computed_in_the_precision(repository: Path, name: str, precision: str, kind: str) -> None:
@@ -171,7 +170,6 @@ def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "engine", "precision"),
     [(name, *key) for key, names in IMPOSSIBLE.items() for name in sorted(names)],
