@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.on_gpu import unusable
 from loadgen.wire.control import Control
+from servemark.model_config import Settings
 from servers import Server, open_server
 from tests.locust_run import run, the_result
 from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
@@ -18,13 +20,17 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 pytest.importorskip("cuda.bindings.runtime")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=["cpu", "cuda:0"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Models on the host, for which Triton copies, and on the GPU, which are handed the memory as it lies."""
+    reason = unusable("onnxruntime")
+    if request.param != "cpu" and reason:
+        pytest.skip(reason)
     repository = tmp_path_factory.mktemp("model_repo")
     models = [passthrough(repository, queue_delay_us=0), total(repository)]
     for model in models:
         config = repository / model / "config.pbtxt"
-        config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU gpus: [0]"))
+        config.write_text(Settings(device=request.param).apply(config.read_text()))
     shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
     models.append("identity")
     with open_server("embedded", repository, models) as triton:
