@@ -1,9 +1,11 @@
 """What every load result must hold, whoever made it."""
 
-from tests.locust_run import (
-    Result,
-    accounted,
-)
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from servemark.paths import CHECKOUT
+from tests.locust_run import Result, accounted
 
 LATENCY = "mean stdev min p50 p90 p95 p99 p99_9 max count ci95"
 TOP = """schema_version kind created command config seed workload task suites engine device provider precision
@@ -24,10 +26,13 @@ NESTED: dict[str, str] = {
     "metrics.client": "cpu_share max_in_flight workers",
     "environment": "hostname cpu cores memory_gb gpus driver cuda os python packages git_commit git_dirty",
 }
+MAPS = {"by_kind", "messages", "packages", "variables", "batch_sizes", "engine_options", "not_judged", "gpus"}
+"""Their keys are data, or somebody else's."""
 
 
 def check_schema(result: Result) -> None:
-    """Every key of docs/cli.md is there, and a null has its reason beside it (or one for its whole group)."""
+    """Its keys are there, all stand in docs/result.md, and a null has its reason beside it (or one for its group)."""
+    assert {key for key in _keys(result) if not key.endswith("reason")} <= _documented()
     for path, keys in {"": TOP, **NESTED}.items():
         group = result
         for key in filter(None, path.split(".")):
@@ -38,6 +43,23 @@ def check_schema(result: Result) -> None:
             if group[key] is None and path != "scenario":
                 group_reason = group.get("reason") or group.get("gpus_reason")
                 assert group.get(f"{key}_reason") or group_reason, f"{path}.{key} is null without a reason"
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Every key in a result, at any depth, but for those of maps whose keys are data."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield key
+            if key not in MAPS:
+                yield from _keys(below)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _keys(item)
+
+
+def _documented() -> set[str]:
+    page = (CHECKOUT / "docs" / "result.md").read_text()
+    return {word for path in re.findall(r"`([\w.]+)`", page) for word in path.split(".")}
 
 
 def check_counts(result: Result, received: int) -> None:
