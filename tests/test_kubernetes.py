@@ -188,6 +188,12 @@ def parsed(*command_lines: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
 
 
+def triton_is_ready(folder: Path) -> str:
+    """The path that says so."""
+    [container] = pod(of_kind(folder, "Deployment")["triton"])["containers"]
+    return str(container["readinessProbe"]["httpGet"]["path"])
+
+
 @every_folder
 def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tmp_path: Path) -> None:
     master, worker = workloads(folder)["load-master"], workloads(folder)["load-worker"]
@@ -216,6 +222,10 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     assert int(port) in {port["port"] for port in of_kind(folder, "Service")[host]["spec"]["ports"]}
     assert f"--load-model={load['model']}" in arguments(of_kind(folder, "Deployment")["triton"])
     assert load["open_loop"]
+    # The master begins when the server is ready, not when the workers are there.
+    [wait] = [container["command"] for container in pod(master)["initContainers"] if container["name"] == "triton"]
+    assert wait[0] == "timeout"
+    assert f" {load['url']}{triton_is_ready(folder)};" in wait[-1]
 
 
 def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(tmp_path: Path) -> None:
