@@ -93,6 +93,8 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --in-process --workers 2", ["--in-process has no server", "--workers"]),
     ("run ranking=0.5,ncf=0.5 --request-rate 9 --workers 2", ["a mix has no --workers"]),
     ("run ranking --no-such-flag", ["--no-such-flag"]),
+    ("suite nope", ["unknown suite 'nope'", "aibench"]),
+    ("suite subset --engine nope", ["unknown engine 'nope'", "onnxruntime"]),
     ("run", ["WORKLOAD", "fix: servemark run --help"]),
     ("no_such_command", ["no_such_command", "fix: servemark --help"]),
     ("export --all ranking", ["--all and 'ranking' exclude each other"]),

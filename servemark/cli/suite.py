@@ -35,8 +35,8 @@ def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
     engine: Engine = DEFAULT_ENGINE,
     concurrency: Annotated[int, typer.Option(metavar="N", min=1, help="Requests on their way.")] = 2,
-    duration: Annotated[float, typer.Option(metavar="S", help="Measured seconds, at the least.")] = 5.0,
-    warmup: Annotated[float, typer.Option(metavar="S", help="Seconds before, which do not count.")] = 1.0,
+    duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="Measured seconds, at the least.")] = 5.0,
+    warmup: Annotated[float, typer.Option(metavar="S", min=0, help="Seconds before, which do not count.")] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
     remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,
@@ -49,7 +49,11 @@ def suite(
 
     Example: servemark suite subset --concurrency 2 --duration 5
     """
+    from servers.engines import engine_names
+
     chosen = members(name)
+    if engine not in engine_names():
+        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
     directory = results.new_directory(out, f"suite-{name}")
     document: dict[str, Any] = {
         "schema_version": results.SCHEMA_VERSION,
