@@ -5,22 +5,18 @@ There is no GPU here: Triton's module is a fake, and PyTorch's CPU stands for th
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 from servemark.errors import OptionError, ServerError
 from servemark.model_config import Settings, parse
 from servers.engines import Arrays, load_engine
-from servers.engines._device_session import MOST_GRAPHS, DeviceSession
-from servers.engines.onnxruntime import OnnxRuntimeOnGpu
 from servers.model import engine_options
 from tests.small_models import FloatArray, affine, expected
 
@@ -175,82 +171,6 @@ def expected_of(inputs: Arrays) -> Arrays:
     x = inputs["X"]
     assert isinstance(x, np.ndarray)
     return dict(expected(x.astype(np.float32)))
-
-
-OUTPUTS = ["SCORES", "TOTAL"]
-
-
-@pytest.fixture
-def loaded(tmp_path: Path) -> onnxruntime.InferenceSession:
-    settings = onnxruntime.SessionOptions()
-    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    return onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), settings, providers=["CPUExecutionProvider"])
-
-
-@pytest.fixture
-def session(loaded: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
-    """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
-    monkeypatch.setattr("torch.cuda.device", nullcontext)
-    monkeypatch.setattr("torch.cuda.stream", nullcontext)
-    monkeypatch.setattr("torch.cuda.default_stream", lambda _: None)
-    stream: Any = SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None, device=torch.device("cpu"))
-
-    def make(*, graphs: bool = False) -> DeviceSession:
-        return DeviceSession(loaded, "cpu", OUTPUTS, stream, graphs=graphs)
-
-    return make
-
-
-@pytest.mark.parametrize("graphs", [False, True])
-def test_onnxruntime_reads_and_writes_device_memory(session: Callable[..., DeviceSession], graphs: bool) -> None:
-    bound = session(graphs=graphs)
-    batches = [
-        np.random.default_rng(i).standard_normal((rows, 8), dtype=np.float32) for i, rows in enumerate((1, 5, 1))
-    ]
-    answers = [bound.run({"X": torch.from_numpy(x)}) for x in batches]
-    for x, answer in zip(batches, answers, strict=True):  # a later batch has overwritten none of them
-        for name, wanted in expected(x).items():
-            np.testing.assert_allclose(answer[name].numpy(), wanted, rtol=1e-5, atol=1e-5)
-    kept = bound._graphs
-    assert kept is None if not graphs else list(kept or {}) == [((1, 8),), ((5, 8),)]
-
-
-def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
-    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """0 is its own, and -1 asks for no graph (onnxruntime_run_options_config_keys.h)."""
-    numbers: list[tuple[str, str]] = []
-
-    class Options(onnxruntime.RunOptions):  # type: ignore[misc]  # it has no types
-        def add_run_config_entry(self, key: str, value: str) -> None:
-            numbers.append((key, value))
-            super().add_run_config_entry(key, value)
-
-    monkeypatch.setattr(onnxruntime, "RunOptions", Options)
-    bound = session(graphs=True)
-    for rows in (1, 5, 1):
-        bound.run({"X": torch.ones(rows, 8)})
-    assert numbers == [("gpu_graph_id", number) for number in ("-1", "1", "-1", "2", "1")]
-
-
-def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession]) -> None:
-    bound = session(graphs=True)
-    for rows in range(1, MOST_GRAPHS + 3):
-        x = np.full((rows, 8), rows, np.float32)
-        answer = bound.run({"X": torch.from_numpy(x)})
-        np.testing.assert_allclose(answer["SCORES"].numpy(), expected(x)["SCORES"], rtol=1e-5)
-    assert bound._graphs is not None
-    assert len(bound._graphs) == MOST_GRAPHS
-
-
-def test_onnxruntime_on_a_gpu_takes_numpy_too(
-    loaded: onnxruntime.InferenceSession, session: Callable[..., DeviceSession]
-) -> None:
-    engine: Any = OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, session(graphs=True))
-    x = np.ones((3, 8), np.float32)
-    np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
-    operators = len(loaded.get_provider_graph_assignment_info())
-    assert engine.provider == f"CPUExecutionProvider with CUDA graphs ({operators} of {operators} operators on the CPU)"
 
 
 @pytest.mark.parametrize(
