@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from loadgen.agreement import Checked, require_fit
@@ -24,6 +25,9 @@ class Load(Protocol):
 
     def prepare(self, golden: Golden | None) -> None:
         """Make the requests and the schedule. Raises ServemarkError."""
+
+    def keep_requests(self, directory: Path) -> None:
+        """Write every request to a file there as well (--request-log)."""
 
     def open(self) -> None:
         """Get ready to begin: nothing slow is left after it. Raises ServemarkError."""

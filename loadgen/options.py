@@ -50,6 +50,7 @@ class LoadConfig:
     max_error_share: float
     streaming: bool
     shared_memory: str
+    request_log: bool
 
     @property
     def address(self) -> str:
@@ -136,6 +137,7 @@ class LoadConfig:
             max_error_share=share,
             streaming=options.streaming,
             shared_memory=_shared_memory(options.shared_memory),
+            request_log=options.request_log,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,6 +157,7 @@ class LoadConfig:
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
             "max_error_share": self.max_error_share,
+            "request_log": self.request_log,
             "windows": self.windows,
         }
 
@@ -217,6 +220,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
         **hidden,
     )
     add("--out", default=str(RESULTS), metavar="DIR", help="where the result directory is made", **hidden)
+    add("--request-log", action="store_true", help="keep each request's times: requests.csv in the result", **hidden)
     add("--start-file", default="", metavar="FILE", help="begin at the time (monotonic ns) that comes there", **hidden)
     add("--result-dir", default="", metavar="DIR", help="the result directory itself, made by the caller", **hidden)
     add(

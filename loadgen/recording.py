@@ -35,6 +35,8 @@ def record(config: LoadConfig, measurement: Measurement, on_written: Written = _
     try:
         measurement.prepare()
         directory = config.result_dir or results.new_directory(config.out, config.model)
+        if config.request_log:
+            measurement.load.keep_requests(directory)
         result = header(config, measurement)
         results.write(directory, result)
         on_written(directory, result)

@@ -16,6 +16,7 @@ from loadgen.channel import Outcome
 from loadgen.driver import Driver
 from loadgen.options import LoadConfig
 from loadgen.recorder import Interval, Recorder
+from loadgen.request_log import RequestLog
 from loadgen.share import ALL, Share
 from loadgen.target import Target
 from loadgen.wire.control import failure_kind
@@ -50,6 +51,8 @@ class Sender:
         """The whole one in ns, of which this share is a part; None for a closed loop."""
         self._on_request = on_request
         self._golden: Golden | None = None
+        self._directory: Path | None = None
+        self._log: RequestLog | None = None
         self._cpu: list[tuple[float, float]] = []
         """Time of this thread's and of the clock at the interval's edges, in seconds."""
 
@@ -58,6 +61,10 @@ class Sender:
         self._golden = golden
         self._requests = self.share.requests(self.target.payloads(golden))
         self.schedule = self.config.scenario.schedule(self.config.seed)
+
+    def keep_requests(self, directory: Path) -> None:
+        """Write every request to a file there as well, from `begin` on."""
+        self._directory = directory
 
     def open(self) -> None:
         """Open connections ahead, in the thread that will send."""
@@ -84,6 +91,8 @@ class Sender:
         self.recorder = Recorder(
             interval, (config.concurrency or 0) if least is None else least, self._driver.backlog.waited
         )
+        if self._directory is not None:
+            self._log = RequestLog(self._directory, interval.start)
         self._arrivals: OpenLoop | ClosedLoop = (
             ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.over, start)
             if self.schedule is None
@@ -107,6 +116,8 @@ class Sender:
         finally:
             self.recorder.flush()
             self._mark(2)
+            if self._log is not None:
+                self._log.close()
             self.close()
 
     def stop(self, reason: str) -> None:
@@ -159,10 +170,14 @@ class Sender:
             message = self.config.access.redact(outcome.response.message())
             outcome = outcome._replace(message=message, error=failure_kind(outcome.error, message))
         self.recorder.outcome(outcome)
+        if self._log is not None:
+            self._log.take(outcome)
         self._on_request(outcome, outcome.message)
 
     def _tick(self, now: int) -> None:
         self.recorder.tick(now)
+        if self._log is not None:
+            self._log.flush()
         if now >= self.interval.start:
             self._mark(1)
         if self.over(now):

@@ -18,7 +18,7 @@ EVERY = {field.name for field in fields(LoadFlags)}
         ("run", set()),
         ("compare", {*RANGES, "model_name"}),
         ("tune", {*SERVER, *ARRIVALS}),
-        ("mlperf", {*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share"}),
+        ("mlperf", {*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log"}),
     ],
 )
 def test_a_command_takes_what_it_does_not_leave_out(command: str, left_out: set[str]) -> None:

@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -60,6 +61,9 @@ class Coordinator:
                 fix=f"--max-in-flight {len(ids)}, or fewer workers",
             )
 
+        if config.request_log:
+            raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
+
     def hear(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
         member = self._members.get(name)
@@ -78,6 +82,9 @@ class Coordinator:
         for member in self._members.values():
             if member.token is not None:
                 self._invite(member)
+
+    def keep_requests(self, directory: Path) -> None:
+        """Nothing: without that option nobody asks for it."""
 
     def open(self) -> None:
         """Wait until every worker is ready. Raises WorkerError with what one of them says."""

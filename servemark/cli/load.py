@@ -67,6 +67,9 @@ class LoadFlags:
     out: Annotated[Path, Option(metavar="DIR", help="Where result directories are made.", show_default="results")] = (
         RESULTS
     )
+    request_log: Annotated[
+        bool, Option("--request-log", help="Keep each request's times: requests.csv in the result.")
+    ] = False
     model_name: Annotated[str, Option(help="The model's name on the server.")] = ""
     request_timeout: Annotated[str, Option(metavar="S", help="Unanswered this long: failed.")] = "30"
     max_in_flight: Annotated[str, Option(metavar="N", help="Open loop: more requests wait.")] = "1024"

@@ -33,7 +33,7 @@ HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
 PROBE_CONCURRENCY = 16
 PROBE_S = 2.0
-NOT_TAKEN = (*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share")
+NOT_TAKEN = (*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log")
 
 
 @takes_load(without=NOT_TAKEN, warmup="0", max_error_share="0")
