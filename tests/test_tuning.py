@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,12 +90,14 @@ def check(tuning: Tuning, budget_s: float) -> None:
 
 def test_the_space_is_that_of_the_machine() -> None:
     assert Candidate(instances=1, threads=0, max_batch=16, queue_delay_us=0) == PRESENT
-    assert set(SPACE.layouts) == {(1, 2), (2, 2), (2, 1), (4, 1)}  # (1, 4) is the present one
+    assert set(SPACE.layouts) == {(1, 4), (1, 2), (2, 2), (2, 1), (4, 1)}
+    fixed = replace(PRESENT, threads=4).settings(PRESENT).apply(CONFIG)
+    assert (1, 4) not in Space.of(fixed, cores=4, batch_size=1, largest=16).layouts
     assert all(instances * threads <= 4 for instances, threads in SPACE.layouts)
     assert SPACE.batches == (16, 8, 4, 2, 1)
     crowded = Space.of(CONFIG, cores=4, batch_size=1, largest=16, oversubscribe=True)
     assert max(instances * threads for instances, threads in crowded.layouts) == 8
-    assert Space.of(CONFIG, cores=1, batch_size=1, largest=16).layouts == ()
+    assert Space.of(CONFIG, cores=1, batch_size=1, largest=16).layouts == ((1, 1),)
 
 
 def test_batch_limits_hold_the_requests_and_keep_to_the_workload() -> None:

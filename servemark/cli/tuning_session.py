@@ -12,7 +12,7 @@ from typing import Any
 
 from loadgen.options import LoadConfig
 from servemark import limits, results
-from servemark.cli.tuning_bench import SCREEN_S, SCREEN_WARMUP_S, ServedBench
+from servemark.cli.tuning_bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
 from servemark.environment import collect
 from servemark.model_config import parse
 from servemark.output import note
@@ -69,10 +69,16 @@ def _asked(config: LoadConfig, flags: Mapping[str, Any], config_text: str, space
         "schema_version": results.SCHEMA_VERSION,
         "flags": {name: str(value) for name, value in flags.items() if name not in NOT_COMPARED},
         "seed": config.seed,
+        "screens": _screens(),
         "space": json.loads(json.dumps(space.to_dict())),
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
         "artifact_sha256": _digest(config.entry.version),
     }
+
+
+def _screens() -> dict[str, float]:
+    """How long a model that was loaded is warmed, and its screens."""
+    return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
 
 
 def _digest(version: Path) -> str:
@@ -109,7 +115,7 @@ def _document(
         "batch_size": config.batch_size,
         "budget_s": budget_s,
         "spent_s": round(tuning.spent_s, 3),
-        "screens": {"duration_s": SCREEN_S, "warmup_s": SCREEN_WARMUP_S},
+        "screens": _screens(),
         "space": space.to_dict(),
         "present": present,
         "winner": winner,

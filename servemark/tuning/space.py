@@ -13,7 +13,11 @@ GPU_INSTANCES = (1, 2, 4)
 
 @dataclass(frozen=True, order=True)
 class Candidate:
-    """One configuration; `threads` 0 leaves the number to the engine, `queue_delay_us` None has no dynamic batching."""
+    """One configuration; `queue_delay_us` None has no dynamic batching.
+
+    `threads` 0 leaves the number to the engine: all cores, half of them where each is two hardware threads, or those of
+    a whole machine of which a container has a few. No other number stands for it.
+    """
 
     instances: int
     threads: int
@@ -89,7 +93,7 @@ class Space:
         batched = present.max_batch > 0
         return cls(
             present=present,
-            layouts=tuple(each for each in layouts if _cores(each, cores) != _cores(mine, cores)),
+            layouts=tuple(each for each in layouts if each != mine),
             batches=tuple(sorted({*batches, largest}, reverse=True)) if batched else (),
             delays_us=DELAYS_US if batched else (),
         )
@@ -127,9 +131,3 @@ def _layouts(cores: int, most: int) -> list[tuple[int, int]]:
             if 0 < threads <= cores and (instances, threads) not in found:
                 found.append((instances, threads))
     return found
-
-
-def _cores(layout: tuple[int, int], cores: int) -> tuple[int, int]:
-    """The same with 0 threads, the engine's own choice, as the cores it takes."""
-    instances, threads = layout
-    return instances, threads or cores
