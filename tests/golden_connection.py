@@ -8,9 +8,10 @@ import time
 from typing import cast
 
 from tests.golden_memory import ROUTE, over_http
+from tests.golden_model import compute, spoil
 from tests.golden_record import Entry, Record
 from tests.golden_service import Service
-from tests.golden_tensors import BadRequestError, Request, compute, decode, encode, spoil
+from tests.golden_tensors import BadRequestError, Request, decode, encode
 
 REASONS = {
     200: "OK",

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.golden_behaviour import Behaviour
 from tests.golden_memory import Memory
+from tests.golden_model import Answers
 from tests.golden_record import Record
-from tests.golden_tensors import Answers
 
 
 class Service:
