@@ -63,7 +63,7 @@ def _machine() -> str:
     found = environment.collect()
     load = os.getloadavg()[0]
     today = datetime.now(UTC).date().isoformat()
-    return f"{today}, {found['cpu']}, {os.cpu_count()} cores, Python {found['python']}, load average before {load:.2f}"
+    return f"{today}, {found['cpu']}, {found['cores']} cores, Python {found['python']}, load average before {load:.2f}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from servemark.cli.hosts import fit_together
 from servemark.limits import Cores, Memory, cores, memory
 from tests.command_line import servemark as command
 
@@ -117,6 +118,13 @@ def test_the_narrowest_limit_holds_and_is_named(found: Cores, allowed: int, by: 
 )
 def test_memory(own: str, files: dict[str, str], limit: int | None, available: int, tmp_path: Path) -> None:
     assert memory(system(tmp_path, own, files)) == Memory(64 * GB, limit, available)
+
+
+def test_models_must_fit_into_the_containers_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model/1").mkdir(parents=True)
+    monkeypatch.setattr("servemark.limits.memory", lambda: Memory(64 * GB, 4 * GB, 3 * GB))
+    assert fit_together([tmp_path / "model"] * 2)
+    assert not fit_together([tmp_path / "model"] * 3)
 
 
 def test_doctor_says_what_a_quota_does(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
