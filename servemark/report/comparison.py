@@ -24,7 +24,8 @@ def render_comparison(document: Document, console: Console) -> None:
     console.print(heading(document), style="bold", markup=False)
     for head, cells in _tables(document):
         if cells:
-            console.print(_table(head, cells), end="\n\n")
+            console.print(_table(head, cells))
+            console.print()
     for line in notes(document):
         console.print(line, markup=False, soft_wrap=True)
 
