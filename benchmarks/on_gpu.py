@@ -87,19 +87,19 @@ def _installed(distribution: str) -> bool:
 def stages() -> list[Stage]:
     """The work, what tells most first; an engine that cannot be used is in no comparison."""
     python = (sys.executable, "-m")
-    tests = ("pytest", "tests/gpu", "-m", "gpu", "-v", "--durations=20", "-p", "no:cacheprovider")
+    tests = ("pytest", "tests/gpu", "-m", "gpu", "-v", "--no-header", "--durations=20", "-p", "no:cacheprovider")
     servemark = (*python, "servemark")
     out = ("--out", "{out}")
     found = [
-        Stage("doctor", (*servemark, "doctor", "--json"), 120),
-        Stage("tests", (*python, *tests, "--junitxml", "{out}/junit.xml"), 720, keeps=("junit.xml",)),
+        Stage("doctor", (*servemark, "doctor"), 120),
+        Stage("tests", (*python, *tests), 720),
     ]
     load = ("--device", DEVICE, "--skip-unavailable", "--pairs", "3", "--duration", "8", "--concurrency", "8")
     for name, (workload, contenders) in COMPARISONS.items():
         usable = [each for each in contenders.split(",") if unusable(re.split("[@:]", each)[0]) is None]
         if len(usable) > 1:
             command = (*servemark, "compare", workload, "--engines", ",".join(usable), *load, *out)
-            found.append(Stage(name, command, 330, MEASURED, ("comparison.md", "comparison.json")))
+            found.append(Stage(name, command, 330, MEASURED, ("comparison.md",)))
     run = (*servemark, "run", "resnet50", "--engine", "pytorch", "--device", DEVICE, "--batch-size", "8", "--json")
     for kind in ("none", "system", "cuda"):
         target = ("--concurrency", "4", "--duration", "8", "--shared-memory", kind)
