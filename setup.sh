@@ -89,4 +89,4 @@ rm -f $STAMP
 install_packages "$python_version"
 require_libpython "$python_version"
 printf '%s\n' "$wanted" >$STAMP
-echo "setup: done; next: make demo"
+echo "setup: done; next: make demo, or: source .venv/bin/activate && servemark doctor"

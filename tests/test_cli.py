@@ -208,6 +208,17 @@ def test_json_is_one_document(command: str, monkeypatch: pytest.MonkeyPatch, cap
     assert json.loads(capfd.readouterr().out)
 
 
+@pytest.mark.parametrize(("percent", "ok"), [(3.0, True), (96.0, False)])
+def test_doctor_tells_a_busy_machine(
+    percent: float, ok: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("psutil.cpu_percent", lambda _interval: percent)
+    servemark(monkeypatch, "doctor", "--json")
+    [check] = [c for c in json.loads(capfd.readouterr().out)["checks"] if c["name"] == "cpu idle"]
+    assert check["ok"] is ok
+    assert check["detail"].startswith(f"{percent:.0f}% of the CPU is in use")
+
+
 def test_run_json_is_the_result(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, ranking: GoldenServer
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+import psutil
 import typer
 from rich.table import Table
 
@@ -18,6 +19,9 @@ from servemark.results import print_json
 PORTS = (8000, 8001, 8002)
 ROOM_GB = 2.0
 """The default job's exports and results take less than this."""
+BUSY_SHARE = 0.2
+"""Of the CPU, in use before anything is measured."""
+_WATCHED_S = 0.5
 VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
 """Package -> another distribution of the same."""
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
@@ -59,6 +63,7 @@ def _machine() -> Iterator[Check]:
 
     found, cores = collect(), limits.cores()
     yield Check("cpu", True, f"{found['cpu']}, {cores}, {found['memory_gb']} GB, Python {found['python']}")
+    yield _idle()
     if cores.limited_by == "quota":
         advice = f"engines start {cores.affinity} threads: --option intra_op_thread_count={cores.allowed}"
         yield Check("cpu quota", True, f"{cores.quota:g} cores, of which engines know nothing; {advice}")
@@ -68,6 +73,13 @@ def _machine() -> Iterator[Check]:
     yield Check("gpu", bool(gpus), ", ".join(gpus) or found["gpus_reason"] or "none")
     free_gb = shutil.disk_usage(RESULTS.parent).free / 1e9
     yield Check("disk", free_gb >= ROOM_GB, f"{free_gb:.0f} GB free, the default job needs {ROOM_GB:g}", needed=True)
+
+
+def _idle() -> Check:
+    """Whether the CPU is free to be measured."""
+    used = psutil.cpu_percent(_WATCHED_S) / 100
+    late = "" if used < BUSY_SHARE else ": beside such work requests go out late, and runs end INVALID"
+    return Check("cpu idle", not late, f"{used:.0%} of the CPU is in use{late}")
 
 
 def _servers() -> Iterator[Check]:
