@@ -18,6 +18,7 @@ from servemark.compare import Turn, document, rows
 from servemark.errors import ArtifactError, OptionError
 from servemark.models import get
 from servemark.rate_rounds import HighestRate
+from servemark.report import comparison_plot
 from servemark.report.comparison import markdown, render_comparison
 from servemark.report.comparison_plot import page
 from servemark.rounds import order
@@ -204,6 +205,15 @@ def test_the_page_needs_nothing_else() -> None:
     assert "Plotly.newPlot" in html
     assert "&lt;b&gt; side by side" in html
     json.dumps(html)
+
+
+@pytest.mark.parametrize("values", [(1.0, 0.8), (1.0, 1.25), (1.0, 1.0), (0.87, 2.2), (0.1, 10.0), (1.0, 100.0)])
+def test_ticks_are_few_and_apart(values: tuple[float, ...]) -> None:
+    ticks = comparison_plot._ticks(values)
+    assert 4 <= len(ticks) <= 8
+    assert min(values) / 1.1 <= ticks[0] < ticks[-1] <= max(values) * 1.1
+    steps = np.diff(np.log(ticks))
+    assert min(steps) > np.log(max(values) / min(values) * 1.21) / 20
 
 
 @pytest.mark.parametrize(
