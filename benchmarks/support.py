@@ -24,7 +24,7 @@ from typing import Any
 
 import exporters
 from benchmarks.support_table import MARKDOWN, RECORD, render
-from exporters._registry import exporter
+from exporters import exporter
 from servemark import environment
 from servemark.artifacts import FULL, Entry
 from servemark.errors import ArtifactError, ServemarkError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exporters._registry import exporter
+from exporters import exporter
 from servemark.agreement import PRECISIONS
 from servemark.paths import CHECKOUT
 

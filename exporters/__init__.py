@@ -4,6 +4,6 @@ One module for each engine, under Triton's name of its backend. Adding an engine
 """
 
 from exporters._pipeline import ExportReport, export, require
-from exporters._registry import check_precision, engines, precisions
+from exporters._registry import check_precision, engines, exporter, precisions
 
-__all__ = ["ExportReport", "check_precision", "engines", "export", "precisions", "require"]
+__all__ = ["ExportReport", "check_precision", "engines", "export", "exporter", "precisions", "require"]

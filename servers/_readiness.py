@@ -1,4 +1,4 @@
-"""Is a server ready for its models? KServe v2 health end points over HTTP or gRPC, and Triton's repository index."""
+"""Is a server ready for its models? KServe v2 health endpoints over HTTP or gRPC, and Triton's repository index."""
 
 import http.client
 import json

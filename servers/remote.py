@@ -17,7 +17,7 @@ METRICS_PORT = 8002
 
 
 class Remote:
-    """A server at a URL. `url` is the end point of `protocol` (http or grpc), "host:port" with or without a scheme."""
+    """A server at a URL. `url` is the endpoint of `protocol` (http or grpc), "host:port" with or without a scheme."""
 
     mode = "remote"
     log: Path | None = None
@@ -95,5 +95,5 @@ class Remote:
 
     def _require(self, protocol: str) -> str:
         if protocol != self.protocol:
-            raise OptionError(f"{self._endpoint} is a {self.protocol} end point", fix=f"use -i {self.protocol}")
+            raise OptionError(f"{self._endpoint} is a {self.protocol} endpoint", fix=f"use -i {self.protocol}")
         return self._endpoint

