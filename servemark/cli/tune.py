@@ -17,7 +17,7 @@ from servemark.model_config import Settings
 from servemark.output import note, stdout
 from servemark.report.tuning import header, render_tuning
 
-BUDGET_S = 420.0
+BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
 CODES = {
     "better": ExitCode.VALID,

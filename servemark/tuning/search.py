@@ -14,8 +14,8 @@ from servemark.tuning.trial import Bench, Lacked, Objective, Standing, Tuning
 PROBE_CONCURRENCY = 8
 LEAST_CONCURRENCY, MOST_CONCURRENCY = 2, 64
 MOST_PROBES = 3
-QUEUE_SHARE = 3
-"""Screens keep as many requests on their way as wait when the mean latency is this part of the objective."""
+FULLNESS = 2 / 3
+"""Screens keep as many requests on their way as wait when the mean latency is this share of the objective."""
 MARGIN = 0.03
 """Screened candidates that lie closer together are alike."""
 SCREENING_SHARE, SEARCH_SHARE = 0.3, 0.65
@@ -76,7 +76,7 @@ class _Search:
         for left in reversed(range(MOST_PROBES)):
             present.screens.clear()
             self._book.screen(present, self._concurrency)
-            waiting = round(present.score * self._objective.limit_ms / 1e3 / QUEUE_SHARE)
+            waiting = round(present.score * self._objective.limit_ms / 1e3 * FULLNESS)
             wanted = min(max(waiting, LEAST_CONCURRENCY), MOST_CONCURRENCY)
             if present.failure or not left or self._concurrency / 2 <= wanted <= self._concurrency * 2:
                 break
