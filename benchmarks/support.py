@@ -24,7 +24,6 @@ from typing import Any
 
 import exporters
 from benchmarks.support_table import MARKDOWN, RECORD, render
-from exporters import exporter
 from servemark import environment
 from servemark.artifacts import FULL, Entry
 from servemark.errors import ArtifactError, ServemarkError
@@ -112,7 +111,7 @@ class Record:
         self._cells |= found
         machine = environment.collect()
         for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
-            untried = UNTRIED if machine["gpus"] or exporter(each.engine).DEVICE == "cpu" else NO_GPU
+            untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).DEVICE == "cpu" else NO_GPU
             self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
         record = {
             "created": datetime.now(UTC).date().isoformat(),
@@ -139,7 +138,7 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
         repository = Path(folder)
         worker: ProcessPoolExecutor | None = None
         for cell in cells:
-            if exporter(cell.engine).DEVICE != "cpu" and not gpus:
+            if exporters.exporter(cell.engine).DEVICE != "cpu" and not gpus:
                 yield cell, NO_GPU
                 continue
             name = cell.workload if size == "full" else f"{cell.workload}_tiny"

@@ -13,12 +13,11 @@ from loadgen.scenario import Scenario
 from loadgen.wire.access import Access
 from loadgen.wire.server_url import DEFAULT_URLS, METRICS, metrics_url, normal_url, protocol_of
 from servemark.agreement import PRECISIONS
-from servemark.artifacts import FULL, Entry
+from servemark.artifacts import DEFAULT_ENGINE, FULL, Entry
 from servemark.errors import OptionError
 from servemark.models import Slo, Workload, get
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 
-DEFAULT_ENGINE = "onnxruntime"
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 

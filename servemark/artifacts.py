@@ -22,6 +22,7 @@ from servemark.agreement import PRECISIONS, REDUCED
 from servemark.errors import ArtifactError
 
 FULL = PRECISIONS[0]
+DEFAULT_ENGINE = "onnxruntime"
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 

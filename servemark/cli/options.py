@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from servemark import artifacts
 from servemark.agreement import PRECISIONS
-from servemark.artifacts import FULL
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
@@ -23,5 +23,5 @@ DataRoot = Annotated[
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT
-DEFAULT_ENGINE = "onnxruntime"
-DEFAULT_PRECISION = FULL
+DEFAULT_ENGINE = artifacts.DEFAULT_ENGINE
+DEFAULT_PRECISION = artifacts.FULL

@@ -40,9 +40,8 @@ class Timetable:
         """Say how long it will take."""
         rounds, rates = self.minutes(places, warmed)
         plural = "s" if self.rounds > 1 else ""
-        note(
-            f"{self.rounds} round{plural} of {self.round_s:g} s for each of {len(places)} engines: about {_about(rounds)}"
-        )
+        each = f"{self.rounds} round{plural} of {self.round_s:g} s"
+        note(f"{each} for each of {len(places)} engines: about {_about(rounds)}")
         if self.rate_rounds:
             note(
                 f"then each one's highest rate, by a search and {self.rate_rounds} rounds of runs of "
