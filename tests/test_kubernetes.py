@@ -209,6 +209,7 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     assert load["master"]
     assert load["headless"]
     assert load["expect_workers"] == worker["spec"]["replicas"]
+    assert load["master_bind_host"] == "*"  # it listens on loopback otherwise
     assert part["worker"]
     service = of_kind(folder, "Service")[part["master_host"]]
     assert behind(folder, service) is master
