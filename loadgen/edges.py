@@ -32,6 +32,7 @@ class Edges:
     def __init__(self, target: Target, device: str | None) -> None:
         self.start, self.end = Edge(), Edge()
         self.energy: EnergyReading | None = None
+        self.had_statistics = target.statistics() is not None
         self._target = target
         self._meter, self.energy_reason = _meter(target, device)
         self.idle = _idle(self._meter)

@@ -75,6 +75,8 @@ class Measured:
     recorder: Recorder
     start: Edge
     end: Edge
+    had_statistics: bool = False
+    """Whether the target gave some before the load: if it does not after it, it is gone."""
     cpu_share: float | None = None
     peak_in_flight: int = 0
     energy: EnergyReading | None = None
@@ -117,7 +119,8 @@ class Measurement:
         self._edges = Edges(self.target, self.placement.device)
         self.load.open()
         self.load.begin()
-        self.measured = Measured(self.load.recorder, self._edges.start, self._edges.end)
+        edges = self._edges
+        self.measured = Measured(self.load.recorder, edges.start, edges.end, had_statistics=edges.had_statistics)
         try:
             self.load.run(self._tick)
         finally:

@@ -28,7 +28,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         if stage.rate and len(windows) >= TREND_WINDOWS
     ]
     not_judged: dict[str, str] = {}
-    if config.scenario.mode is Mode.TRACE:
+    if measured.interrupted is not None:
+        not_judged["steady_state"] = "the run was cut short"
+    elif config.scenario.mode is Mode.TRACE:
         not_judged["steady_state"] = "the rate of a trace changes by itself"
     elif config.scenario.mode is Mode.STAGES and not stages:
         not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
@@ -56,7 +58,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         output_mismatch=mismatch,
         outputs_checked=checked,
         server_restarted=restarted(before, after, recorder.completed),
-        server_gone=before is not None and after is None,
+        server_gone=measured.had_statistics and after is None,
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,
         workers=len(measured.workers),

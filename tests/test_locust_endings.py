@@ -1,5 +1,6 @@
 """How a run of a locustfile ends when all is not well: errors, signals and crashes, each with a result that says so."""
 
+import os
 import signal
 import socket
 from pathlib import Path
@@ -108,7 +109,7 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
     assert result["metrics"]["throughput"]["requests_per_s"] is None
     assert result["metrics"]["client"]["cpu_share"] is None
-    assert "client_cpu" in result["verdict"]["not_judged"]
+    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "steady_state"}
     assert result["limited_by"]["by"] is None
 
 
@@ -145,3 +146,14 @@ def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) 
     metrics = result["metrics"]
     assert 95 <= metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] <= 103
     assert metrics["latency_ms"]["count"] > 30
+
+
+def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:
+    """It has no counters at either edge of the interval then, as a server that never had some."""
+    with server_of(get("ranking_tiny")) as server:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "3", "--duration", "0.5"]
+        with started(command("ranking", *flags, "--request-rate", "50"), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 5, "load")
+            os.kill(server.pid, signal.SIGKILL)
+            assert process.wait(30) == 2
+    assert constraint(the_result(tmp_path), "server_alive")["ok"] is False
