@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from servemark import results
-from servemark.cli import rate_rounds
+from servemark.cli import rate_rounds, warm_up
 from servemark.cli.contenders import Contender
 from servemark.cli.drive import check
 from servemark.cli.hosts import Place
@@ -135,6 +136,31 @@ def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
     assert "then each one's highest rate, by a search and 4 rounds of runs of 46 s" in said
+
+
+@pytest.mark.parametrize(
+    ("runs_ms", "rate"),
+    [([[100.0] * 20], 10.0), ([[60_000.0], [250.0] * 8], 4.0), ([[9000.0] * 3, [1000.0] * 2], 1.0)],
+    ids=["many answers", "compiled on the first", "slow"],
+)
+def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_took(
+    runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = iter(runs_ms)
+
+    def run(_config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
+        assert (flags["num_users"], flags["duration"]) == (1, warm_up.WARM_S)
+        histogram = histogram_of(np.array(next(made)))
+        result = result_of(histogram)
+        result["scenario"]["measured_s"] = 0.0
+        results.write(directory, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(warm_up, "quietly", run)
+    [place] = places("a")
+    assert warm_up.warm_up(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert next(made, None) is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def searched(rate: float, limited_by: str = "server") -> HighestRate:

@@ -77,7 +77,7 @@ def _round_s(places: Sequence[Place], warmed: Mapping[str, Warmed]) -> float:
     if requests > length_s * rate:
         note(f"{why}: more than {LONGEST_S:g} s hold; --duration {SPARE * requests / rate:.0f} would do")
     elif SPARE * requests > config.duration_s * rate:
-        note(why)
+        note(f"{why} (--duration sets another length)")
     return length_s
 
 
