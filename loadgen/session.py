@@ -1,6 +1,7 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
 import logging
+import socket
 from argparse import Namespace
 from collections.abc import Callable
 from typing import Any, cast
@@ -22,7 +23,7 @@ from loadgen.result_page import ResultPage
 from loadgen.sender import Sender
 from loadgen.served import served
 from loadgen.target import Target
-from servemark.errors import ExitCode, ServemarkError
+from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.models import Workload
 from servemark.output import stderr
 
@@ -47,6 +48,8 @@ class Session:
     def begin(self) -> None:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
         config = LoadConfig.from_options(self.options, self.lookup)
+        if self.environment.web_ui is not None:
+            _require_free(self.options.web_host, self.options.web_port)
         if self.options.headless:
             # All connections at once, and the measurement, not Locust's timer, ends the run.
             self.options.num_users = config.concurrency or 1
@@ -140,3 +143,17 @@ class Session:
             logging.getLogger("locust").error("servemark: %s", error)
         else:
             stderr.print(f"servemark: {error}", markup=False, style="red")
+
+
+def _require_free(host: str, port: int) -> None:
+    """Locust's web UI would end with a traceback where its port is taken. Raises OptionError."""
+    place = "" if host == "*" else host
+    with socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((place, port))
+            listener.listen(1)
+        except OSError as error:
+            raise OptionError(
+                f"the web UI cannot listen on {host}:{port}: {error.strerror}", fix="--web-port PORT, or --headless"
+            ) from error

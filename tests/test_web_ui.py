@@ -1,10 +1,13 @@
 """Locust's web UI: our flags are its fields, and a run started there is measured like one from the command line."""
 
+import socket
+import subprocess
 from pathlib import Path
 
 import requests
 
-from tests.locust_run import accounted, results_in, until
+from servemark.paths import CHECKOUT
+from tests.locust_run import accounted, command, results_in, until
 from tests.result_checks import constraint
 from tests.web import web_ui
 
@@ -55,3 +58,16 @@ def test_stopping_and_bad_values(tmp_path: Path) -> None:
     assert stopped["metrics"]["latency_ms"]["count"] > 50
     assert "stopped before its end" in constraint(stopped, "completed")["remedy"]
     assert "Traceback" not in log
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen(1)
+        port = holder.getsockname()[1]
+        line = command("ranking", f"--web-port={port}", headless=False)
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert f"the web UI cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+    assert "fix: --web-port PORT" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -53,7 +53,7 @@ function badge(state, result) {
 
 function words({ state, error, result }) {
   if (state === "idle") return element("p", "dim", "No run yet. Start one, and its figures come here.");
-  if (state === "failed") return element("p", "bad", error);
+  if (state === "failed") return element("p", "bad said", error);
   if (state === "running") {
     const { measured_s: passed, duration_s: whole } = result ? result.scenario : {};
     if (passed === undefined) return element("p", "dim", "Checks, requests and connections are being made.");
