@@ -57,6 +57,14 @@ def test_every_command_has_an_example(name: str) -> None:
     assert f"Example: servemark {name}" in (build().commands[name].help or "")
 
 
+def test_every_module_has_its_place_in_the_architecture() -> None:
+    said = "".join((CHECKOUT / "docs" / name).read_text() for name in ("architecture.md", "distributed.md"))
+    modules = [*(CHECKOUT / "loadgen").rglob("*.py"), *(CHECKOUT / "servemark").glob("*.py")]
+    locustfiles = {f"{workload.locustfile}.py" for workload in workloads().values()}
+    names = {path.name for path in modules if not path.name.startswith("__")} - locustfiles
+    assert not {name for name in names if f"{name}`" not in said}
+
+
 def test_every_workload_has_its_locustfile() -> None:
     missing = [w.name for w in workloads().values() if not (CHECKOUT / "loadgen" / f"{w.locustfile}.py").exists()]
     assert not missing
