@@ -133,6 +133,16 @@ def test_a_generator_that_limits_leaves_it_undecided(
     code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out")
     assert code == 2
     assert "the generator, not the server" in out
+    assert "what would decide it" not in out
+
+
+def test_a_budget_that_ended_too_early_says_how_much_more(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+) -> None:
+    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out", "--budget", "100")
+    assert code == 2
+    assert "what would decide it: --budget 200, with --resume to go on from here" in out
+    assert simulated.trials
 
 
 def test_an_interrupted_search_writes_nothing_and_can_be_resumed(

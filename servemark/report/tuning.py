@@ -93,6 +93,8 @@ def _notes(document: Document, hidden: int) -> list[str]:
     lines.append(
         f"{document['spent_s']:.0f} s of {document['budget_s']:g} s; {document['outcome']}: {document['reason']}"
     )
+    if document.get("lacked") == "time":
+        lines.append(f"what would decide it: --budget {2 * document['budget_s']:g}, with --resume to go on from here")
     if document["winner"]:
         rates = document["rates_requests_per_s"]
         lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}")
