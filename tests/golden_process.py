@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from servemark.paths import CHECKOUT
 
-READY_WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 class GoldenProcess:
@@ -46,11 +46,11 @@ class GoldenProcess:
         self._process = subprocess.Popen(self._command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         try:
-            if not select.select([self._process.stdout], [], [], READY_WITHIN_S)[0]:
-                raise TimeoutError(f"the golden server is not up after {READY_WITHIN_S} s")
+            if not select.select([self._process.stdout], [], [], WITHIN_S)[0]:
+                raise TimeoutError(f"the golden server is not up after {WITHIN_S} s")
             line = self._process.stdout.readline()
             if not line:
-                raise RuntimeError(f"the golden server ended with status {self._process.wait(READY_WITHIN_S)}")
+                raise RuntimeError(f"the golden server ended with status {self._process.wait(WITHIN_S)}")
             ports = json.loads(line)
             self.port, self.plain_port = ports["port"], ports["plain"]
         except BaseException:
@@ -65,7 +65,7 @@ class GoldenProcess:
         """End the process; safe to call twice."""
         self._process.terminate()
         try:
-            self._process.wait(5)
+            self._process.wait(WITHIN_S)
         except subprocess.TimeoutExpired:
             self.kill()
         if self._process.stdout is not None:
@@ -74,4 +74,4 @@ class GoldenProcess:
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()
-        self._process.wait(5)
+        self._process.wait(WITHIN_S)

@@ -16,7 +16,7 @@ from servemark.errors import OptionError
 from servemark.models import get
 from tests.command_line import BAD_INPUT, servemark
 from tests.golden_server import GoldenServer
-from tests.locust_run import accounted, golden_entry, results_in, server_of, started, the_result, until
+from tests.locust_run import DEADLINE_S, accounted, golden_entry, results_in, server_of, started, the_result, until
 
 TINY = "ranking_tiny"
 
@@ -266,7 +266,7 @@ def test_an_interrupted_run_leaves_its_result(number: signal.Signals, tmp_path: 
         with started([sys.executable, "-m", "servemark", *flags], tmp_path / "log") as process:
             until(lambda: len(server.requests()) > 100, "load")
             process.send_signal(number)
-            assert process.wait(30) == 130
+            assert process.wait(DEADLINE_S) == 130
         received = len(server.requests())
     result = the_result(tmp_path)
     assert (result["partial"], accounted(result)) == (True, received)

@@ -14,7 +14,7 @@ from servemark.artifacts import Arrays
 from servemark.models import get
 from servemark.paths import CHECKOUT
 from tests.command_line import servemark
-from tests.locust_run import accounted, results_in, started, the_result, until
+from tests.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
 from tests.result_checks import constraint
 
 TINY = "ranking_tiny"
@@ -88,7 +88,7 @@ def test_an_interrupted_run_leaves_its_result(number: signal.Signals, repository
         until(lambda: results_in(tmp_path), "header")
         until(lambda: "requests" in (tmp_path / "log").read_text(), "progress")
         process.send_signal(number)
-        assert process.wait(30) == 130
+        assert process.wait(DEADLINE_S) == 130
     result = the_result(tmp_path)
     assert result["partial"]
     assert accounted(result) > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servemark.models import get
-from tests.locust_run import command, results_in, run, server_of, started, the_result, until
+from tests.locust_run import DEADLINE_S, command, results_in, run, server_of, started, the_result, until
 from tests.result_checks import check_counts, check_schema, constraint
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
@@ -78,7 +78,7 @@ def test_a_signal_leaves_a_partial_result(number: signal.Signals, loop: list[str
         with started(command("ranking", *flags), log) as process:
             until(lambda: len(server.requests()) > 150, "load")
             process.send_signal(number)
-            assert process.wait(20) == 2
+            assert process.wait(DEADLINE_S) == 2
         received = server.requests()
     result = the_result(tmp_path)
     check_schema(result)
@@ -100,7 +100,7 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
         with started(command("ranking", *flags), tmp_path / "log") as process:
             until(lambda: len(server.requests()) > 20, "load")
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 2
+            assert process.wait(DEADLINE_S) == 2
         received = server.requests()
     result = the_result(tmp_path)
     check_schema(result)
@@ -155,5 +155,5 @@ def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> 
         with started(command("ranking", *flags, "--request-rate", "50"), tmp_path / "log") as process:
             until(lambda: len(server.requests()) > 5, "load")
             os.kill(server.pid, signal.SIGKILL)
-            assert process.wait(30) == 2
+            assert process.wait(DEADLINE_S) == 2
     assert constraint(the_result(tmp_path), "server_alive")["ok"] is False

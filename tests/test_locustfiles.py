@@ -55,7 +55,7 @@ def test_nothing_listens_beyond_loopback_unless_told_to() -> None:
         "import loadgen.ranking; from locust.argument_parser import get_parser; found = get_parser().parse_args([]);"
         "print(found.web_host, found.master_bind_host)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["127.0.0.1"] * 2
 
 

@@ -17,7 +17,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError
 from servers import docker, embedded, modes, native, open_server
 from servers._launch import Job, Launched
 from servers._process import Command
-from tests.locust_run import alive, until
+from tests.locust_run import DEADLINE_S, alive, until
 from tests.small_models import affine, artifact_of
 
 pytestmark = [
@@ -150,7 +150,7 @@ def test_nothing_outlives_its_owner(
     assert {"tritonserver", "triton_python_backend_stub"} <= {each.exe().rpartition("/")[2] for each in servers}
     assert regions(process.pid)
     process.send_signal(end)
-    process.wait(30)
+    process.wait(DEADLINE_S)
     until(lambda: not any(map(alive, servers)), "their end")
     until(lambda: not regions(process.pid), "the end of their shared memory")
 

@@ -20,7 +20,7 @@ from servers import Server, embedded, open_server
 from tests.golden_grpc import GoldenGrpc
 from tests.golden_server import GoldenServer
 from tests.load_config import config
-from tests.locust_run import command, run, started, the_result, until
+from tests.locust_run import DEADLINE_S, command, run, started, the_result, until
 from tests.shared_load import IDENTITY, PASSTHROUGH, TOTAL, WIRES, answers, batches, drive, host, outputs, target
 from tests.small_models import passthrough, total
 
@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_nothing(server: Server, tmp_path: Path) -> None:
     with started(command(LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
         [region] = until(lambda: registered(server), "a registered region")
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(DEADLINE_S)
     assert registered(server) == []
     assert not (FOLDER / region["name"]).exists()
 
@@ -123,7 +123,7 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_
     with started(command(LOCUSTFILE, *flags(server, "http", tmp_path / "killed", "60")), tmp_path / "log") as process:
         [left] = until(lambda: registered(server), "a registered region")
         process.kill()
-        process.wait(30)
+        process.wait(DEADLINE_S)
     assert [region["name"] for region in registered(server)] == [left["name"]]
     assert (FOLDER / left["name"]).exists()
     done = run(LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))

@@ -66,7 +66,7 @@ def test_a_taken_port_is_told() -> None:
         holder.listen(1)
         port = holder.getsockname()[1]
         line = command("ranking", f"--web-port={port}", headless=False)
-        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3
     assert f"the web UI cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
     assert "fix: --web-port PORT" in done.stderr
