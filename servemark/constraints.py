@@ -131,7 +131,7 @@ def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
 
 
 def _cpu(seen: Observations) -> Constraint:
-    remedy = "the generator, not the server, limits the run: add processes with Locust's --processes"
+    remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
     return Constraint("client_cpu", seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy)
 
 
@@ -143,13 +143,16 @@ def _samples(seen: Observations) -> Constraint:
 
 
 def _longer(seen: Observations, needed: int) -> str:
-    """The flag that gives so many requests at the rate seen, with a tenth to spare, to two digits."""
+    """What gives so many requests at the rate seen, with a tenth to spare, to two digits."""
     good = seen.requests - seen.errors
+    # Stages and traces bring their own duration, and a run that was cut short had enough.
+    flag = not seen.stages and "steady_state" not in seen.not_judged
     if not good or not seen.measured_s:
-        return "raise --duration"
+        return "raise --duration" if flag else "run for longer"
     seconds = 1.1 * needed * seen.measured_s / good
     unit = 10 ** max(math.floor(math.log10(seconds)) - 1, 0)
-    return f"raise --duration to about {math.ceil(seconds / unit) * unit} s"
+    about = f"about {math.ceil(seconds / unit) * unit} s"
+    return f"raise --duration to {about}" if flag else f"run for {about}"
 
 
 def _steady(seen: Observations) -> Constraint:

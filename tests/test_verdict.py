@@ -73,6 +73,16 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("samples", GOOD, {**SLO, "requests": 999}, False, "p99 needs 1000 requests: raise --duration to about 17 s"),
     # 20 requests at 4 in 40.7 s take 204 s, and a tenth more
     ("samples", GOOD, {"requests": 5, "errors": 1, "measured_s": 40.7}, False, "raise --duration to about 230 s"),
+    # a trace and stages have no --duration
+    (
+        "samples",
+        OPEN,
+        {"requests": 4, "not_judged": {"steady_state": "a trace"}},
+        False,
+        "requests: run for about 83 s",
+    ),
+    ("samples", OPEN, {"requests": 4, "stages": [[(1.0, 5.0)] * 3]}, False, "requests: run for about 83 s"),
+    ("samples", OPEN, {"requests": 0, "not_judged": {"steady_state": "a trace"}}, False, "requests: run for longer"),
     ("samples", GOOD, {"requests": 0}, False, "p50 needs 20 requests: raise --duration"),
     ("samples", GOOD, {"requests": 1, "measured_s": 0.0}, False, "p50 needs 20 requests: raise --duration"),
     ("steady_state", GOOD, {"windows": [(1.0, 99.0)] * 7 + [(100, 5.0), (110, 5.0), (105, 5.4)]}, True, ""),
