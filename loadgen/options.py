@@ -189,6 +189,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     add(
         "--url",
         dest="host",
+        metavar="URL",
         default=argparse.SUPPRESS,
         help=f"server, default {' or '.join(DEFAULT_URLS.values())}",
         **hidden,
@@ -203,6 +204,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
     add(
         "--concurrency",
         dest="num_users",
+        metavar="N",
         type=int,
         default=argparse.SUPPRESS,
         help="closed loop: same as --users",

@@ -1,9 +1,12 @@
 """Writes docs/cli.md from the commands' own help: `python -m servemark.cli.reference > docs/cli.md`."""
 
+import argparse
+import functools
 from typing import Any
 
 import typer
 
+from loadgen.options import add_arguments
 from servemark.cli import build
 
 _HEAD = """# Command line
@@ -13,7 +16,19 @@ Generated from `--help` by `python -m servemark.cli.reference`; a test checks th
 Exit codes: 0 valid; 1 Locust's own (a bad command line or configuration); 2 invalid or unstable; 3 bad option or input;
 4 the SLO was missed; 5 `compare` found a regression; 99 internal error.
 """
+_LOCUSTFILES = """## locust -f loadgen/TASK.py
+
+Locust's own `--help` shows Locust's options only, since it does not read the locustfile. These come besides, here with
+`ranking.py`:
+"""
 _WIDTH = 110
+
+
+class _Parser(argparse.ArgumentParser):
+    """Locust's, as far as the locustfile's flags need it: importing Locust patches threads and sockets."""
+
+    def add_argument(self, *names: Any, include_in_web_ui: bool = True, **settings: Any) -> argparse.Action:  # noqa: ARG002 - Locust's keyword
+        return super().add_argument(*names, **settings)
 
 
 def reference() -> str:
@@ -26,7 +41,15 @@ def reference() -> str:
     for name, command in group.commands.items():
         context = command.make_context(name, [], parent=top, **settings)
         parts.append(f"## servemark {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, _locustfiles()])
+
+
+def _locustfiles() -> str:
+    """The flags of a locustfile."""
+    formatter = functools.partial(argparse.HelpFormatter, width=_WIDTH)
+    parser = _Parser(usage="locust -f loadgen/ranking.py [OPTIONS]", formatter_class=formatter, add_help=False)
+    add_arguments(parser, ["ranking"])
+    return f"{_LOCUSTFILES}\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 
 if __name__ == "__main__":
