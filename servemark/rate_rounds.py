@@ -13,8 +13,8 @@ from servemark.ratios import Ratio, ratio_of_repeats
 LEAST_ROUNDS = 3
 ROUND_RUNS = 2.5
 """Runs that one side of a round takes more often than not."""
-MOST_RUNS = 6
-"""Of one side in one round."""
+MOST_MISSED = 6
+"""Runs of one side in one round that do not meet the objective. Those that do end by themselves: each is 5 % higher."""
 
 
 @dataclass
@@ -84,26 +84,25 @@ class HighestRate:
         }
 
 
-def around(measure: Callable[[float], Point], start: float, most_runs: int = MOST_RUNS) -> tuple[float | None, bool]:
+def around(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:
     """The highest rate met, by steps of the search's tolerance from where it was found before.
 
     It goes up while rates are met, else down until one is. A doubtful run is made once more. The second value tells
-    whether the generator, not the server, set the limit; then, and where the runs were used up, the rate is a lower
-    bound. None: no rate was met.
+    whether the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
     """
-    rate, met, missed, limited, left = _rounded(start), None, False, False, most_runs
+    rate, met, missed, limited, left = _rounded(start), None, False, False, MOST_MISSED
     while left > 0:
         point = measure(rate)
-        left -= 1
-        if point.doubtful and left > 0:
-            point = measure(rate)
+        if point.doubtful and left > 1:
             left -= 1
+            point = measure(rate)
         if point.valid:
             met = rate
             if missed:
                 break
             rate = _rounded(rate * (1 + TOLERANCE))
             continue
+        left -= 1
         missed = True
         limited |= point.generator_limits
         if met is not None or point.failed & BROKEN:
