@@ -5,6 +5,7 @@ There is no GPU here: Triton's module is a fake, and PyTorch's CPU stands for th
 
 import importlib
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -134,6 +135,29 @@ def start(module: ModuleType, engine: Any, monkeypatch: pytest.MonkeyPatch, kind
     )
     assert devices == ["cuda:1" if kind == "GPU" else "cpu"]
     return adapter
+
+
+def test_a_model_that_ends_lets_go_of_its_metric_before_the_family(
+    adapter: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real stub crashes where Python drops them later, at its own end."""
+    gone: list[str] = []
+
+    class Family(Metrics):
+        def __init__(self, **_: Any) -> None:
+            weakref.finalize(self, gone.append, "family")
+
+        def Metric(self, labels: dict[str, str]) -> Any:  # noqa: N802  # Triton's name
+            metric = Metrics()
+            weakref.finalize(metric, gone.append, f"metric of {labels['engine']}")
+            return metric
+
+    monkeypatch.setattr(Metrics, "set", lambda *_: None, raising=False)
+    monkeypatch.setattr(adapter.triton, "MetricFamily", Family)
+    model = start(adapter, SimpleNamespace(name="fake", device="cpu", provider="fake", run=dict), monkeypatch, "CPU")
+    assert gone == []
+    model.finalize()
+    assert gone == ["metric of fake", "family"]
 
 
 def test_on_a_gpu_tensors_reach_the_engine_on_the_device(adapter: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
