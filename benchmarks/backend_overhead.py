@@ -3,28 +3,33 @@
     python -m benchmarks.backend_overhead [--workload ranking] [--request-batch 8] [--pairs 5] [--seconds 3]
 
 In turns: a closed loop on the embedded Triton, whose statistics say how long an execution of 8 samples took inside the
-backend, and the same loop on the engine here, where each call is timed. (Called without a pause, a small model would
-stay in the processor's caches, which it cannot in a server.) Requests of 8 samples are executed as they are; with
-`--request-batch 1` Triton joins requests, and the backend concatenates them. The ratio's aim is at most 1.15.
+backend, and the engine here, called as often a second as Triton called it: a processor that slept in between computes
+slower for a while. Requests of 8 samples are executed as they are; with `--request-batch 1` Triton joins requests, and
+the backend concatenates them. The ratio's aim is at most 1.15. After it: what of the difference is Triton's Python
+backend itself, which is what a model that does nothing takes at the same rate.
 """
 
 import argparse
 import itertools
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import servers
+from benchmarks import comparisons, locust_load
+from benchmarks.load import Load
 from benchmarks.pairs import interleave
 from exporters import export
-from loadgen.arrivals import ClosedLoop
+from loadgen.arrivals import Distribution, OpenLoop, schedule
 from loadgen.channel import Payload
 from loadgen.driver import Driver
 from loadgen.in_process import EngineChannel
@@ -48,6 +53,14 @@ DISTINCT = 16
 SETTINGS = Settings(max_batch=BATCH, queue_delay_us=2000)
 
 
+@dataclass(frozen=True)
+class Executions:
+    """What Triton counts of a model's executions."""
+
+    count: int
+    compute_infer_ns: int
+
+
 class Timed:
     """An engine that notes how long its calls took, in seconds."""
 
@@ -64,8 +77,8 @@ class Timed:
         return answer
 
 
-def in_process(workers: Workers, batches: list[Arrays], seconds: float) -> float:
-    """Mean in ms of a call of the engine, under the load that the served model gets."""
+def in_process(workers: Workers, batches: list[Arrays], rate: float, seconds: float) -> float:
+    """Mean in ms of a call of the engine, called `rate` times a second."""
     [engine] = workers.engines
     assert isinstance(engine, Timed)
     driver = Driver(
@@ -76,36 +89,46 @@ def in_process(workers: Workers, batches: list[Arrays], seconds: float) -> float
         on_outcome=lambda _: None,
         on_tick=lambda _: None,
     )
-    end = time.monotonic_ns() + int((WARMUP_S + seconds) * 1e9)
     first = len(engine.times_s)
-    driver.run(ClosedLoop(IN_FLIGHT // BATCH, lambda now: now >= end))
+    times = schedule(Distribution.CONSTANT, rate, WARMUP_S + seconds, seed=0).tolist()
+    driver.run(OpenLoop(times, time.monotonic_ns()))
     driver.close()
-    times_s = np.array(engine.times_s[first:])
-    return float(times_s[np.cumsum(times_s) > min(WARMUP_S, times_s[:-1].sum())].mean()) * 1e3
+    return float(np.mean(engine.times_s[first + math.ceil(WARMUP_S * rate) :])) * 1e3
 
 
-def served(url: str, entry: Entry, request_batch: int, seconds: float) -> float:
-    """Mean in ms of compute_infer of an execution of 8 samples, by Triton's statistics."""
+def served(url: str, entry: Entry, request_batch: int, seconds: float) -> tuple[float, float]:
+    """Mean in ms of compute_infer of an execution of 8 samples by Triton's statistics, and such executions a second."""
     control = Control(f"http://{url}")
     command = [sys.executable, "-m", "servemark", "run", entry.workload, "--engine", entry.engine, "-u", control.url]
     command += ["-b", str(request_batch), "--concurrency", str(IN_FLIGHT // request_batch), "--json"]
     with tempfile.TemporaryDirectory() as out:
-        before = _executions(control, entry)
+        before = _executions(control, entry.model)
         flags = ["--duration", f"{seconds:g}", "--warmup", f"{WARMUP_S}", "--out", out]
         done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        after = _executions(control, entry)
+        after = _executions(control, entry.model)
     if not done.stdout or json.loads(done.stdout)["metrics"]["errors"]["count"]:
         raise SystemExit(f"the run failed:\n{done.stderr}")
-    return (after[1] - before[1]) / (after[0] - before[0]) / 1e6
+    count = after.count - before.count
+    spent_s = WARMUP_S + json.loads(done.stdout)["scenario"]["measured_s"]
+    return (after.compute_infer_ns - before.compute_infer_ns) / count / 1e6, count / spent_s
 
 
-def _executions(control: Control, entry: Entry) -> tuple[int, int]:
-    """How many executions of 8 samples there were, and their compute_infer in ns."""
-    statistics = control.statistics(entry.model)
+def backend_alone(rate: float, seconds: float) -> float:
+    """Mean in ms of compute_infer of an identity model on Triton's Python backend, asked `rate` times a second."""
+    with comparisons.triton("identity") as at:
+        control = Control(f"http://{at.http}")
+        locust_load.measure(at, Load(rate=rate), seconds)
+        found = _executions(control, "identity", 1)
+    return found.compute_infer_ns / found.count / 1e6
+
+
+def _executions(control: Control, model: str, batch: int = BATCH) -> Executions:
+    """Executions of so many samples there have been."""
+    statistics = control.statistics(model)
     assert statistics is not None
     sizes = {each["batch_size"]: each["compute_infer"] for each in statistics.get("batch_stats", [])}
-    found = sizes.get(BATCH, {"count": 0, "ns": 0})
-    return int(found["count"]), int(found["ns"])
+    found = sizes.get(batch, {"count": 0, "ns": 0})
+    return Executions(int(found["count"]), int(found["ns"]))
 
 
 def batches_of(workload: Workload) -> list[Arrays]:
@@ -133,13 +156,18 @@ def main() -> None:
         repository_with(MODEL_REPOSITORY, [entry], SETTINGS) as repository,
         servers.open_server("embedded", Path(repository), [entry.model]) as server,
     ):
-        print(f"ms of {BATCH} samples of {entry.model} in requests of {options.request_batch}, backend against engine:")
+        _, rate = served(server.http, entry, options.request_batch, options.seconds)
+        print(f"ms of {BATCH} samples of {entry.model} in requests of {options.request_batch}, backend against engine,")
+        print(f"at {rate:.4g} executions/s:", flush=True)
         found = interleave(
-            lambda: served(server.http, entry, options.request_batch, options.seconds),
-            lambda: in_process(workers, batches, options.seconds),
+            lambda: served(server.http, entry, options.request_batch, options.seconds)[0],
+            lambda: in_process(workers, batches, rate, options.seconds),
             options.pairs,
         )
     print(f"ratio backend / engine: {ratio_of_pairs(found)}")
+    more = float(np.mean([backend - engine for backend, engine in found]))
+    alone = backend_alone(rate, options.seconds)
+    print(f"the backend takes {more:.3g} ms longer; a model that does nothing takes {alone:.3g} ms in it at that rate")
 
 
 if __name__ == "__main__":
