@@ -128,6 +128,20 @@ def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> 
     np.testing.assert_allclose(answer["y"], weight[[4, 0]] @ weight.T, rtol=1e-6)
 
 
+def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
+    """An unrolled network would pass the 2 GiB that TensorFlow's files can hold."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    from exporters._onnx_to_tensorflow import concrete
+
+    kernel = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    steps = [helper.make_node("Conv", [f"x{n}", "kernel"], [f"x{n + 1}"], pads=[1, 1, 1, 1]) for n in range(8)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 16, 8, 8]) for name in ("x0", "x8")]
+    graph = helper.make_graph(steps, "graph", ends[:1], ends[1:], [numpy_helper.from_array(kernel, "kernel")])
+    size = concrete(helper.make_model(graph)).graph.as_graph_def().ByteSize()
+    assert kernel.nbytes < size < 2 * kernel.nbytes
+
+
 def test_tensorflow_starts_in_silence_and_leaves_room_for_another_llvm() -> None:
     """In a process of its own: LLVM ends the process where it finds itself registered twice."""
     pytest.importorskip("triton._C.libtriton")

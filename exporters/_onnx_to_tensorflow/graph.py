@@ -74,6 +74,11 @@ class Node:
             raise Unsupported(f"{self.type} with an input {index} that is computed")
         return found
 
+    def constant(self, index: int) -> Value:
+        """An input that has to be known now, which keeps what is made of it. Raises Unsupported."""
+        found = self.value(index)
+        return found if found.array is not None else Value(self.static(index))
+
     def ints(self, index: int, default: Sequence[int] = ()) -> list[int]:
         """Whole numbers known now; the default where the input is left out."""
         return [int(each) for each in np.ravel(self.static(index))] if self.has(index) else list(default)

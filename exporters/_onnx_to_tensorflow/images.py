@@ -12,12 +12,11 @@ from exporters._onnx_to_tensorflow.values import Value
 @operator("Conv")
 def conv(node: Node) -> Value:
     node.require(auto_pad="NOTSET", group=1)
-    x, kernel = node.value(0), node.static(1)
+    x, filters = node.value(0), node.constant(1).filters
     spatial = x.rank - 2
     strides = node.attributes.get("strides", [1] * spatial)
     dilations = node.attributes.get("dilations", [1] * spatial)
     pads = _pads(node, spatial)
-    filters = np.moveaxis(kernel, (0, 1), (-1, -2))
     if spatial == 2:
         around = [[0, 0], *pads.tolist(), [0, 0]] if pads.any() else "VALID"
         found = tf.nn.conv2d(x.last, filters, strides, around, dilations=dilations)
@@ -30,14 +29,13 @@ def conv(node: Node) -> Value:
 def conv_transpose(node: Node) -> Value:
     """The whole product of the transposed convolution, from which the padding is cut."""
     node.require(auto_pad="NOTSET", group=1)
-    x, kernel = node.value(0), node.static(1)
+    x, filters = node.value(0), node.constant(1).filters
     spatial = x.rank - 2
     node.require(dilations=[1] * spatial)
     strides = node.attributes.get("strides", [1] * spatial)
-    filters = np.moveaxis(kernel, (0, 1), (-1, -2))
     shape = tf.shape(x.last)
-    whole = [(shape[axis + 1] - 1) * strides[axis] + kernel.shape[axis + 2] for axis in range(spatial)]
-    channels = kernel.shape[1]
+    whole = [(shape[axis + 1] - 1) * strides[axis] + filters.shape[axis] for axis in range(spatial)]
+    channels = filters.shape[-2]
     transposed = {2: tf.nn.conv2d_transpose, 3: tf.nn.conv3d_transpose}[spatial]
     found = transposed(x.last, filters, tf.stack([shape[0], *whole, channels]), strides, "VALID")
     pads = _pads(node, spatial)

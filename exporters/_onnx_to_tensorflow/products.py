@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from exporters._onnx_to_tensorflow.graph import Node, operator
@@ -21,9 +20,9 @@ def gemm(node: Node) -> Any:
     node.require(alpha=1.0, transA=0)
     weight = node.value(1)
     transposed = bool(node.attributes.get("transB", 0))
-    if transposed and weight.array is not None:
-        weight, transposed = Value(np.ascontiguousarray(weight.array.T)), False
-    found = tf.matmul(node.tensor(0), weight.first, transpose_b=transposed)
+    ahead = transposed and weight.array is not None
+    right = weight.transposed if ahead else weight.first
+    found = tf.matmul(node.tensor(0), right, transpose_b=transposed and not ahead)
     if not node.has(2):
         return found
     node.require(beta=1.0)

@@ -36,6 +36,16 @@ class Value:
         """The tensor with dimension 1, the channels, moved to the end."""
         return self._in("" if self.prefers_last else "first", channels_last)
 
+    @property
+    def filters(self) -> Any:
+        """A constant kernel with its channels, the first two dimensions, at the end: the second one, then the first."""
+        return self._in("filters", lambda kernel: np.moveaxis(kernel, (0, 1), (-1, -2)))
+
+    @property
+    def transposed(self) -> Any:
+        """A constant matrix, transposed."""
+        return self._in("transposed", np.transpose)
+
     def static(self) -> Array | None:
         """The value where it is known now."""
         if self.array is not None:
