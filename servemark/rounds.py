@@ -38,8 +38,12 @@ def round_length_s(requests: int, rate: float) -> float:
 
 
 def search_length_s(percentile: float, rate: float) -> float:
-    """Whole seconds in which a search's run holds enough requests for its percentile, near so many requests/s."""
-    return _within(lowest_rate(percentile, 1.0) / (SEARCHED_SHARE * rate))
+    """Whole seconds in which a search's run holds enough requests for its percentile, near so many requests/s.
+
+    And for its windows: too short ones would call a run unsteady that is only random, as if its rate were too high.
+    """
+    requests = max(lowest_rate(percentile, 1.0), requests_needed(closed=False, percentile=percentile))
+    return _within(requests / (SEARCHED_SHARE * rate))
 
 
 def _within(seconds: float) -> float:

@@ -103,6 +103,7 @@ def test_a_round_is_as_long_as_its_verdict_needs() -> None:
     # 1000 requests for p99, with what a Poisson run may lack, at half of what was seen
     assert search_length_s(99, 1000) == 8
     assert search_length_s(99, 50) == 46
+    assert search_length_s(90, 20) == 20  # 140 requests would do for p90, and 200 give ten windows a p50 each
     assert search_length_s(99, 1) == 120
 
 
