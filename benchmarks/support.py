@@ -3,9 +3,9 @@
     python -m benchmarks.support --size tiny
     python -m benchmarks.support --size full --engine openvino --precision fp32
 
-Writes docs/support.json after each try and docs/support.md from it, so that an interrupted run goes on where it was,
-and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's. A
-crash or a time-out ends the worker process, not the run.
+Writes docs/reference/support.json after each try and support.md beside it, so that an interrupted run goes on where it
+was, and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's.
+A crash or a time-out ends the worker process, not the run.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 class Record:
-    """docs/support.json, and docs/support.md made from it."""
+    """docs/reference/support.json, and support.md made from it."""
 
     def __init__(self, size: str) -> None:
         self._size = size

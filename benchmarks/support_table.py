@@ -1,4 +1,4 @@
-"""docs/support.md, made from docs/support.json: for each engine what it runs, how far off, and else why not."""
+"""docs/reference/support.md, made from support.json: for each engine what it runs, how far off, and else why not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,22 +7,26 @@ from exporters import exporter
 from servemark.agreement import PRECISIONS
 from servemark.paths import CHECKOUT
 
-RECORD = CHECKOUT / "docs" / "support.json"
-MARKDOWN = CHECKOUT / "docs" / "support.md"
+RECORD = CHECKOUT / "docs" / "reference" / "support.json"
+MARKDOWN = CHECKOUT / "docs" / "reference" / "support.md"
 HEAD = """\
 # What runs on which engine
 
-Written by `python -m benchmarks.support`, which tries each export and measures the artifact against eager PyTorch; made
-from [support.json](support.json), never by hand. {machine}.
+`python -m benchmarks.support` tries each export and compares the artifact with eager PyTorch. It writes this page from
+[support.json](support.json). {machine}.
 
-- **yes** and the largest error of an output element, relative to the largest of its sample; `=` where all outputs are
-  whole numbers and equal. In reduced precisions instead the smallest cosine similarity of a sample's output, where it
-  has floating-point outputs, and the share of samples with the same first choice.
-- **no** and the number of the reason below. `servemark export` fails with the same words and exit code 3.
-- *tiny*: tried on the tiny variant only, the same graph with small widths, where rounding averages out less: a "no" for
-  its agreement says little about the model at full size. Weights are random, from a seed, in both.
-- `-`: not tried. Below each table: the precisions that the engine has no export in, with the reason, which is also the
-  error of an export in it; nothing falls back to another. What a precision means on each: [engines.md](engines.md).
+| cell | meaning |
+| --- | --- |
+| yes 5e-04 | exports; the largest error of an output element, relative to the largest of its sample |
+| yes = | exports; all outputs are whole numbers, and equal |
+| yes cos 0.9964, top-1 100% | reduced precision: smallest cosine similarity, share with the same first choice |
+| no [1] | `servemark export` fails with exit code 3 and this reason |
+| *tiny* | tried on the tiny variant only: the same graph with small widths |
+| - | not tried |
+
+Weights are random, from a seed: the figures are agreement with fp32, not accuracy. Rounding averages out less in a tiny
+variant, so its "no" says little about the model at full size. Below each table stand the precisions that the engine
+refuses, with the reason. No engine falls back to another precision. [engines.md](engines.md) says what each means.
 """
 
 

@@ -88,7 +88,8 @@ def _refusal(verb: str, workload: Workload, error: Exception) -> ArtifactError:
     """Quote OpenVINO without the places in its sources, which come first."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from")]
     return ArtifactError(
-        f"OpenVINO cannot {verb} {workload.name}: {' '.join(lines)}", fix="docs/support.md lists what each engine runs"
+        f"OpenVINO cannot {verb} {workload.name}: {' '.join(lines)}",
+        fix="docs/reference/support.md lists what each engine runs",
     )
 
 

@@ -51,7 +51,7 @@ def write(job: Job) -> Mapping[str, object]:
     except (Unsupported, ValueError, TypeError, tf.errors.OpError) as error:
         raise ArtifactError(
             f"TensorFlow cannot run {job.workload.name}: {type(error).__name__}: {error}",
-            fix="docs/support.md lists what each engine runs",
+            fix="docs/reference/support.md lists what each engine runs",
         ) from error
     module = tf.Module()
     module.answer = function

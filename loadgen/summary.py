@@ -1,4 +1,4 @@
-"""Computes a result (the schema of docs/result.md) and its verdict from what a measurement saw."""
+"""Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
 import sys
 from datetime import UTC, datetime

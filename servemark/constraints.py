@@ -1,4 +1,4 @@
-"""The constraints that a run of load is held against; docs/measurement.md has the reasons for each."""
+"""The constraints that a run of load is held against; docs/explanation/verdict.md has the reasons for each."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every command (docs/measurement.md, "Exit codes")."""
+    """Exit codes of every command (docs/explanation/verdict.md, "Exit codes")."""
 
     VALID = 0
     LOCUST = 1  # Locust's own: a bad command line or configuration

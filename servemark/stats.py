@@ -176,7 +176,7 @@ class Histogram:
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
     def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> dict[str, Any]:
-        """The statistics as result.json holds them (docs/measurement.md, "Percentiles"), in ms.
+        """The statistics as result.json holds them (docs/explanation/metrics.md, "Percentiles"), in ms.
 
         A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
         costs a third, which counts while requests are sent. `windows`: see `interval`.

@@ -31,7 +31,7 @@ MAPS = {"by_kind", "messages", "packages", "variables", "batch_sizes", "engine_o
 
 
 def check_schema(result: Result) -> None:
-    """Its keys are there, all stand in docs/result.md, and a null has its reason beside it (or one for its group)."""
+    """Its keys are there, docs/reference/result.md has them all, and a null has its reason (or one for its group)."""
     assert {key for key in _keys(result) if not key.endswith("reason")} <= _documented()
     for path, keys in {"": TOP, **NESTED}.items():
         group = result
@@ -58,7 +58,7 @@ def _keys(value: Any) -> Iterator[str]:
 
 
 def _documented() -> set[str]:
-    page = (CHECKOUT / "docs" / "result.md").read_text()
+    page = (CHECKOUT / "docs" / "reference" / "result.md").read_text()
     return {word for path in re.findall(r"`([\w.]+)`", page) for word in path.split(".")}
 
 

@@ -11,15 +11,18 @@ from servemark.cli.reference import reference
 from servemark.models import workloads
 from servemark.paths import CHECKOUT
 
-PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
+DOCS = CHECKOUT / "docs"
+PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
 def test_the_command_line_reference_is_current() -> None:
-    assert (CHECKOUT / "docs" / "cli.md").read_text() == reference(), "python -m servemark.cli.reference > docs/cli.md"
+    page = DOCS / "reference" / "cli.md"
+    assert page.read_text() == reference(), f"python -m servemark.cli.reference > {page.relative_to(CHECKOUT)}"
 
 
 def test_the_model_cards_are_current() -> None:
-    assert (CHECKOUT / "docs" / "models.md").read_text() == cards(), "python -m servemark.cli.cards > docs/models.md"
+    page = DOCS / "reference" / "models.md"
+    assert page.read_text() == cards(), f"python -m servemark.cli.cards > {page.relative_to(CHECKOUT)}"
 
 
 @pytest.mark.parametrize("name", workloads())
@@ -46,6 +49,21 @@ def test_links_and_files_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_anchors_exist(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    missing = [
+        f"{link}#{anchor}" for link, anchor in links if anchor not in _anchors(page.parent / link if link else page)
+    ]
+    assert not missing
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a page's headings are called in links, as GitHub makes it of their text."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_commands_exist(page: Path) -> None:
     blocks = "\n".join(re.findall(r"^```.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
     commands = set(re.findall(r"^(?:\$ )?servemark ([a-z]+)", blocks, re.MULTILINE))
@@ -58,7 +76,7 @@ def test_every_command_has_an_example(name: str) -> None:
 
 
 def test_every_module_has_its_place_in_the_architecture() -> None:
-    said = "".join((CHECKOUT / "docs" / name).read_text() for name in ("architecture.md", "distributed.md"))
+    said = "".join((DOCS / name).read_text() for name in ("explanation/architecture.md", "guides/distributed.md"))
     modules = [*(CHECKOUT / "loadgen").rglob("*.py"), *(CHECKOUT / "servemark").glob("*.py")]
     locustfiles = {f"{workload.locustfile}.py" for workload in workloads().values()}
     names = {path.name for path in modules if not path.name.startswith("__")} - locustfiles

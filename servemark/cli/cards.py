@@ -1,4 +1,4 @@
-"""Writes docs/models.md, a card for each workload: `python -m servemark.cli.cards > docs/models.md`."""
+"""A card for each workload: `python -m servemark.cli.cards > docs/reference/models.md`."""
 
 import importlib
 import inspect
@@ -12,10 +12,13 @@ from servemark.models import Tensor, Workload, workloads
 
 _HEAD = """# Models
 
-A card for each workload, written from the registry by `python -m servemark.cli.cards`; a test checks that it is
-current. FLOPs are one sample's forward pass, a multiply-add counted as 2 ([measurement.md](measurement.md)). Every
-tensor has the batch as its first dimension, which is left out here; -1 is a size that varies from request to request.
-The layouts of the [data sets](#data-sets) stand at the end.
+One card for each built-in workload. `python -m servemark.cli.cards` writes this page from the registry, and a test
+checks that it is current.
+
+- FLOPs are those of one sample's forward pass. A multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
+- Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
+- Weights are random, from a seed.
+- The layouts of the [data sets](#data-sets) stand at the end.
 """
 
 

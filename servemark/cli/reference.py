@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands' own help: `python -m servemark.cli.reference > docs/cli.md`."""
+"""The command-line reference from each command's help: `python -m servemark.cli.reference > docs/reference/cli.md`."""
 
 import argparse
 import functools
@@ -11,14 +11,14 @@ from servemark.cli import build
 
 _HEAD = """# Command line
 
-Generated from `--help` by `python -m servemark.cli.reference`; a test checks that it is current.
+`python -m servemark.cli.reference` writes this page from `--help`, and a test checks that it is current.
 
 Exit codes: 0 valid; 1 Locust's own (a bad command line or configuration); 2 invalid or unstable; 3 bad option or input;
 4 the SLO was missed; 5 `compare` found a regression; 99 internal error.
 """
 _LOCUSTFILES = """## locust -f loadgen/TASK.py
 
-Locust's own `--help` shows Locust's options only, since it does not read the locustfile. These come besides, here with
+Locust's own `--help` does not read the locustfile, so it shows Locust's options only. A locustfile adds these, here for
 `ranking.py`:
 """
 _WIDTH = 110

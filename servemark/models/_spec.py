@@ -115,7 +115,7 @@ class Workload:
     """One model of the zoo with its interface, its requests and its objective.
 
     `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts one sample's
-    forward pass, a multiply-add as 2 (docs/measurement.md, "FLOPs").
+    forward pass, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs").
     """
 
     name: str
