@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from servemark import quiet_tensorflow
 from tests.certificates import Authority
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from tests.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
+
+# No deadline: a busy machine is slow, not wrong.
+settings.register_profile("ci", derandomize=True, database=None, deadline=None)
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's interface
