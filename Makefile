@@ -8,7 +8,7 @@ setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses t
 	@PYTHON="$(PYTHON)" ./setup.sh
 
 demo: setup ## the default job: export, serve and load one model, and print its verdict
-	@$(BIN)/python benchmarks/demo.py
+	@$(BIN)/python -m tools.demo
 
 test: setup ## the fast tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu and not peer"
@@ -17,7 +17,7 @@ test-slow: setup ## full-size models and long runs
 	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"
 
 test-gpu: setup ## what needs an NVIDIA GPU: tests and comparisons into docs/results/<gpu>, in half an hour
-	@$(BIN)/python -m benchmarks.on_gpu
+	@$(BIN)/python -m tools.gpu_session
 
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check

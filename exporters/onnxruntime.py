@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from exporters._job import Job
-from exporters._registry import Run
-from servemark.artifacts import Arrays, Entry
-from servemark.models import Workload
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import Run
+from servemark.repository.entry import Arrays, Entry
+from servemark.workload import Workload
 
 ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -33,11 +33,11 @@ _VERSIONS = {"opset": OPSET, "ir_version": IR_VERSION}
 def write(job: Job) -> Mapping[str, object]:
     """Write model.onnx through torch.export, or from the fp32 file. Raises ArtifactError where int8 cannot be."""
     if job.precision == "fp16":
-        from exporters._half import to_half
+        from exporters.onnx_passes.half import to_half
 
         return _VERSIONS | to_half(job.onnx, job.path, job.precision)
     if job.precision == "int8":
-        from exporters._quantisation import to_int8
+        from exporters.onnx_passes.quantisation import to_int8
 
         return _VERSIONS | to_int8(job.onnx, job.path, job.calibration())
     _trace(job)

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from exporters._job import Job
-from exporters._registry import Run
-from servemark.artifacts import Arrays
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.models import Workload
+from servemark.repository.entry import Arrays
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     import openvino

@@ -6,12 +6,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from exporters._job import Job
-from exporters._registry import Run
-from servemark.artifacts import Arrays
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.models import Workload
-from servemark.quiet_tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.repository.entry import Arrays
+from servemark.workload import Workload
 
 
 def _distribution() -> str:
@@ -43,7 +43,7 @@ def write(job: Job) -> Mapping[str, object]:
 
     source = job.onnx
     tf = _tensorflow()
-    from exporters._onnx_to_tensorflow import Unsupported, concrete
+    from exporters.onnx_to_tensorflow import Unsupported, concrete
 
     model = onnx.load(source)
     try:

@@ -13,12 +13,12 @@ from zlib import crc32
 
 import numpy as np
 
-from exporters._job import Job
-from exporters._registry import Run
-from servemark.artifacts import Arrays
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.models import Workload
-from servemark.tensorrt_plan import MESSAGES, Plan, logger, require, said
+from servemark.frameworks.tensorrt import MESSAGES, Plan, logger, require, said
+from servemark.repository.entry import Arrays
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     import tensorrt as trt
@@ -90,15 +90,15 @@ def write(job: Job) -> Mapping[str, object]:
 def network_file(job: Job, target: Path) -> tuple[Path, Mapping[str, object]]:
     """Give the ONNX file in the job's precision, made as `target` where that is reduced, and what was converted."""
     if job.precision in {"fp16", "bf16"}:
-        from exporters._half import to_half
+        from exporters.onnx_passes.half import to_half
 
         return target, to_half(job.onnx, target, job.precision)
     if job.precision == "int8":
-        from exporters._quantisation import to_int8
+        from exporters.onnx_passes.quantisation import to_int8
 
         return target, to_int8(job.onnx, target, job.calibration(), symmetric=True)
     if job.precision == "fp8":
-        from exporters._float8 import to_fp8
+        from exporters.onnx_passes.float8 import to_fp8
 
         return target, to_fp8(job.onnx, target, job.calibration())
     return job.onnx, {}

@@ -10,12 +10,12 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadgen.options import add_arguments
-from loadgen.session import Session
-from loadgen.worker_session import WorkerSession, end_with_parent
+from loadgen.load.load_config import add_arguments
+from loadgen.locust_bridge.session import Session
+from loadgen.locust_bridge.worker_session import WorkerSession, end_with_parent
 from servemark.errors import ExitCode, ServemarkError
-from servemark.models import Workload, get, workloads
 from servemark.output import stderr
+from servemark.workload import Workload, get, workloads
 
 _sessions: dict[int, Session | WorkerSession] = {}
 _started_early: set[int] = set()
@@ -42,7 +42,7 @@ class InferenceUser(User):
 
     @task
     def be_driven(self) -> None:
-        """Nothing of its own: see loadgen/driver.py."""
+        """Nothing of its own: see loadgen/driver/event_loop.py."""
         gevent.sleep(1)
 
 

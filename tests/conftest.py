@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from servemark import quiet_tensorflow
+from servemark.frameworks import tensorflow as quiet_tensorflow
 from tests.certificates import Authority
 
 if TYPE_CHECKING:

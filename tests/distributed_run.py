@@ -14,11 +14,11 @@ from typing import Any
 
 import requests
 
-from loadgen.inputs import payloads
-from loadgen.options import LoadConfig
-from loadgen.served import http_encoder
-from servemark.models import get
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.http import http_encoder
+from loadgen.targets.payloads import payloads
 from servemark.paths import CHECKOUT
+from servemark.workload import get
 from tests.locust_run import command, server_of, started
 from tests.network import Host, Network
 

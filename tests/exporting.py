@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import exporters
-from exporters._registry import Exporter
-from servemark import models
-from servemark.artifacts import Entry
+from exporters.pipeline.registry import Exporter
+from servemark import workload
+from servemark.repository.entry import Entry
 
 FROM_TORCH = ("onnxruntime", "pytorch")
 """The engines whose artifacts are written from the PyTorch module; the others read the ONNX file."""
@@ -28,7 +28,7 @@ class Exports:
             lock = self.repository.with_name(f"{name}.lock")
             with lock.open("w") as file, warnings.catch_warnings(record=True) as said:
                 fcntl.flock(file, fcntl.LOCK_EX)  # another process may be making the same one
-                exporters.export(models.get(name), engine, self.repository)
+                exporters.export(workload.get(name), engine, self.repository)
             self.said[name, engine] = [str(warning.message) for warning in said]
         return Entry(self.repository, name, engine)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from servemark import tensorrt_plan
+from servemark.frameworks import tensorrt
 
 ALIGNMENT_BYTES = 64
 """PyTorch's on the host; TensorRT's is 256."""
@@ -172,7 +172,7 @@ class FakeTensorRT(SimpleNamespace):
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let `import tensorrt` find it, and PyTorch have a GPU as far as a plan needs one."""
         monkeypatch.setitem(sys.modules, "tensorrt", self)
-        monkeypatch.setattr(tensorrt_plan, "ALIGNMENT_BYTES", ALIGNMENT_BYTES)
+        monkeypatch.setattr(tensorrt, "ALIGNMENT_BYTES", ALIGNMENT_BYTES)
         stream = SimpleNamespace(cuda_stream=7, wait_stream=lambda _: None, synchronize=lambda: None)
         for name, value in {
             "is_available": lambda: True,

@@ -10,14 +10,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
-from loadgen.channel import Channel, Outcome, Payload
-from loadgen.driver import Driver
-from loadgen.wire.access import NO_ACCESS, Access
-from loadgen.wire.connection import Connection
-from loadgen.wire.kserve import ResponseChecker, encode_request
-from loadgen.wire.tcp import Address
-from servemark.models import Tensor
+from loadgen.driver.event_loop import Driver
+from loadgen.kserve.http_connection import Connection
+from loadgen.kserve.http_messages import ResponseChecker, encode_request
+from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
+from loadgen.sut.channel import Channel, Outcome, Payload
+from loadgen.transport.access import NO_ACCESS, Access
+from loadgen.transport.tcp import Address
+from servemark.workload import Tensor
 
 START_IN_NS = 20_000_000
 

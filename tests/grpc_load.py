@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from loadgen.channel import Channel, Payload
-from loadgen.wire.grpc_call import Method
-from loadgen.wire.grpc_connection import GrpcConnection
-from loadgen.wire.grpc_stream import GrpcStream
-from loadgen.wire.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.sut.channel import Channel, Payload
 from tests.golden_load import Load, tensor
 
 

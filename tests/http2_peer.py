@@ -9,7 +9,7 @@ import numpy as np
 from hpack import Encoder
 from hyperframe.frame import DataFrame, Frame, HeadersFrame, SettingsFrame
 
-from loadgen.wire.grpc_call import enclose
+from loadgen.kserve.grpc_call import enclose
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 

@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from loadgen.options import LoadConfig, add_arguments
-from servemark.models import Workload, get
+from loadgen.load.load_config import LoadConfig, add_arguments
+from servemark.workload import Workload, get
 
 
 class Parser(ArgumentParser):

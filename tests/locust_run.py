@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from servemark.artifacts import Entry, Golden
-from servemark.models import Workload, get, workloads
 from servemark.paths import CHECKOUT, LOCUSTFILES
+from servemark.repository.entry import Entry, Golden
+from servemark.workload import Workload, get, workloads
 from tests.golden_server import GoldenServer
 
 DEADLINE_S = 120.0

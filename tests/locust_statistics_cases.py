@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from locust.env import Environment
 
-from loadgen.channel import Outcome, Payload
-from loadgen.locust_statistics import METHOD, LocustStatistics
-from loadgen.wire.connection import Response
-from loadgen.wire.kserve import Head
+from loadgen.kserve.http_connection import Response
+from loadgen.kserve.http_messages import Head
+from loadgen.locust_bridge.locust_statistics import METHOD, LocustStatistics
+from loadgen.sut.channel import Outcome, Payload
 
 MS = 1_000_000
 LATENCIES_MS = [0.2, 0.5, 1.5, 2.5, 99.4, 99.6, 104.9, 105.1, 949.0, 1049.0, 30_123.0]

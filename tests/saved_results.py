@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark import results
-from servemark.stats import Histogram
+from servemark.results import directory as results
+from servemark.stats.histogram import Histogram
 
 Result = dict[str, Any]
 NO_METER = "no meter"

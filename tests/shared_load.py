@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.arrivals import ClosedLoop
-from loadgen.channel import Arrays, Outcome, Payload
-from loadgen.driver import Driver
-from loadgen.served import served
-from loadgen.target import Target
-from servemark.models import Sample, Tensor, Workload, get, stack
+from loadgen.driver.event_loop import Driver
+from loadgen.load.arrivals import ClosedLoop
+from loadgen.sut.channel import Arrays, Outcome, Payload
+from loadgen.sut.target import Target
+from loadgen.targets.open import open_target
+from servemark.workload import Sample, Tensor, Workload, get, stack
 from servers import Server
 from tests.load_config import config
 from tests.small_models import DATATYPES
@@ -92,7 +92,7 @@ def host(server: Server, wire: str) -> str:
 
 def target(server: Server, workload: Workload, wire: str, memory: str, *flags: str) -> Target:
     load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", memory, "--users", "4", *flags]
-    found = served(config(workload.name, *load, lookup=lambda _: workload))
+    found = open_target(config(workload.name, *load, lookup=lambda _: workload))
     assert found.shared_memory == memory
     return found
 

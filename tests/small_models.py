@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.models._spec import NUMPY_DTYPES
-from servemark.quiet_tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.workload.spec import NUMPY_DTYPES
 
 if TYPE_CHECKING:
     from onnx import NodeProto

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servemark.agreement import PRECISIONS, Agreement, compare
+from servemark.repository.agreement import PRECISIONS, Agreement, compare
 
 
 @pytest.fixture

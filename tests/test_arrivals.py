@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.arrivals import ClosedLoop, Distribution, OpenLoop, Stage, schedule, staged
+from loadgen.load.arrivals import ClosedLoop, Distribution, OpenLoop, Stage, schedule, staged
 
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 

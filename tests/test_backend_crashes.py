@@ -9,14 +9,15 @@ import numpy as np
 import psutil
 import pytest
 
-from loadgen.measurement import Measurement
-from loadgen.recorder import Recorder
-from loadgen.recording import record
-from loadgen.sender import Sender
-from loadgen.served import Served
-from servemark.artifacts import Entry, Golden
-from servemark.models import Quality, Sample, Slo, Tensor, Workload
-from servers import Server, embedded, open_server
+from loadgen.evaluation.measured_run import record
+from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.sender import Sender
+from loadgen.targets.http import Served
+from servemark.repository.entry import Entry, Golden
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servers import Server, open_server
+from servers.modes import embedded
 from tests.load_config import config
 from tests.result_checks import constraint
 from tests.small_models import TABLE, lookup

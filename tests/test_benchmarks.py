@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks import cpu_meter, locust_load, perf_analyzer
-from benchmarks.aims import Aim, Claim
-from benchmarks.generator import BENCHMARKS
-from benchmarks.load import Endpoints, Figures, Load
-from benchmarks.null_server import NullServer
-from benchmarks.pairs import alternate
-from loadgen.wire.control import Control
+from benchmarks.generator.__main__ import BENCHMARKS
+from benchmarks.rig import cpu_meter, locust_load, perf_analyzer
+from benchmarks.rig.aims import Aim, Claim
+from benchmarks.rig.load import Endpoints, Figures, Load
+from benchmarks.rig.null_server import NullServer
+from benchmarks.rig.pairs import alternate
+from loadgen.kserve.control import Control
 from tests.golden_load import Load as Driven
 from tests.golden_load import payloads
 

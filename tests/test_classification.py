@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from servemark import models
+from servemark import workload
 
 ARGUMENTS = {"googlenet": {"aux_logits": False, "transform_input": False, "init_weights": False}}
 NETWORKS = [
@@ -18,11 +18,11 @@ NETWORKS = [
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def network(request: pytest.FixtureRequest) -> tuple[str, nn.Module]:
-    return request.param, models.get(request.param).build()
+    return request.param, workload.get(request.param).build()
 
 
 def pictures(name: str, count: int) -> torch.Tensor:
-    samples = islice(models.get(name).samples(np.random.default_rng(3)), count)
+    samples = islice(workload.get(name).samples(np.random.default_rng(3)), count)
     return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.cli.ranges import concurrencies, rates
+from servemark.cli._ranges import concurrencies, rates
 from servemark.errors import OptionError
-from servemark.models import get
+from servemark.workload import get
 from tests.command_line import BAD_INPUT, servemark
 from tests.golden_server import GoldenServer
 from tests.locust_run import DEADLINE_S, accounted, golden_entry, results_in, server_of, started, the_result, until
@@ -175,11 +175,11 @@ def test_bad_data_names_file_and_line(
 def test_serving_a_bad_model_file(
     content: bytes | None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from exporters import config
+    from exporters.pipeline import config_pbtxt
 
     folder = tmp_path / f"{TINY}_onnxruntime"
     (folder / "1").mkdir(parents=True)
-    rendered = config.render(get(TINY), model=folder.name, engine="onnxruntime", artifact="model.onnx")
+    rendered = config_pbtxt.render(get(TINY), model=folder.name, engine="onnxruntime", artifact="model.onnx")
     (folder / "config.pbtxt").write_text(rendered)
     if content is not None:
         (folder / "1" / "model.onnx").write_bytes(content)

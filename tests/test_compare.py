@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from exporters import config
-from servemark.artifacts import Entry
-from servemark.cli import warm_up
-from servemark.cli.contenders import Contender, able, configured, contenders, placed
-from servemark.compare import Turn, document, rows
+from exporters.pipeline import config_pbtxt
+from servemark.comparison import warm_up
+from servemark.comparison.contenders import Contender, able, configured, contenders, placed
+from servemark.comparison.document import Turn, document, rows
+from servemark.comparison.validity import order
 from servemark.errors import ArtifactError, OptionError
-from servemark.models import get
-from servemark.rate_rounds import HighestRate
-from servemark.report import comparison_plot
-from servemark.report.comparison import markdown, render_comparison
-from servemark.report.comparison_plot import page
-from servemark.rounds import order
+from servemark.max_rate.refinement import HighestRate
+from servemark.report.html import comparison
+from servemark.report.html.comparison import page
+from servemark.report.terminal.comparison import markdown, render_comparison
+from servemark.repository.entry import Entry
+from servemark.workload import get
 from tests.command_line import servemark
 from tests.golden_server import GoldenServer
 from tests.locust_run import server_of, started, until
@@ -209,7 +209,7 @@ def test_the_page_needs_nothing_else() -> None:
 
 @pytest.mark.parametrize("values", [(1.0, 0.8), (1.0, 1.25), (1.0, 1.0), (0.87, 2.2), (0.1, 10.0), (1.0, 100.0)])
 def test_ticks_are_few_and_apart(values: tuple[float, ...]) -> None:
-    ticks = comparison_plot._ticks(values)
+    ticks = comparison._ticks(values)
     assert 4 <= len(ticks) <= 8
     assert min(values) / 1.1 <= ticks[0] < ticks[-1] <= max(values) * 1.1
     steps = np.diff(np.log(ticks))
@@ -369,7 +369,7 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     entry = Entry(tmp_path / "models", TINY, "pytorch")
     entry.version.mkdir(parents=True)
     (entry.version / "model.pt2").write_bytes(b"a program")
-    text = config.render(workload, model=entry.model, engine="pytorch", artifact="model.pt2", device="cpu")
+    text = config_pbtxt.render(workload, model=entry.model, engine="pytorch", artifact="model.pt2", device="cpu")
     entry.config.write_text(text)
     chosen = contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
     configs = configured(chosen, workload, tmp_path / "models", "cpu")

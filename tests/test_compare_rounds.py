@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark import results
-from servemark.cli import rate_rounds, warm_up
-from servemark.cli.contenders import Contender
-from servemark.cli.drive import check
-from servemark.cli.hosts import Place
-from servemark.cli.load import LoadFlags
-from servemark.cli.rate_rounds import RateRounds
-from servemark.cli.timetable import timetable
-from servemark.cli.warm_up import Warmed
+from servemark.cli._load_flags import LoadFlags
+from servemark.comparison import rate_rounds, warm_up
+from servemark.comparison.contenders import Contender
+from servemark.comparison.hosting import Place
+from servemark.comparison.rate_rounds import RateRounds
+from servemark.comparison.timetable import timetable
+from servemark.comparison.validity import exit_code, requests_needed, round_length_s, search_length_s, unmet, unsteady
+from servemark.comparison.warm_up import Warmed
 from servemark.errors import ExitCode
-from servemark.max_rate import TOLERANCE, MaxRate, Point
-from servemark.models import Slo
-from servemark.rate_rounds import HighestRate
-from servemark.rounds import exit_code, requests_needed, round_length_s, search_length_s, unmet, unsteady
+from servemark.max_rate.refinement import HighestRate
+from servemark.max_rate.search import TOLERANCE, MaxRate, Point
+from servemark.results import directory as results
+from servemark.runs.locust_process import check
+from servemark.workload import Slo
 from tests.load_config import config
 from tests.saved_results import Result, histogram_of, latencies, result_of
 from tests.test_compare import TINY, document_of, rounds_of, shown, turn

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from loadgen.channel import Payload
-from loadgen.wire.connection import Response
-from loadgen.wire.kserve import HEAD_END
+from loadgen.kserve.http_connection import Response
+from loadgen.kserve.http_messages import HEAD_END
+from loadgen.sut.channel import Payload
 from tests.golden_load import Load, constant_ns, payloads
 from tests.raw_server import raw_server
 

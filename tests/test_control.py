@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from loadgen.target import Placement
-from loadgen.wire.control import Control, restarted, server_metrics
+from loadgen.kserve.control import Control, restarted, server_metrics
+from loadgen.sut.target import Placement
 from servemark.errors import ServerError
-from servemark.models import get
+from servemark.workload import get
 from tests.golden_load import Load, constant_ns
 from tests.golden_server import GoldenServer
 from tests.locust_run import server_of

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import exporters
-from exporters._registry import exporter
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Arrays, Entry
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
 from servemark.errors import ArtifactError
-from servemark.models import Workload
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Entry
+from servemark.workload import Workload
 from servers.engines import Engine, load_engine
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
@@ -101,7 +101,7 @@ def test_openvino_int8_quantises_products_and_says_nothing(tmp_path: Path, capfd
 def test_tensorflow_names_the_operators_it_lacks() -> None:
     from onnx import TensorProto, helper
 
-    from exporters._onnx_to_tensorflow import Unsupported, concrete
+    from exporters.onnx_to_tensorflow import Unsupported, concrete
 
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
     nodes = [helper.make_node("Erf", ["x"], ["z"]), helper.make_node("Celu", ["z"], ["y"])]
@@ -113,7 +113,7 @@ def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> 
     """As an embedding that is the last layer's weight too, too large for ONNX's optimiser to transpose ahead."""
     from onnx import TensorProto, helper, numpy_helper
 
-    from exporters._onnx_to_tensorflow import concrete
+    from exporters.onnx_to_tensorflow import concrete
 
     weight = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
     nodes = [
@@ -132,7 +132,7 @@ def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
     """An unrolled network would pass the 2 GiB that TensorFlow's files can hold."""
     from onnx import TensorProto, helper, numpy_helper
 
-    from exporters._onnx_to_tensorflow import concrete
+    from exporters.onnx_to_tensorflow import concrete
 
     kernel = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
     steps = [helper.make_node("Conv", [f"x{n}", "kernel"], [f"x{n + 1}"], pads=[1, 1, 1, 1]) for n in range(8)]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.served import served
-from loadgen.served_shared import ServedShared
-from loadgen.shared_memory import memory_region
+from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.cuda_region import GRANULE, CudaRegion
-from loadgen.target import Placement
+from loadgen.sut.target import Placement
+from loadgen.targets.open import open_target
+from loadgen.targets.shared_memory import ServedShared
 from servemark.errors import OptionError, ServerError
 from tests.fake_cuda import FakeCuda
 from tests.golden_grpc import GoldenGrpc
@@ -36,7 +36,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeCuda]:
 
 def target(url: str, *flags: str) -> ServedShared:
     load = ["--host", url, "--model-name", "golden", "--shared-memory", "cuda", "--users", "4", *flags]
-    found = served(config("golden", *load, lookup=lambda _: IDENTITY))
+    found = open_target(config("golden", *load, lookup=lambda _: IDENTITY))
     assert isinstance(found, ServedShared)
     return found
 
@@ -103,7 +103,7 @@ def test_outputs_of_ordinary_requests_stay_on_the_device(cuda: FakeCuda) -> None
 
 
 def test_memory_is_on_the_gpu_that_the_model_runs_on(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loadgen.wire.control import Control
+    from loadgen.kserve.control import Control
 
     with GoldenServer() as golden:
         for device, expected in (("cuda:1", 1), ("cuda:1,cuda:0", 1), ("cpu", 0), (None, 0)):

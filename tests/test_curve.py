@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from servemark.models import get
-from servemark.report.curve import curve
-from servemark.report.curve_plot import _OPEN_MARKER, _ticks, page
-from servemark.report.series import render_curve
+from servemark.max_rate.curve import curve
+from servemark.report.html.curve import _OPEN_MARKER, _ticks, page
+from servemark.report.terminal.series import render_curve
+from servemark.workload import get
 from tests.command_line import servemark
 from tests.locust_run import server_of
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from servemark import datasets, models
+from servemark import datasets, workload
 from servemark.datasets import image_folder, ml_100k
 from servemark.errors import InputDataError, OptionError
 
@@ -60,7 +60,7 @@ def test_damaged_ratings_name_file_and_line(tmp_path: Path, content: str | bytes
 
 @pytest.mark.parametrize("name", ["ranking", "ncf"])
 def test_missing_ratings_name_the_command(tmp_path: Path, name: str) -> None:
-    read = models.get(name).read
+    read = workload.get(name).read
     assert read is not None
     with pytest.raises(InputDataError) as caught:
         next(read(tmp_path / "ml-100k"))
@@ -75,7 +75,7 @@ def test_histories_are_in_order_of_time_then_of_the_file(tmp_path: Path) -> None
 
 def test_ranking_requests_hold_the_last_five_films(tmp_path: Path) -> None:
     rows = [f"3\t{film}\t4\t{100 - film}" for film in range(1, 9)] + ["9\t77\t1\t0", "9\t78\t1\t1"]
-    read = models.get("ranking").read
+    read = workload.get("ranking").read
     assert read is not None
     requests = list(read(u_data(tmp_path, "\n".join(rows))))
     assert [(r["user"].tolist(), r["seq"].tolist()) for r in requests] == [
@@ -87,7 +87,7 @@ def test_ranking_requests_hold_the_last_five_films(tmp_path: Path) -> None:
 
 def test_ncf_requests_are_the_hit_rate_query(tmp_path: Path) -> None:
     folder = u_data(tmp_path, whole_u_data())
-    read = models.get("ncf").read
+    read = workload.get("ncf").read
     assert read is not None
     requests, again = list(read(folder)), list(read(folder))
     ratings = ml_100k.read(folder).table
@@ -236,7 +236,7 @@ def test_pictures_are_found_in_order_whatever_their_kind(tmp_path: Path) -> None
         (val / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new(mode, (300, 300), colour).save(val / name)
     (val / "labels.txt").write_text("not a picture")
-    read = models.get("resnet50").read
+    read = workload.get("resnet50").read
     assert read is not None
     means = [request["image"].mean() for request in read(tmp_path)]
     assert [round(float(m), 1) for m in means] == [2.4, -2.0, -0.6]  # white, black, grey

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from servemark import models
+from servemark import workload as models
 from servemark.models import image_caption, nmt, summarization, transformer
-from servemark.models._decoding import Search, search
+from servemark.models.blocks.decoding import Search, search
 from tests.exporting import FROM_TORCH, Exports
 from tests.plain_decoders import Tensor, beam_search, gnmt, plain_transformer, summarizer
 from tests.workload_data import answer, batch_of

@@ -16,11 +16,13 @@ from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.ssd import SSD
 from torchvision.ops import batched_nms, nms
 
-from servemark import models
+from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
-from servemark.models import _detection, _rcnn, faster_rcnn, mask_rcnn, ssd300
-from servemark.models._suppression import select, survivors
+from servemark.models import faster_rcnn, mask_rcnn, ssd300
+from servemark.models.blocks import detection as _detection
+from servemark.models.blocks import rcnn
+from servemark.models.blocks.suppression import select, survivors
 
 TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
 DETECTORS = ["ssd300", *TWO_STAGES]
@@ -77,7 +79,7 @@ def test_selection_is_that_of_classwise_greedy_suppression(count: int) -> None:
 
 def built(name: str, background: float = 1.0) -> Any:
     """The detector, its background's logits scaled."""
-    model: Any = models.get(name).build()
+    model: Any = workload.get(name).build()
     path = CLASSIFIER["ssd300" if name.startswith("ssd") else "rcnn"]
     classifier = model.get_submodule(path)
     for layer in classifier if name.startswith("ssd") else [classifier]:
@@ -92,7 +94,7 @@ def classifier_classes(name: str) -> int:
 
 
 def pictures(name: str, count: int) -> torch.Tensor:
-    samples = islice(models.get(name).samples(np.random.default_rng(3)), count)
+    samples = islice(workload.get(name).samples(np.random.default_rng(3)), count)
     return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
 
 
@@ -138,7 +140,7 @@ def test_detections_are_torchvisions_own(name: str) -> None:
 def test_crowded_detections_are_torchvisions_own(name: str) -> None:
     """With hardly any background there are many overlapping candidates of every class, and more than are answered."""
     counts = check_against_torchvision(built(name, 0.1), pictures(name, 4))
-    assert counts == [models.get(name).outputs[0].shape[0]] * 4
+    assert counts == [workload.get(name).outputs[0].shape[0]] * 4
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -157,12 +159,12 @@ def test_pictures_without_objects_are_answered_with_zeros(name: str) -> None:
             id="ssd300",
         ),
         pytest.param(
-            lambda: _rcnn.network(faster_rcnn.FULL),
+            lambda: rcnn.network(faster_rcnn.FULL),
             lambda: detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=21),
             id="faster_rcnn",
         ),
         pytest.param(
-            lambda: _rcnn.network(mask_rcnn.FULL),
+            lambda: rcnn.network(mask_rcnn.FULL),
             lambda: detection.MaskRCNN(
                 resnet_fpn_backbone(backbone_name="resnet101", weights=None, norm_layer=torch.nn.BatchNorm2d), 81
             ),
@@ -195,7 +197,7 @@ def voc(folder: Path, numbers: str) -> Path:
     return folder
 
 
-def requests(samples: Iterator[models.Sample]) -> list[Any]:
+def requests(samples: Iterator[workload.Sample]) -> list[Any]:
     return [sample["image"] for sample in samples]
 
 

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from servemark.errors import OptionError, ServerError
-from servemark.model_config import Settings, parse
+from servemark.repository.model_config import Settings, parse
 from servers.engines import Arrays, load_engine
-from servers.model import engine_options
+from servers.engines._loading import engine_options
 from tests.small_models import FloatArray, affine, expected
 
 
@@ -105,10 +105,10 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         Logger=SimpleNamespace(log_warn=print),
     )
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
-    ours = ("servers.tensors", "servers.device_tensors", "servers.adapter")
+    ours = ("servers.triton_backend.tensors", "servers.triton_backend.device_tensors", "servers.triton_backend.adapter")
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module("servers.adapter")
+    yield importlib.import_module("servers.triton_backend.adapter")
     for name in ours:
         sys.modules.pop(name, None)
 

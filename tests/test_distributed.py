@@ -9,16 +9,16 @@ import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
 import pytest
 
-from loadgen.agreement import Checked, check
-from loadgen.channel import Outcome, Payload
-from loadgen.coordination.clock_offset import ClockOffset, RoundTrip
-from loadgen.coordination.member import Member
-from loadgen.coordination.recorder_state import merged, state_of
-from loadgen.recorder import Interval, Recorder
-from loadgen.share import Share
-from servemark.agreement import Agreement
-from servemark.artifacts import Golden
-from servemark.models import Tensor
+from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
+from loadgen.distributed.recorder_state import merged, state_of
+from loadgen.distributed.worker_view import Member
+from loadgen.load.share import Share
+from loadgen.measurement.output_agreement import Checked, check
+from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.sut.channel import Outcome, Payload
+from servemark.repository.agreement import Agreement
+from servemark.repository.entry import Golden
+from servemark.workload import Tensor
 from tests.load_config import config
 
 S, MS = 1_000_000_000, 1_000_000

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from loadgen.share import Share
-from servemark.models import get
+from loadgen.load.share import Share
 from servemark.paths import CHECKOUT
+from servemark.workload import get
 from tests.distributed_run import contents_of, golden_server, master, workers
 from tests.load_config import config
 from tests.locust_run import DEADLINE_S, accounted, alive, command, golden_entry, server_of, started, the_result, until

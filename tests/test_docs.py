@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from servemark.cli import build
-from servemark.cli.cards import cards
-from servemark.cli.reference import reference
-from servemark.models import workloads
 from servemark.paths import CHECKOUT
+from servemark.workload import workloads
+from tools.cli_reference import reference
+from tools.model_cards import cards
 
 DOCS = CHECKOUT / "docs"
 PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -17,12 +17,12 @@ PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
 
 def test_the_command_line_reference_is_current() -> None:
     page = DOCS / "reference" / "cli.md"
-    assert page.read_text() == reference(), f"python -m servemark.cli.reference > {page.relative_to(CHECKOUT)}"
+    assert page.read_text() == reference(), f"python -m tools.cli_reference > {page.relative_to(CHECKOUT)}"
 
 
 def test_the_model_cards_are_current() -> None:
     page = DOCS / "reference" / "models.md"
-    assert page.read_text() == cards(), f"python -m servemark.cli.cards > {page.relative_to(CHECKOUT)}"
+    assert page.read_text() == cards(), f"python -m tools.model_cards > {page.relative_to(CHECKOUT)}"
 
 
 @pytest.mark.parametrize("name", workloads())

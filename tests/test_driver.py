@@ -267,7 +267,9 @@ def test_no_more_file_descriptors_is_an_error_of_its_own() -> None:
 
 
 def test_nothing_is_patched_by_importing_the_driver_and_the_measurement() -> None:
-    code = "import sys, loadgen.summary; from gevent.monkey import saved; print(saved, 'locust' in sys.modules)"
+    code = (
+        "import sys, loadgen.evaluation.result; from gevent.monkey import saved; print(saved, 'locust' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split() == ["{}", "False"]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.confidence import early_stopping
-from loadgen.recorder import Interval, Recorder
-from servemark.models import Slo
-from servemark.stats import over_allowed, percentile_key, requests_to_show
+from loadgen.evaluation.early_stopping import early_stopping
+from loadgen.measurement.recorder import Interval, Recorder
+from servemark.stats.histogram import over_allowed, percentile_key, requests_to_show
+from servemark.workload import Slo
 from tests.test_meter import outcome
 
 # mlcommons/inference, "early stopping" (confidence 0.99): percentile -> {over the bound: smallest number of requests}.

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from loadgen import edges, metrics
-from loadgen.measurement import Measured
-from loadgen.recorder import Interval, Recorder
-from servemark.energy import Meter
+from loadgen.evaluation import metrics
+from loadgen.measurement import boundary_readings
+from loadgen.measurement.measurement import Measured
+from loadgen.measurement.recorder import Interval, Recorder
+from servemark.telemetry.energy import Meter
 from tests.load_config import config
 
 S = 1_000_000_000
@@ -27,9 +28,9 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     """The figures of a counter that shows these values at the edges: idle's two, then the interval's."""
     values = iter(joules)
     meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0])
-    monkeypatch.setattr(edges, "open_meter", lambda _boundary, **_: (meter, None))
-    monkeypatch.setattr(edges, "IDLE_S", 0.001)
-    found = edges.Edges(LocalTarget(), "cpu")  # type: ignore[arg-type] # the part of a target that edges read
+    monkeypatch.setattr(boundary_readings, "open_meter", lambda _boundary, **_: (meter, None))
+    monkeypatch.setattr(boundary_readings, "IDLE_S", 0.001)
+    found = boundary_readings.Edges(LocalTarget(), "cpu")  # type: ignore[arg-type] # the part of a target that edges read
     found.begin()
     found.finish()
     found.wait()

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from servemark import energy
-from servemark.energy._meter import Sample, counted_joules, integrated_joules
+from servemark.telemetry import energy
+from servemark.telemetry.energy.meter import Sample, counted_joules, integrated_joules
 
 RANGE_UJ = 262_143_328_850
 

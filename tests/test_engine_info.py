@@ -6,8 +6,8 @@ from threading import Thread
 
 import pytest
 
-from loadgen.engine_info import running
-from loadgen.target import Placement
+from loadgen.sut.target import Placement
+from loadgen.targets.engine_info import running
 from servemark.errors import OptionError
 from tests.load_config import config
 

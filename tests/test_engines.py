@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servemark.quiet_tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import import_tensorflow
 from servers.engines import DeviceEngine, Engine, engine_names, load_engine
 from tests.small_models import NAMES, affine, artifact_of, expected
 

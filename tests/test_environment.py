@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from servemark import environment, limits
-from servemark.gpus import boards
+from servemark.machine import environment, limits
+from servemark.machine.gpus import boards
 
 
 class NvmlError(Exception):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from exporters import parity
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Arrays, Entry
+from exporters.pipeline import parity
+from servemark import workload as models
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Entry
 from tests.exporting import FROM_TORCH
 
 SLOW_ABOVE = 5_000_000

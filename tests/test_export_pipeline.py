@@ -16,13 +16,14 @@ import torch
 from torch import nn
 
 import exporters
-from exporters import ExportReport, _pipeline
-from exporters._job import Job
-from exporters._registry import exporter
-from servemark import models
-from servemark.artifacts import Entry
+from exporters import ExportReport
+from exporters.pipeline import export
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError
-from servemark.models import Workload
+from servemark.repository.entry import Entry
+from servemark.workload import Workload
 from tests.exporting import FROM_TORCH, Exports, variant
 
 
@@ -138,7 +139,7 @@ def test_out_of_tolerance_export_fails_and_leaves_nothing(
 ) -> None:
     workload = models.get("ncf_tiny")
     module = drifting(workload, engine)
-    monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match=r"scores at batch 1 differs from eager PyTorch: .*max_abs 0\.01"):
         exporters.export(workload, engine, tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -148,7 +149,7 @@ def test_failed_export_keeps_what_was_there(begun: Entry, tmp_path: Path, monkey
     workload, entry = models.get("ncf_tiny"), begun
     before = entry.manifest.read_text()
     module = drifting(workload, "pytorch")
-    monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
     with pytest.raises(ArtifactError):
         linear(tmp_path, force=True)
     assert entry.manifest.read_text() == before
@@ -181,7 +182,7 @@ def test_a_model_that_fixes_the_batch_size_is_refused(
     """The parity check itself notices: an artifact traced for a batch of two answers no other."""
     real = exporter(engine)
     module = variant(real, write=write_fixed)
-    monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match=r"cannot run a batch of 1: .*2"):
         linear(tmp_path, engine=engine)
     assert list(tmp_path.iterdir()) == []

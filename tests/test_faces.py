@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from servemark import models
+from servemark import workload
 from servemark.datasets import lfw
 from servemark.errors import InputDataError
 
@@ -17,14 +17,14 @@ PAIRS = "1\t1\nAda\t1\t2\nAda\t1\tBob\t3\n"
 
 
 def batch_of(name: str, rows: int) -> torch.Tensor:
-    samples = islice(models.get(name).samples(np.random.default_rng(4)), rows)
+    samples = islice(workload.get(name).samples(np.random.default_rng(4)), rows)
     return torch.from_numpy(np.stack([next(iter(sample.values())) for sample in samples]))
 
 
 @pytest.mark.parametrize("name", ["facenet", "facenet_tiny"])
 def test_embeddings_are_unit_vectors_that_tell_faces_apart(name: str) -> None:
     with torch.no_grad():
-        embeddings = models.get(name).build()(batch_of(name, 8))
+        embeddings = workload.get(name).build()(batch_of(name, 8))
     torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(8))
     distances = torch.cdist(embeddings, embeddings)[~torch.eye(8, dtype=torch.bool)]
     assert distances.min() > 0.3  # FaceNet's threshold for the same person is 1.1, squared
@@ -46,7 +46,7 @@ def faces(tmp_path: Path) -> Path:
 
 
 def colours(root: Path) -> list[int]:
-    read = models.get("facenet").read
+    read = workload.get("facenet").read
     assert read is not None
     requests = [request["image"].astype(np.float64) for request in read(root)]
     assert {request.shape for request in requests} == {(3, 160, 160)}
@@ -89,7 +89,7 @@ def test_3d_faces_stand_out_before_a_wall() -> None:
 def test_3d_recognition_depends_on_colour_and_on_depth() -> None:
     rgbd = batch_of("face3d_tiny", 8)
     with torch.no_grad():
-        model = models.get("face3d_tiny").build()
+        model = workload.get("face3d_tiny").build()
         logits = model(rgbd)
         for channels in (slice(0, 3), slice(3, 4)):
             changed = rgbd.clone()
@@ -110,7 +110,7 @@ HEADER = "rgb_image_path,dep_image_path,cls_name\n"
 
 
 def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
-    read = models.get("face3d").read
+    read = workload.get("face3d").read
     assert read is not None
     (request,) = read(write_rgbd(tmp_path, HEADER + "a.png,a.npy,someone\n"))
     rgbd = request["rgbd"]
@@ -134,7 +134,7 @@ def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
 def test_damaged_rgbd_lists_name_file_and_line(
     tmp_path: Path, rows: str, depth: npt.NDArray[np.generic] | None, place: str, reason: str
 ) -> None:
-    read = models.get("face3d").read
+    read = workload.get("face3d").read
     assert read is not None
     with pytest.raises(InputDataError, match=reason) as caught:
         list(read(write_rgbd(tmp_path, rows, depth)))

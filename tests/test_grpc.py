@@ -6,11 +6,11 @@ import zlib
 import numpy as np
 import pytest
 
-from loadgen.wire.control import Control
-from loadgen.wire.grpc_control import GrpcControl
-from loadgen.wire.tcp import resolve
+from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.transport.tcp import resolve
 from servemark.errors import OptionError, ServerError
-from servemark.models import Tensor, get
+from servemark.workload import Tensor, get
 from tests.golden_grpc import ERROR, GoldenGrpc
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad

@@ -11,20 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loadgen.agreement import agreement_figures
-from loadgen.channel import Outcome, Payload
-from loadgen.wire.control import Control
-from loadgen.wire.grpc_call import Method
-from loadgen.wire.grpc_connection import GrpcConnection
-from loadgen.wire.grpc_control import GrpcControl
-from loadgen.wire.grpc_stream import GrpcStream
-from loadgen.wire.kserve_grpc import INFER, STREAM_INFER, AnswerReader, encode_request
-from servemark.agreement import Agreement
-from servemark.artifacts import Golden
+from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.measurement.output_agreement import agreement_figures
+from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ServerError
-from servemark.models import Tensor
 from servemark.paths import CHECKOUT
-from servers import Server, embedded, open_server
+from servemark.repository.agreement import Agreement
+from servemark.repository.entry import Golden
+from servemark.workload import Tensor
+from servers import Server, open_server
+from servers.modes import embedded
 from tests.golden_load import constant_ns
 from tests.grpc_load import GrpcLoad
 from tests.locust_run import run, the_result

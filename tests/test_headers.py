@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.wire.access import Access, read_headers
-from loadgen.wire.grpc_call import Method
-from loadgen.wire.http2 import FieldDecoder
-from loadgen.wire.kserve import HEAD_END, request_head
+from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.http_messages import HEAD_END, request_head
+from loadgen.transport.access import Access, read_headers
+from loadgen.transport.http2_frames import FieldDecoder
 from servemark.errors import OptionError
 from tests.load_config import config
 

@@ -16,7 +16,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from loadgen.wire.grpc_call import enclose
+from loadgen.kserve.grpc_call import enclose
 from tests.golden_load import constant_ns
 from tests.grpc_load import GrpcLoad
 from tests.http2_peer import Peer, answer, answering, plain

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hyperframe.frame import DataFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
-from loadgen.channel import Payload
-from loadgen.wire.grpc_connection import GrpcConnection
-from loadgen.wire.http2_channel import Http2Channel
-from loadgen.wire.kserve_grpc import encode_request
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_inference import encode_request
+from loadgen.sut.channel import Payload
+from loadgen.transport.http2_channel import Http2Channel
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
 from tests.http2_peer import Peer, answer, answering, plain

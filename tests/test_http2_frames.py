@@ -18,8 +18,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from loadgen.wire import http2
-from loadgen.wire.grpc_call import Form, enclose
+from loadgen.kserve.grpc_call import Form, enclose
+from loadgen.transport import http2_frames
 from tests.golden_load import constant_ns, tensor
 from tests.grpc_load import GrpcLoad
 from tests.http2_peer import Peer, answer, answering, plain
@@ -118,35 +118,38 @@ def test_a_response_of_a_known_form_is_one_only_where_all_but_its_message_is_the
 
 
 def test_frames_equal_hyperframes() -> None:
-    assert http2.frame(http2.PING, http2.ACK, 0, b"12345678") == PingFrame(0, b"12345678", flags=["ACK"]).serialize()
-    assert http2.window_update(5, 77) == WindowUpdateFrame(5, 77).serialize()
+    assert (
+        http2_frames.frame(http2_frames.PING, http2_frames.ACK, 0, b"12345678")
+        == PingFrame(0, b"12345678", flags=["ACK"]).serialize()
+    )
+    assert http2_frames.window_update(5, 77) == WindowUpdateFrame(5, 77).serialize()
     values = {1: 0, 4: (1 << 31) - 1}
-    assert http2.settings(values) == SettingsFrame(0, settings=values).serialize()
-    assert http2.read_settings(SettingsFrame(0, settings=values).serialize_body()) == values
+    assert http2_frames.settings(values) == SettingsFrame(0, settings=values).serialize()
+    assert http2_frames.read_settings(SettingsFrame(0, settings=values).serialize_body()) == values
 
 
 @pytest.mark.parametrize("body", [b"\0\5\0\0\0", b"\0\5\0\0\0\1", b"\0\4\xff\xff\xff\xff"])
 def test_impossible_settings(body: bytes) -> None:
-    with pytest.raises(http2.ProtocolViolation):
-        http2.read_settings(body)
+    with pytest.raises(http2_frames.ProtocolViolation):
+        http2_frames.read_settings(body)
 
 
 def test_a_header_block_is_the_same_for_every_request() -> None:
     from hpack import Decoder
 
     fields = [(":method", "POST"), (":path", "/a"), ("authorization", "Bearer " + "x" * 3000)]
-    block, decoder = http2.encode_fields(fields), Decoder()
+    block, decoder = http2_frames.encode_fields(fields), Decoder()
     for _ in range(3):
         assert [(str(name), str(value)) for name, value in decoder.decode(block)] == fields
     assert not decoder.header_table.dynamic_entries
 
 
 def test_decoded_blocks_are_remembered_up_to_a_bound() -> None:
-    decoder = http2.FieldDecoder()
-    block = http2.encode_fields([("grpc-status", "0")])
+    decoder = http2_frames.FieldDecoder()
+    block = http2_frames.encode_fields([("grpc-status", "0")])
     assert decoder.decode(block) is decoder.decode(block)
     for _ in range(3000):
-        decoder.decode(http2.encode_fields([("a", os.urandom(8).hex())]))
+        decoder.decode(http2_frames.encode_fields([("a", os.urandom(8).hex())]))
     assert len(decoder._known) <= 1024
 
 
@@ -154,6 +157,6 @@ def test_every_header_is_read_by_hpack_whatever_the_server_encodes() -> None:
     encoder = Encoder()
     encoder.header_table_size = 0
     fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-message", "ä" * 50)]
-    decoder = http2.FieldDecoder()
+    decoder = http2_frames.FieldDecoder()
     for huffman in (True, False):
         assert decoder.decode(bytes(encoder.encode(fields, huffman=huffman))) == dict(fields)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from servemark import models
+from servemark import workload as models
 from servemark.errors import InputDataError
 from tests.workload_data import answer, batch_of, read_requests
 

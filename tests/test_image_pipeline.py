@@ -17,33 +17,35 @@ from sklearn.datasets import load_sample_images
 from torch import nn
 
 import exporters
-from servemark import models
-from servemark.artifacts import Entry
-from servemark.cli.serve import find
+from servemark import workload
 from servemark.datasets import image_folder
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servemark.models import Workload, _classification, _resnet
+from servemark.models.blocks import classification, resnet
 from servemark.paths import MODEL_REPOSITORY
-from servers import Server, embedded, open_server
+from servemark.repository.entry import Entry
+from servemark.runs.entries import find_models
+from servemark.workload import Workload
+from servers import Server, open_server
 from servers.engines import load_engine
+from servers.modes import embedded
 
 pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 
 PIPELINE = "image_classification"
 STEPS = ["image_preprocess", "resnet50_onnxruntime", "image_top5"]
-NARROW = _resnet.Sizes(blocks=(1, 1, 1, 1), width=8)
+NARROW = resnet.Sizes(blocks=(1, 1, 1, 1), width=8)
 START_S = 90.0
 
 
 def narrow() -> Workload:
     """ResNet-50 with its interface and few weights, so that the fast suite runs the pipeline unchanged."""
-    samples = partial(_classification.samples, NARROW.side)
+    samples = partial(classification.samples, NARROW.side)
 
     def build() -> nn.Module:
-        return _classification.seeded_classifier("resnet50_narrow", partial(_resnet.network, NARROW), samples)
+        return classification.seeded_classifier("resnet50_narrow", partial(resnet.network, NARROW), samples)
 
     parameters = sum(parameter.numel() for parameter in build().parameters())
-    return dataclasses.replace(models.get("resnet50"), build=build, parameters=parameters)
+    return dataclasses.replace(workload.get("resnet50"), build=build, parameters=parameters)
 
 
 @pytest.fixture(scope="module", params=["narrow", pytest.param("full", marks=pytest.mark.slow)])
@@ -52,13 +54,13 @@ def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     for name in (PIPELINE, *STEPS):
         if name != "resnet50_onnxruntime":
             shutil.copytree(MODEL_REPOSITORY / name, root / name)
-    exporters.export(narrow() if request.param == "narrow" else models.get("resnet50"), "onnxruntime", root)
+    exporters.export(narrow() if request.param == "narrow" else workload.get("resnet50"), "onnxruntime", root)
     return root
 
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    names, _ = find([PIPELINE], "onnxruntime", repository, "fp32")
+    names, _ = find_models([PIPELINE], "onnxruntime", repository, "fp32")
     with open_server("embedded", repository, names, start_timeout_s=START_S) as server:
         yield server
 
@@ -134,7 +136,9 @@ def test_a_file_that_is_no_picture_fails_alone(server: Server, file: bytes) -> N
     assert ask(server, batch_of(jpeg(0))).as_numpy("ids").shape == (1, 5)
 
 
-@pytest.mark.skipif(np.__version__ >= "2", reason="the wheel's stub needs servers.tensors beside numpy 2")
+@pytest.mark.skipif(
+    np.__version__ >= "2", reason="the wheel's stub needs servers.triton_backend.tensors beside numpy 2"
+)
 def test_steps_need_nothing_of_servemark(repository: Path, tmp_path: Path) -> None:
     """As in NVIDIA's container, where the project is not installed."""
     copy = tmp_path / "model_repo"
@@ -142,8 +146,8 @@ def test_steps_need_nothing_of_servemark(repository: Path, tmp_path: Path) -> No
     for step in ("image_preprocess", "image_top5"):
         model = copy / step / "1" / "model.py"
         code = model.read_text()
-        assert code.count("servers.tensors import") == 1
-        model.write_text(code.replace("servers.tensors import", "not_installed.tensors import"))
+        assert code.count("servers.triton_backend.tensors import") == 1
+        model.write_text(code.replace("servers.triton_backend.tensors import", "not_installed.tensors import"))
     (tmp_path / "pictures").mkdir()
     expected = np.argsort(-in_process(repository, tmp_path / "pictures", jpeg(1)), axis=1)[:, :5]
     with open_server("embedded", copy, [PIPELINE], start_timeout_s=START_S) as alone:
@@ -151,12 +155,12 @@ def test_steps_need_nothing_of_servemark(repository: Path, tmp_path: Path) -> No
 
 
 def test_serve_takes_workloads_and_directories(repository: Path) -> None:
-    by_hand, entries = find(["resnet50", PIPELINE], "onnxruntime", repository, "fp32")
+    by_hand, entries = find_models(["resnet50", PIPELINE], "onnxruntime", repository, "fp32")
     assert (by_hand, [entry.model for entry in entries]) == ([PIPELINE], ["resnet50_onnxruntime"])
     with pytest.raises(OptionError, match="unknown workload 'image_classificatio'"):
-        find(["image_classificatio"], "onnxruntime", repository, "fp32")
+        find_models(["image_classificatio"], "onnxruntime", repository, "fp32")
     with pytest.raises(ArtifactError, match="ncf_onnxruntime is not in"):
-        find(["ncf"], "onnxruntime", repository, "fp32")
+        find_models(["ncf"], "onnxruntime", repository, "fp32")
 
 
 def test_a_pipeline_without_its_network_names_the_export(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.arrivals import Arrivals, ClosedLoop, OpenLoop
-from loadgen.channel import Outcome
-from loadgen.driver import MS, Driver
-from loadgen.in_process import InProcess
-from loadgen.workers import Workers
-from servemark.artifacts import Arrays
-from servemark.models import get
+from loadgen.driver.event_loop import MS, Driver
+from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
+from loadgen.sut.channel import Outcome
+from loadgen.targets.engine_threads import Workers
+from loadgen.targets.in_process import InProcess
+from servemark.repository.entry import Arrays
+from servemark.workload import get
 from tests.golden_load import constant_ns
 from tests.load_config import config
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from exporters import export
-from servemark.artifacts import Arrays
-from servemark.models import get
 from servemark.paths import CHECKOUT
+from servemark.repository.entry import Arrays
+from servemark.workload import get
 from tests.command_line import servemark
 from tests.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
 from tests.result_checks import constraint

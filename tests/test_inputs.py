@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loadgen.channel import Payload
-from loadgen.inputs import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
-from loadgen.served import http_encoder
-from loadgen.wire.kserve import HEAD_END
-from servemark.artifacts import Golden
+from loadgen.kserve.http_messages import HEAD_END
+from loadgen.sut.channel import Payload
+from loadgen.targets.http import http_encoder
+from loadgen.targets.payloads import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
 from servemark.errors import InputDataError
-from servemark.models import get
+from servemark.repository.entry import Golden
+from servemark.workload import get
 from tests import golden_tensors
 from tests.load_config import config
 from tests.locust_run import golden_entry

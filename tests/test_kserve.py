@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
-from loadgen.wire.kserve import (
+from loadgen.kserve.http_messages import (
     HEAD_END,
     Head,
     MalformedResponse,
@@ -17,8 +17,8 @@ from loadgen.wire.kserve import (
     encode_request,
     error_message,
 )
-from servemark.models import Tensor, get, workloads
-from servemark.models._spec import NUMPY_DTYPES
+from servemark.workload import Tensor, get, workloads
+from servemark.workload.spec import NUMPY_DTYPES
 from tests import golden_tensors
 
 SCORES = Tensor("scores", "FP32", (3,))

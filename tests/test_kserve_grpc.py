@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-from loadgen.wire import grpc_messages
-from loadgen.wire.grpc_call import PREFIX_BYTES, enclose
-from loadgen.wire.kserve_grpc import AnswerReader, encode_request
-from servemark.models import Tensor
+from loadgen.kserve import grpc_messages
+from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
+from loadgen.kserve.grpc_inference import AnswerReader, encode_request
+from servemark.workload import Tensor
 
 OUTPUTS = (Tensor("A", "FP32", (3,)), Tensor("B", "INT64", (-1,)))
 NESTED = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from servemark import models
+from servemark import workload as models
 from servemark.datasets import ptb
 from servemark.errors import InputDataError
 from tests.workload_data import answer, batch_of, read_requests

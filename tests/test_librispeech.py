@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from servemark import models
+from servemark import workload
 from servemark.datasets import _audio, librispeech
 from servemark.errors import InputDataError
 
@@ -59,7 +59,7 @@ def test_folder_of_recordings_is_read_without_transcripts(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["deepspeech", "deepspeech2"])
 def test_requests_from_recordings_are_the_front_ends_features(tmp_path: Path, name: str) -> None:
     chapter(tmp_path)
-    read = models.get(name).read
+    read = workload.get(name).read
     assert read is not None
     sample, _ = read(tmp_path)
     waveform = (RAMP / np.float32(32_768)).astype(np.float32)

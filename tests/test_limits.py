@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from servemark.cli.hosts import fit_together
-from servemark.limits import Cores, Memory, cores, memory
+from servemark.comparison.hosting import fit_together
+from servemark.machine.limits import Cores, Memory, cores, memory
 from tests.command_line import servemark as command
 
 GB = 10**9
@@ -122,13 +122,13 @@ def test_memory(own: str, files: dict[str, str], limit: int | None, available: i
 
 def test_models_must_fit_into_the_containers_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model/1").mkdir(parents=True)
-    monkeypatch.setattr("servemark.limits.memory", lambda: Memory(64 * GB, 4 * GB, 3 * GB))
+    monkeypatch.setattr("servemark.machine.limits.memory", lambda: Memory(64 * GB, 4 * GB, 3 * GB))
     assert fit_together([tmp_path / "model"] * 2)
     assert not fit_together([tmp_path / "model"] * 3)
 
 
 def test_doctor_says_what_a_quota_does(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("servemark.limits.cores", lambda: Cores(16, 8, 3.5))
+    monkeypatch.setattr("servemark.machine.limits.cores", lambda: Cores(16, 8, 3.5))
     command(monkeypatch, "doctor", "--json")
     said = capfd.readouterr().out
     assert "4 of 16 cores (a quota of 3.5)" in said

@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from loadgen.options import add_arguments
+from loadgen.load.load_config import add_arguments
 from servemark.cli import build
-from servemark.cli.load import ARRIVALS, RANGES, SERVER, LoadFlags, takes_load
+from servemark.cli._load_flags import ARRIVALS, RANGES, SERVER, LoadFlags, takes_load
 from tests.load_config import Parser
 
 EVERY = {field.name for field in fields(LoadFlags)}

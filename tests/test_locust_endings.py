@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.models import get
+from servemark.workload import get
 from tests.locust_run import DEADLINE_S, command, results_in, run, server_of, started, the_result, until
 from tests.result_checks import check_counts, check_schema, constraint
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark.artifacts import Golden
-from servemark.models import get, workloads
 from servemark.paths import CHECKOUT, LOCUSTFILES
+from servemark.repository.entry import Golden
+from servemark.workload import get, workloads
 from tests.locust_run import golden_entry, locustfiles, run, server_of, smallest, the_result
 from tests.result_checks import check_counts, check_schema, constraint
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.arrivals import Distribution, schedule
-from servemark.max_rate import MOST_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
+from loadgen.load.arrivals import Distribution, schedule
+from servemark.max_rate.search import MOST_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
 
 CAPACITY = 1000.0
 LIMIT_MS = 50.0

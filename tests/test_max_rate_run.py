@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import servemark.cli.max_rate
-from servemark import results
-from servemark.models import get
+
+from servemark.results import directory as results
+from servemark.workload import get
 from tests.command_line import servemark as command
 from tests.locust_run import Result, accounted, server_of
 
@@ -60,7 +60,7 @@ def search(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], out: Path, drive: Drive, *flags: str
 ) -> tuple[int, str, str]:
     """The command with `drive` in the place of real runs; exit code, stdout, stderr."""
-    monkeypatch.setattr(servemark.cli.max_rate, "drive", drive)
+    monkeypatch.setattr(servemark.max_rate.runs, "drive", drive)
     line = ["run", TINY, "-u", "localhost:1", "--max-rate", "--slo", "p90:50", "--out", str(out), *flags]
     return command(monkeypatch, *line), *capfd.readouterr()
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.channel import State
-from loadgen.shared_memory import memory_region
-from loadgen.shared_memory.memory_region import PosixRegion, abandoned, new_name
-from loadgen.shared_memory.places import Layout, Placed, Places, SharedChannel, Wire
-from loadgen.shared_memory.shared_grpc import SharedGrpc
-from loadgen.shared_memory.shared_http import SharedChecker, SharedHttp
-from loadgen.wire.kserve import Head
+from loadgen.kserve.http_messages import Head
+from loadgen.shared_memory import region as memory_region
+from loadgen.shared_memory.over_grpc import SharedGrpc
+from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
+from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
+from loadgen.shared_memory.slots import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.sut.channel import State
 from servemark.errors import ServerError
-from servemark.models import Tensor
+from servemark.workload import Tensor
 from tests.load_config import config
 
 KILLED = """

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.arrivals import Distribution, schedule
-from loadgen.channel import Outcome, Payload
-from loadgen.driver import MS
-from loadgen.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
-from servemark.stats import Histogram
+from loadgen.driver.event_loop import MS
+from loadgen.load.arrivals import Distribution, schedule
+from loadgen.measurement.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
+from loadgen.sut.channel import Outcome, Payload
+from servemark.stats.histogram import Histogram
 from tests.golden_behaviour import Behaviour
 from tests.golden_load import Load, constant_ns, payloads
 from tests.golden_server import GoldenServer
@@ -20,7 +20,7 @@ S = 1_000_000_000
 STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
 RATE, DURATION_S, DELAY_MS = 100, 10, 2.0
 BUSY_MS = 400
-"""What a machine with other work on it adds to half of the requests at most; benchmarks/precision.py is exact."""
+"""What a machine with other work on it adds to half of the requests at most; the benchmark `precision` is exact."""
 
 
 PAYLOAD = next(payloads())

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from loadgen.arrivals import Distribution, schedule
-from loadgen.mix import Part, parse_mix, total
-from loadgen.sender import start_time
-from servemark import results
+from loadgen.evaluation.mix import Part, parse_mix, total
+from loadgen.load.arrivals import Distribution, schedule
+from loadgen.measurement.sender import start_time
 from servemark.errors import OptionError
-from servemark.models import get
-from servemark.stats import Histogram
+from servemark.results import directory
+from servemark.stats.histogram import Histogram
+from servemark.workload import get
 from tests.command_line import BAD_INPUT, servemark
 from tests.locust_run import accounted, server_of, started, the_result, until
 
@@ -118,7 +118,7 @@ def test_the_whole_is_merged_not_averaged() -> None:
     assert document["limited_by"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
     assert [entry["workload"] for entry in document["mix"]] == ["a", "b"]
     assert document["mix"][1]["metrics"]["energy"]["joules"] is None
-    results.to_json(document)
+    directory.to_json(document)
 
 
 def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
@@ -140,7 +140,7 @@ def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
 
 def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
     file = tmp_path / "begin"
-    writer = Timer(0.05, results.write_atomically, [file, "12345\n"])
+    writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
     writer.start()
     assert (start_time(file), start_time(file)) == (12345, 12345)
     writer.join()
@@ -160,7 +160,7 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(
     assert code in {0, 2}, err
     document = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
-    assert document == results.read(folder)
+    assert document == directory.read(folder)
     received = {name: log["paths"][INFER.format(name)] for name in ("ranking_tiny", "ranking")}
     for entry in document["mix"]:
         metrics = entry["metrics"]
@@ -169,7 +169,7 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(
         expected = len(schedule(Distribution.POISSON, rate, 2.2, seed))
         assert metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] == expected
         assert received[entry["workload"]] == expected
-        assert results.read(folder / entry["directory"])["verdict"] == entry["verdict"]
+        assert directory.read(folder / entry["directory"])["verdict"] == entry["verdict"]
     assert [entry["share"] for entry in document["mix"]] == [0.75, 0.25]
     assert document["metrics"]["latency_ms"]["count"] == sum(
         e["metrics"]["latency_ms"]["count"] for e in document["mix"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from loadgen.channel import Payload
-from loadgen.mlperf import Seen, read_log, run
-from loadgen.mlperf_plan import MULTI_STREAM_SAMPLES, Plan, Scenario
-from loadgen.probe import probe
+from loadgen.measurement.probe import probe
+from loadgen.mlperf.official_loadgen import Seen, read_log, run
+from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, Plan, Scenario
+from loadgen.sut.channel import Payload
 from servemark.errors import ServerError
 from tests.golden_load import Load, payloads
 from tests.golden_server import GoldenServer

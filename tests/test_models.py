@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from servemark import models
+from servemark import workload as models
 from servemark.errors import OptionError
-from servemark.models import Workload
-from servemark.models._synthesis import Lengths, Popularity, image_pool
+from servemark.models.synthesis.images import Lengths, Popularity, image_pool
+from servemark.workload import Workload
 from tests.workload_data import answer, batch_of
 
 LARGE = 30_000_000

@@ -10,11 +10,11 @@ import pytest
 
 import exporters
 import servemark.models
-from servemark.artifacts import Entry
-from servemark.cli.drive import launch
 from servemark.errors import OptionError
-from servemark.models import _registry
 from servemark.paths import CHECKOUT, LOCUSTFILES
+from servemark.repository.entry import Entry
+from servemark.runs.locust_process import launch
+from servemark.workload import registry
 from tests.load_config import config
 
 
@@ -27,9 +27,9 @@ def _shown() -> list[str]:
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "digits_mlp.py").write_text(_shown()[0])
     monkeypatch.setattr(servemark.models, "__path__", [*servemark.models.__path__, str(tmp_path)])
-    _registry.workloads.cache_clear()
+    registry.workloads.cache_clear()
     yield "digits_mlp"
-    _registry.workloads.cache_clear()
+    registry.workloads.cache_clear()
 
 
 def test_one_file_is_a_workload(example: str, tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import on_gpu
-from benchmarks.on_gpu import Stage, carry_out
 from servemark.errors import ExitCode
+from tools import gpu_session
+from tools.gpu_session import Stage, carry_out
 
 WRITES = "import pathlib, sys; pathlib.Path(sys.argv[1], 'deep').mkdir(); print('said'); "
 WRITES += "pathlib.Path(sys.argv[1], 'deep', 'kept.md').write_text('kept'); sys.exit(int(sys.argv[2]))"
@@ -29,7 +29,7 @@ def test_a_stage_leaves_its_log_and_its_results(tmp_path: Path, code: int, endin
 
 @pytest.mark.parametrize("code", ["import time; time.sleep(600)", STUBBORN])
 def test_what_hangs_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(on_gpu, "GRACE_S", 1)
+    monkeypatch.setattr(gpu_session, "GRACE_S", 1)
     assert carry_out(python("work", code, limit_s=0.5), tmp_path, 100) == "interrupted after 0 s"
     assert [path.name for path in tmp_path.iterdir()] == ["work.txt"]
 
@@ -42,13 +42,13 @@ def test_no_stage_begins_without_time(tmp_path: Path) -> None:
 def test_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "NVIDIA H200")
-    monkeypatch.setattr(on_gpu, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(on_gpu, "ENGINES", ["pytorch", "tensorrt"])
-    monkeypatch.setattr(on_gpu, "unusable", {"pytorch": None, "tensorrt": "it is not there"}.get)
+    monkeypatch.setattr(gpu_session, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(gpu_session, "ENGINES", ["pytorch", "tensorrt"])
+    monkeypatch.setattr(gpu_session, "unusable", {"pytorch": None, "tensorrt": "it is not there"}.get)
     work = [python("good", WRITES, "{out}", "0"), python("bad", WRITES, "{out}", "1")]
-    monkeypatch.setattr(on_gpu, "stages", lambda: work)
+    monkeypatch.setattr(gpu_session, "stages", lambda: work)
     monkeypatch.setattr(sys, "argv", ["on_gpu"])
-    assert on_gpu.main() == 1
+    assert gpu_session.main() == 1
     folder = tmp_path / "docs" / "results" / "h200"
     summary = (folder / "summary.md").read_text()
     assert "NVIDIA H200" in summary.splitlines()[0]
@@ -57,35 +57,35 @@ def test_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "- tensorrt: it is not there" in summary
     assert "pytorch" not in summary
     monkeypatch.setattr(sys, "argv", ["on_gpu", "good", "--out", str(tmp_path / "other")])
-    assert on_gpu.main() == 0
+    assert gpu_session.main() == 0
     assert (tmp_path / "other" / "good-kept.md").is_file()
     monkeypatch.setattr(sys, "argv", ["on_gpu", "nothing"])
     with pytest.raises(SystemExit):
-        on_gpu.main()
+        gpu_session.main()
     assert "no stage here is called nothing: good, bad" in capsys.readouterr().err
 
 
 def test_without_a_gpu_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr(sys, "argv", ["on_gpu"])
-    assert on_gpu.main() == ExitCode.BAD_INPUT
+    assert gpu_session.main() == ExitCode.BAD_INPUT
     assert "sees no NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_comparisons_are_of_what_can_use_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_gpu, "unusable", {"tensorrt": "no", "tensorflow": "no"}.get)
-    compared = {stage.name: stage.command for stage in on_gpu.stages() if "compare" in stage.command}
-    assert list(compared) == [*on_gpu.COMPARISONS]
+    monkeypatch.setattr(gpu_session, "unusable", {"tensorrt": "no", "tensorflow": "no"}.get)
+    compared = {stage.name: stage.command for stage in gpu_session.stages() if "compare" in stage.command}
+    assert list(compared) == [*gpu_session.COMPARISONS]
     engines = {name: command[command.index("--engines") + 1] for name, command in compared.items()}
     assert engines["engines"] == "pytorch,onnxruntime"
     assert engines["precisions"] == "onnxruntime,onnxruntime@fp16"
-    monkeypatch.setattr(on_gpu, "unusable", {"tensorrt": "no", "tensorflow": "no", "onnxruntime": "no"}.get)
-    assert [stage.name for stage in on_gpu.stages() if "compare" in stage.command] == ["cuda_graphs"]
+    monkeypatch.setattr(gpu_session, "unusable", {"tensorrt": "no", "tensorflow": "no", "onnxruntime": "no"}.get)
+    assert [stage.name for stage in gpu_session.stages() if "compare" in stage.command] == ["cuda_graphs"]
 
 
 def test_every_stages_command_is_understood() -> None:
     """The contenders are read as the command line reads them."""
-    from servemark.cli.contenders import contenders
+    from servemark.comparison.contenders import contenders
 
-    for _, text in on_gpu.COMPARISONS.values():
+    for _, text in gpu_session.COMPARISONS.values():
         assert len(contenders(text, "fp32")) == text.count(",") + 1

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.backlog import Backlog
-from loadgen.recorder import Interval, Recorder
-from servemark.bottleneck import bottleneck
-from servemark.models import get
+from loadgen.driver.backlog import Backlog
+from loadgen.measurement.recorder import Interval, Recorder
+from servemark.results.bottleneck import bottleneck
+from servemark.workload import get
 from tests.golden_load import Load, constant_ns
 from tests.golden_server import GoldenServer
 from tests.locust_run import accounted, run, server_of, the_result

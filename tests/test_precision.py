@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import exporters
-from exporters._registry import exporter
-from servemark import models
-from servemark.agreement import PRECISIONS
-from servemark.artifacts import Entry
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError
+from servemark.repository.agreement import PRECISIONS
+from servemark.repository.entry import Entry
 from servers.engines import load_engine
 from tests.exporting import FROM_TORCH
 
@@ -124,7 +124,7 @@ def test_int8_in_name_only_is_refused(tmp_path: Path) -> None:
     """A recurrent layer with a small projection: what could be quantised is a tenth of it."""
     from onnx import TensorProto, checker, helper, numpy_helper, save
 
-    from exporters._quantisation import to_int8
+    from exporters.onnx_passes.quantisation import to_int8
 
     rng = np.random.default_rng(0)
     weights = {"W": (1, 96, 32), "R": (1, 96, 32), "P": (32, 21)}
@@ -150,7 +150,7 @@ def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
     """Other calibration data, other scales: the ranges are measured, not assumed."""
     import onnx
 
-    from exporters._quantisation import to_int8
+    from exporters.onnx_passes.quantisation import to_int8
 
     source = exported(tmp_path, "ncf", "onnxruntime", "fp32")
     golden: Any = source.read_golden()

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from servemark.max_rate import TOLERANCE, Point
-from servemark.rate_rounds import around, rate_ratio
-from servemark.ratios import ratio_of_repeats
+from servemark.max_rate.refinement import around, rate_ratio
+from servemark.max_rate.search import TOLERANCE, Point
+from servemark.stats.ratios import ratio_of_repeats
 
 
 def steps(limit: float) -> Callable[[float], Point]:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from servemark.ratios import (
+from servemark.stats.histogram import Histogram
+from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     Ratio,
     mean_interval,
@@ -19,7 +20,6 @@ from servemark.ratios import (
     share_difference,
     variation,
 )
-from servemark.stats import Histogram
 
 Floats = npt.NDArray[np.float64]
 

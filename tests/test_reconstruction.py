@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark import models
+from servemark import workload as models
 from servemark.datasets import tfrecord
 from servemark.errors import InputDataError
 from tests.tfrecords import example, field, record

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.memory import NullAnswer
-from loadgen.channel import Outcome, Payload
-from loadgen.driver import MS
-from loadgen.recorder import FLUSH_NS, KEPT_MESSAGES, KEPT_RESPONSES, MOST_WINDOWS, Interval, Recorder
-from servemark.stats import HIGHEST_US, Histogram
+from benchmarks.generator.memory import NullAnswer
+from loadgen.driver.event_loop import MS
+from loadgen.measurement.recorder import FLUSH_NS, KEPT_MESSAGES, KEPT_RESPONSES, MOST_WINDOWS, Interval, Recorder
+from loadgen.sut.channel import Outcome, Payload
+from servemark.stats.histogram import HIGHEST_US, Histogram
 
 S = 1_000_000_000
 PAYLOAD, GOLDEN = Payload(b""), Payload(b"", (0,))

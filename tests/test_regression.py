@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark import results
 from servemark.errors import ResultError
-from servemark.regression import compare_sides
-from servemark.saved_runs import Run, read_side
+from servemark.regression.differences import compare_sides
+from servemark.regression.saved_runs import Run, read_side
+from servemark.results import directory
 from tests.command_line import servemark
 from tests.saved_results import histogram_of, latencies, result_of, saved
 
@@ -171,7 +171,7 @@ def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
     turns = [{"directory": f"{n}", "label": "a#2", "partial": n == 3} for n in range(4)]
     for n in range(4):
         saved(tmp_path / str(n), 10)
-    document = {"schema_version": results.SCHEMA_VERSION, "kind": "comparison", "turns": turns}
+    document = {"schema_version": directory.SCHEMA_VERSION, "kind": "comparison", "turns": turns}
     (tmp_path / "comparison.json").write_text(json.dumps(document))
     assert [run.label for run in read_side(str(tmp_path))] == ["a#2"] * 3
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.channel import Outcome, Payload
-from loadgen.request_log import COLUMNS, FILE, RequestLog
+from loadgen.measurement.request_log import COLUMNS, FILE, RequestLog
+from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
-from servemark.models import get
+from servemark.workload import get
 from tests.locust_run import accounted, command, run, server_of, started, the_result, until
 from tests.test_results import largest_file
 

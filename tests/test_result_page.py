@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import requests
 
-from loadgen import result_page
-from loadgen.result_page import LIVE_EVERY_S, ResultPage, Run
-from servemark.results import read
+from loadgen.locust_bridge import result_page
+from loadgen.locust_bridge.result_page import LIVE_EVERY_S, ResultPage, Run
+from servemark.results.directory import read
 from tests import browser
 from tests.locust_run import until
 from tests.web import Web, web_ui

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from servemark import results
 from servemark.errors import ExitCode, ResultError
-from servemark.models import get
+from servemark.results import directory as results
+from servemark.workload import get
 from tests.locust_run import run, server_of
 
 RESULT: dict[str, Any] = {"schema_version": results.SCHEMA_VERSION, "kind": "load", "metrics": {"p99": 1.5}}

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadgen.arrival_trace import read_trace
-from loadgen.arrivals import Distribution, Stage
-from loadgen.recorder import Interval
-from loadgen.scenario import Mode, Scenario, parse_stages
+from loadgen.load.arrivals import Distribution, Stage
+from loadgen.load.scenario import Mode, Scenario, parse_stages
+from loadgen.load.trace import read_trace
+from loadgen.measurement.recorder import Interval
 from servemark.errors import InputDataError, OptionError
-from servemark.models import get
+from servemark.workload import get
 from tests.golden_server import GoldenServer
 from tests.load_config import config
 from tests.locust_run import Result, accounted, golden_entry, run, server_of, the_result

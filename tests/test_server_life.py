@@ -14,9 +14,10 @@ import psutil
 import pytest
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers import docker, embedded, modes, native, open_server
-from servers._launch import Job, Launched
-from servers._process import Command
+from servers import modes, open_server
+from servers.launch.process import Command
+from servers.launch.server import Server, ServerJob
+from servers.modes import docker, embedded, native
 from tests.locust_run import DEADLINE_S, alive, until
 from tests.small_models import affine, artifact_of
 
@@ -85,7 +86,7 @@ def test_a_mode_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
-    server = Launched("test", lambda _: Command(["sleep", "600"]), repository, MODELS, start_timeout_s=0.3)
+    server = Server("test", lambda _: Command(["sleep", "600"]), repository, MODELS, start_timeout_s=0.3)
     with pytest.raises(ServerError, match=r"not ready after 0\.3 s"), server:
         pass
     assert not [child for child in psutil.Process().children(recursive=True) if child.name() == "sleep"]
@@ -93,7 +94,7 @@ def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
 
 def test_server_that_dies_at_the_start_shows_its_log(repository: Path) -> None:
     dies = Command(["sh", "-c", "echo the disk is full >&2; exit 7"])
-    server = Launched("test", lambda _: dies, repository, MODELS)
+    server = Server("test", lambda _: dies, repository, MODELS)
     with pytest.raises(ServerError, match=r"(?s)exit status 7.*the disk is full"), server:
         pass
 
@@ -101,9 +102,9 @@ def test_server_that_dies_at_the_start_shows_its_log(repository: Path) -> None:
 def test_server_that_ignores_sigterm_is_killed_with_its_children(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("servers._process.GRACE_S", 0.5)
+    monkeypatch.setattr("servers.launch.process.GRACE_S", 0.5)
     stubborn = Command(["sh", "-c", "trap '' TERM; sleep 600 & sleep 600 & wait; wait"])
-    server = Launched("test", lambda _: stubborn, repository, MODELS)
+    server = Server("test", lambda _: stubborn, repository, MODELS)
     server.start()
     members: list[psutil.Process] = []
 
@@ -191,7 +192,7 @@ def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
 @pytest.mark.parametrize("mode", [native, docker])
 def test_other_modes_serve_the_same_models_on_the_same_ports(mode: ModuleType, tmp_path: Path) -> None:
     ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
-    argv = mode.command(Job(tmp_path, MODELS, "127.0.0.1", ports, tmp_path)).argv
+    argv = mode.command(ServerJob(tmp_path, MODELS, "127.0.0.1", ports, tmp_path)).argv
     wanted = {f"--load-model={model}" for model in MODELS} | {f"{flag}={port}" for flag, port in ports.items()}
     assert wanted | {"--http-address=127.0.0.1"} <= set(argv)
     repository = next(flag for flag in argv if flag.startswith("--model-repository=")).partition("=")[2]

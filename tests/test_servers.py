@@ -1,6 +1,5 @@
-"""Real Tritons from the wheel: every engine answers what numpy answers, over both protocols; attaching to a server."""
+"""Real Tritons from the wheel: every engine answers what numpy answers, over both protocols."""
 
-import socket
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +11,9 @@ import psutil
 import pytest
 import tritonclient.utils
 
-from servemark.errors import OptionError, ServerError
-from servemark.models._spec import NUMPY_DTYPES
-from servers import Server, attach, embedded, open_server
+from servemark.workload.spec import NUMPY_DTYPES
+from servers import Server, open_server
+from servers.modes import embedded
 from tests.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, expected, lookup, passthrough
 
 pytestmark = [
@@ -159,34 +158,3 @@ def test_server_is_on_loopback_only(server: Server) -> None:
     addresses = [address for child in psutil.Process().children(recursive=True) for address in listening(child)]
     hosts = {host.removeprefix("::ffff:") for host, port in addresses if port in ports}
     assert hosts == {"127.0.0.1"}
-
-
-@pytest.mark.parametrize("protocol", CLIENTS)
-def test_attach_to_a_running_server(server: Server, protocol: str) -> None:
-    with attach(getattr(server, protocol), MODELS, protocol=protocol) as remote:
-        assert infer(remote, protocol, MODELS[1], rows(1, 1))
-    server.check()  # leaving the context stops nothing
-
-
-@pytest.mark.parametrize("protocol", CLIENTS)
-def test_attach_where_a_model_is_not_served(server: Server, protocol: str) -> None:
-    remote = attach(getattr(server, protocol), ["resnet50_onnxruntime"], protocol=protocol)
-    with pytest.raises(ServerError, match="resnet50_onnxruntime") as error:
-        remote.wait_ready(0.2)
-    assert error.value.fix == "servemark serve resnet50 --engine onnxruntime"
-
-
-@pytest.mark.parametrize("protocol", CLIENTS)
-def test_attach_where_nobody_listens(protocol: str) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        remote = attach(f"http://127.0.0.1:{holder.getsockname()[1]}", MODELS[:1], protocol=protocol)
-        with pytest.raises(ServerError, match=r"no .* server answers") as error:
-            remote.wait_ready(10)
-    assert error.value.fix == "servemark serve affine --engine onnxruntime"
-
-
-@pytest.mark.parametrize("url", ["localhost", "localhost:http", "", "http://:8000"])
-def test_attach_to_a_malformed_url(url: str) -> None:
-    with pytest.raises(OptionError):
-        attach(url, MODELS)

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.served import served
-from loadgen.shared_memory.memory_region import FOLDER
-from loadgen.shared_memory.places import ALIGNMENT
-from loadgen.wire.control import Control
+from loadgen.kserve.control import Control
+from loadgen.shared_memory.region import FOLDER
+from loadgen.shared_memory.slots import ALIGNMENT
+from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
 from servemark.paths import CHECKOUT
-from servers import Server, embedded, open_server
+from servers import Server, open_server
+from servers.modes import embedded
 from tests.golden_grpc import GoldenGrpc
 from tests.golden_server import GoldenServer
 from tests.load_config import config
@@ -91,7 +92,7 @@ def test_triton_says_why_it_cannot_map_a_region(
     server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As where the server has a /dev/shm of its own: on another machine, in a container.
-    monkeypatch.setattr("loadgen.shared_memory.memory_region.FOLDER", tmp_path)
+    monkeypatch.setattr("loadgen.shared_memory.region.FOLDER", tmp_path)
     under_test = target(server, PASSTHROUGH, wire, "system")
     try:
         with pytest.raises(
@@ -141,7 +142,7 @@ def to_golden(url: str) -> list[str]:
 
 def test_a_server_without_the_extension() -> None:
     with GoldenGrpc(shared_memory=False) as golden:
-        under_test = served(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
         try:
             with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
                 drive(under_test)
@@ -151,7 +152,7 @@ def test_a_server_without_the_extension() -> None:
 
 def test_a_request_that_failed_gives_its_place_back() -> None:
     with GoldenServer(error_every=3, reset_every=7) as golden:
-        under_test = served(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
         try:
             outcomes = drive(under_test)
         finally:
@@ -168,4 +169,4 @@ def test_a_request_that_failed_gives_its_place_back() -> None:
 def test_outputs_of_sizes_that_vary_are_refused() -> None:
     load = config("deepspeech2_tiny", "--host", "http://127.0.0.1:9", "--shared-memory", "system")
     with pytest.raises(OptionError, match="sizes that vary"):
-        served(load).prepare()
+        open_target(load).prepare()

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import nn
 
-from servemark import datasets, models
+from servemark import datasets, workload
 from servemark.datasets import mnist
 from servemark.errors import InputDataError
 
@@ -27,11 +27,11 @@ Pixels = npt.NDArray[np.uint8]
 
 @pytest.fixture(scope="module")
 def network() -> nn.Module:
-    return models.get("spatial_transformer").build()
+    return workload.get("spatial_transformer").build()
 
 
 def digits(count: int) -> torch.Tensor:
-    samples = islice(models.get("spatial_transformer").samples(np.random.default_rng(6)), count)
+    samples = islice(workload.get("spatial_transformer").samples(np.random.default_rng(6)), count)
     return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
 
 
@@ -96,7 +96,7 @@ def test_mnist_is_read_packed_or_not(tmp_path: Path, packed: bool) -> None:
     found = mnist.read(tmp_path)
     np.testing.assert_array_equal(found.images, IMAGES)
     np.testing.assert_array_equal(found.labels, LABELS)
-    read = models.get("spatial_transformer").read
+    read = workload.get("spatial_transformer").read
     assert read is not None
     requests = [request["image"] for request in read(tmp_path)]
     expected = (IMAGES[:, None] / 255 - 0.1307) / 0.3081

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from exporters._job import golden_inputs
-from servemark import models
-from servemark.models import _ctc, deepspeech, deepspeech2
+from exporters.pipeline.job import golden_inputs
+from servemark import workload as models
+from servemark.models import deepspeech, deepspeech2
+from servemark.models.blocks import ctc
 
 TINY = ["deepspeech_tiny", "deepspeech2_tiny"]
 
@@ -41,7 +42,7 @@ def test_greedy_decoding_merges_repeats_and_drops_blanks() -> None:
     labels = torch.from_numpy(rng.integers(0, 4, (200, 12)))
     lengths = torch.from_numpy(rng.integers(0, 13, (200, 1)))
     for blank in (0, 3):
-        ids, counts = _ctc.greedy(labels, lengths, blank)
+        ids, counts = ctc.greedy(labels, lengths, blank)
         assert (ids.dtype, counts.dtype, ids.shape, counts.shape) == (torch.int32, torch.int32, (200, 12), (200, 1))
         for row, length, found, count in zip(labels, lengths, ids, counts, strict=True):
             expected = reference_collapse(row[: int(length)].tolist(), blank)
@@ -51,7 +52,7 @@ def test_greedy_decoding_merges_repeats_and_drops_blanks() -> None:
 
 def test_sequences_are_reversed_within_their_lengths() -> None:
     sequence = torch.arange(10).reshape(2, 5, 1)
-    reversed_ = _ctc.reverse_within(sequence, torch.tensor([[3], [5]]))
+    reversed_ = ctc.reverse_within(sequence, torch.tensor([[3], [5]]))
     assert reversed_.squeeze(2).tolist() == [[2, 1, 0, 3, 4], [9, 8, 7, 6, 5]]
 
 
@@ -68,7 +69,7 @@ def test_bidirectional_layers_are_those_of_packed_sequences() -> None:
     with torch.no_grad():
         both = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
         found = ours(sequence, lengths[:, None])
-    mask = _ctc.within(lengths[:, None], 20).unsqueeze(2)
+    mask = ctc.within(lengths[:, None], 20).unsqueeze(2)
     torch.testing.assert_close(found * mask, both[..., :units] + both[..., units:], atol=1e-5, rtol=0)
 
 
@@ -141,5 +142,5 @@ def test_golden_samples_have_no_near_ties(name: str) -> None:
     model(*(torch.from_numpy(inputs[tensor.name]) for tensor in workload.inputs))
     steps = torch.from_numpy(inputs["n_frames"])
     lengths = (steps + 1) // 2 if name.startswith("deepspeech2") else steps
-    best = seen[0][_ctc.within(lengths, seen[0].shape[1])].topk(2, dim=1).values
+    best = seen[0][ctc.within(lengths, seen[0].shape[1])].topk(2, dim=1).values
     assert (best[:, 0] - best[:, 1]).min() > 1e-3

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from servemark.datasets import _audio
-from servemark.models import _speech
+from servemark.models.synthesis import speech as _speech
 
 Floats = npt.NDArray[np.floating[Any]]
 

@@ -14,11 +14,13 @@ import torch
 import tritonclient.http
 import tritonclient.utils
 
-from servemark import models
+from servemark import workload
 from servemark.datasets import _audio
-from servemark.models import _speech, deepspeech2
+from servemark.models import deepspeech2
+from servemark.models.synthesis import speech
 from servemark.paths import CHECKOUT
-from servers import embedded, open_server
+from servers import open_server
+from servers.modes import embedded
 from tests.exporting import Exports
 
 TRACKED = CHECKOUT / "model_repo"
@@ -56,7 +58,7 @@ def in_process(waveform: Any) -> str:
     """Log-spectrogram, eager PyTorch without padding, and the labels' characters."""
     spect = torch.from_numpy(_audio.log_spectrogram(waveform))[None]
     with torch.inference_mode():
-        answer: Any = models.get("deepspeech2_tiny").build()(spect, torch.tensor([[spect.shape[2]]]))
+        answer: Any = workload.get("deepspeech2_tiny").build()(spect, torch.tensor([[spect.shape[2]]]))
     [ids], [[length]] = (part.tolist() for part in answer)
     return "".join(deepspeech2.LABELS[i] for i in ids[:length])
 
@@ -67,7 +69,7 @@ def test_waveforms_become_the_text_of_the_same_steps_in_process(client: Any) -> 
     rng = np.random.default_rng(0)
     texts = []
     for seconds in (0.3, 1.7, 5.2):
-        waveform = _speech.waveform(rng, seconds)
+        waveform = speech.waveform(rng, seconds)
         [text] = transcribe(client, waveform[None])
         assert text == in_process(waveform)
         texts.append(text)
@@ -79,7 +81,7 @@ def test_waveforms_become_the_text_of_the_same_steps_in_process(client: Any) -> 
 @needs_strings
 def test_waveforms_of_one_request_do_not_touch_each_other(client: Any) -> None:
     rng = np.random.default_rng(1)
-    waveforms = np.stack([_speech.waveform(rng, 1.5) for _ in range(3)])
+    waveforms = np.stack([speech.waveform(rng, 1.5) for _ in range(3)])
     assert transcribe(client, waveforms) == [in_process(waveform) for waveform in waveforms]
 
 
@@ -99,7 +101,7 @@ def test_text_that_cannot_be_passed_is_an_error(client: Any) -> None:
 def backend_model(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import a step as NVIDIA's container does: no servemark beside it, and Triton's classes defined only later."""
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "servers.tensors", None)
+    monkeypatch.setitem(sys.modules, "servers.triton_backend.tensors", None)
     path = TRACKED / name / "1" / "model.py"
     spec = importlib.util.spec_from_file_location(f"{name}_model", path)
     assert spec is not None
@@ -114,7 +116,7 @@ def test_steps_agree_with_the_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     back: Any = backend_model("speech_text", monkeypatch)
     assert deepspeech2.Sizes().buckets == front.BUCKETS
     assert back.LABELS == deepspeech2.LABELS
-    for waveform in (_speech.waveform(np.random.default_rng(0), 1.3), np.zeros(1_000, np.float32)):
+    for waveform in (speech.waveform(np.random.default_rng(0), 1.3), np.zeros(1_000, np.float32)):
         np.testing.assert_allclose(front.log_spectrogram(waveform), _audio.log_spectrogram(waveform), atol=1e-5)
 
 

@@ -10,15 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from servemark.order_statistics import CONFIDENCE, dispersion, interval_ranks
-from servemark.stats import (
-    HIGHEST_US,
-    PERCENTILES,
-    Histogram,
-    max_over_min,
-    percentile_key,
-    samples_needed,
-)
+from servemark.stats.histogram import HIGHEST_US, PERCENTILES, Histogram, max_over_min, percentile_key, samples_needed
+from servemark.stats.order_statistics import CONFIDENCE, dispersion, interval_ranks
 
 RELATIVE_ERROR = 0.0005
 ROUNDING_NS = 500

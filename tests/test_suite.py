@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import typer
 
-from servemark import models
+from servemark import workload
 from servemark.cli import suite as command
 from servemark.errors import OptionError
-from servemark.report.suite import Row, line, markdown
+from servemark.report.terminal.suite import Row, line, markdown
 
 GOOD = Row(
     "ncf",
@@ -50,7 +50,7 @@ def test_members() -> None:
     names = {name: {w.name for w in command.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
     assert names["subset"] == set(command.SUBSET)
     assert len(names["aibench"]) == 17
-    assert names["all"] == set(models.names()) == names["aibench"] | names["ai-matrix"]
+    assert names["all"] == set(workload.names()) == names["aibench"] | names["ai-matrix"]
     with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
         command.members("mlperf")
 
@@ -90,7 +90,7 @@ def test_a_line_for_each_outcome() -> None:
 def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tiny, unknown = models.get("ncf_tiny"), dataclasses.replace(models.get("ncf_tiny"), name="no_such_model")
+    tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
     monkeypatch.setattr(command, "members", lambda _: [unknown, tiny])
     with pytest.raises(typer.Exit) as ended:
         command.suite("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import exporters
-from benchmarks import support
-from benchmarks.support import attempt
-from benchmarks.support_table import MARKDOWN, RECORD, render
-from exporters._registry import exporter
-from servemark import models
+from exporters.pipeline.registry import exporter
+from servemark import workload
+from tools import support_matrix
+from tools.support_matrix import attempt
+from tools.support_table import MARKDOWN, RECORD, render
 
 SAMPLE = [
     ("din", "openvino", "fp16"),
@@ -29,27 +29,27 @@ def record() -> Any:
 
 
 def test_page_is_made_from_the_record(record: Any) -> None:
-    assert MARKDOWN.read_text() == render(record), "write it with: python -m benchmarks.support"
+    assert MARKDOWN.read_text() == render(record), "write it with: python -m tools.support_matrix"
 
 
 def test_every_workload_engine_and_precision_is_listed(record: Any) -> None:
     listed = {(cell["workload"], cell["engine"], cell["precision"]) for cell in record["cells"]}
     assert listed == {
         (name, engine, precision)
-        for name in models.names()
+        for name in workload.names()
         for engine in exporters.engines()
         for precision in exporters.precisions(engine)
-    }, "try what is new with: python -m benchmarks.support"
+    }, "try what is new with: python -m tools.support_matrix"
 
 
 def test_what_is_new_is_listed_as_not_tried(record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A precision that an exporter has learnt is in both files before anybody has tried it; the others stay."""
     known = [cell for cell in record["cells"] if cell["precision"] != "fp8"]
     files = tmp_path / "support.json", tmp_path / "support.md"
-    monkeypatch.setattr(support, "RECORD", files[0])
-    monkeypatch.setattr(support, "MARKDOWN", files[1])
+    monkeypatch.setattr(support_matrix, "RECORD", files[0])
+    monkeypatch.setattr(support_matrix, "MARKDOWN", files[1])
     files[0].write_text(json.dumps({**record, "cells": known}))
-    support.Record("tiny").write()
+    support_matrix.Record("tiny").write()
     written = json.loads(files[0].read_text())
     assert [cell for cell in written["cells"] if cell["precision"] != "fp8"] == known
     (cell,) = [
@@ -83,7 +83,7 @@ def test_tensorflow_and_openvino_run_what_the_project_promises(record: Any) -> N
         (cell["workload"], cell["engine"]) for cell in record["cells"] if cell["precision"] == "fp32" and cell["ok"]
     }
     for engine, fewest in (("openvino", 25), ("onnxruntime", 25), ("tensorflow", 22)):
-        assert sum((name, engine) in runs for name in models.names() if name != "nmt_greedy") >= fewest
+        assert sum((name, engine) in runs for name in workload.names() if name != "nmt_greedy") >= fewest
 
 
 @pytest.mark.parametrize(("name", "engine", "precision"), SAMPLE)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from exporters import config, tensorrt
-from exporters._job import Job
-from servemark import models
-from servemark.artifacts import Entry, Golden
+from exporters import tensorrt
+from exporters.pipeline import config_pbtxt
+from exporters.pipeline.job import Job
+from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servemark.model_config import parse
+from servemark.repository.entry import Entry, Golden
+from servemark.repository.model_config import parse
 from servers.engines import load_engine
 
 
@@ -36,7 +37,7 @@ def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
 
 def test_the_configuration_puts_the_model_on_the_gpu() -> None:
     workload = models.get("resnet50")
-    text = config.render(
+    text = config_pbtxt.render(
         workload,
         model="resnet50_tensorrt",
         engine="tensorrt",

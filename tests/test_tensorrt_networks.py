@@ -17,12 +17,12 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from exporters import tensorrt
-from exporters._float8 import to_fp8
-from exporters._job import Job
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Arrays, Golden
+from exporters.onnx_passes.float8 import to_fp8
+from exporters.pipeline.job import Job
+from servemark import workload as models
 from servemark.errors import ArtifactError
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Golden
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
 ROWS = 3

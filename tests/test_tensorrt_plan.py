@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from servemark import tensorrt_plan
 from servemark.errors import ArtifactError, ServerError
-from servemark.tensorrt_plan import Plan
+from servemark.frameworks import tensorrt
+from servemark.frameworks.tensorrt import Plan
 from tests.fake_tensorrt import ALIGNMENT_BYTES, COLUMNS, LARGEST_BATCH, FakeTensorRT
 
 
@@ -16,10 +16,10 @@ from tests.fake_tensorrt import ALIGNMENT_BYTES, COLUMNS, LARGEST_BATCH, FakeTen
 def trt(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTensorRT]:
     fake = FakeTensorRT()
     fake.install(monkeypatch)
-    tensorrt_plan.logger.cache_clear()
+    tensorrt.logger.cache_clear()
     yield fake
-    tensorrt_plan.logger.cache_clear()
-    tensorrt_plan.MESSAGES.clear()
+    tensorrt.logger.cache_clear()
+    tensorrt.MESSAGES.clear()
 
 
 def plan(folder: Path, *, graphs: bool = False, content: bytes = b"twice", output: str = "Y") -> Plan:
@@ -54,7 +54,7 @@ def test_a_graph_is_not_tied_to_the_callers_memory(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("trt")
 def test_more_shapes_than_graphs_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorrt_plan, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(tensorrt, "MOST_GRAPHS", 2)
     twice = plan(tmp_path, graphs=True)
     for rows in (1, 2, 3, 4, 1, 2):
         torch.testing.assert_close(twice.run({"X": batch(rows, 3.0)})["Y"], batch(rows, 6.0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from servemark import models
+from servemark import workload
 from servemark.datasets import gigaword, wmt
 from servemark.errors import InputDataError
 from tests.workload_data import read_requests
@@ -144,7 +144,7 @@ def test_captions_are_asked_for_coco2014(tmp_path: Path) -> None:
     for place, colour in (("val2014/COCO_val2014_000000000042.jpg", "white"), ("train2014/x.jpg", "black")):
         (tmp_path / place).parent.mkdir()
         Image.new("RGB", (640, 480), colour).save(tmp_path / place)
-    read = models.get("image_caption").read
+    read = workload.get("image_caption").read
     assert read is not None
     (picture,) = read(tmp_path)
     assert picture["image"].shape == (3, 224, 224)

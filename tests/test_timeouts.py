@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.driver import MS
+from loadgen.driver.event_loop import MS
 from tests.golden_load import Load, constant_ns
 from tests.golden_server import GoldenServer
 

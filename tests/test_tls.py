@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.channel import READ, State
-from loadgen.wire.access import Access
-from loadgen.wire.control import Control
-from loadgen.wire.grpc_control import GrpcControl
+from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.sut.channel import READ, State
+from loadgen.transport.access import Access
 from servemark.errors import OptionError, ServerError
-from servemark.models import Tensor, get
+from servemark.workload import Tensor, get
 from tests.certificates import Authority, needs_openssl
 from tests.golden_behaviour import Behaviour
 from tests.golden_grpc import GoldenGrpc

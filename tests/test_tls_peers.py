@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hyperframe.frame import SettingsFrame, WindowUpdateFrame
 
-from loadgen.wire.access import Access
-from loadgen.wire.grpc_control import GrpcControl
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.transport.access import Access
 from servemark.paths import CHECKOUT
-from servers import embedded
-from servers._launch import Job, Launched
-from servers._process import Command
+from servers.launch.process import Command
+from servers.launch.server import Server, ServerJob
+from servers.modes import embedded
 from tests.certificates import Authority, needs_openssl
 from tests.golden_load import constant_ns
 from tests.grpc_load import GrpcLoad
@@ -91,13 +91,13 @@ def test_triton_with_mutual_tls(authority: Authority, tmp_path: Path) -> None:
     shutil.copytree(identity, tmp_path / "identity", ignore=shutil.ignore_patterns("__pycache__"))
     pem = authority.issue("triton")
 
-    def command(job: Job) -> Command:
+    def command(job: ServerJob) -> Command:
         plan = embedded.command(job)
         tls = ["--grpc-use-ssl-mutual=true", f"--grpc-server-cert={pem}", f"--grpc-server-key={pem}"]
         return dataclasses.replace(plan, argv=[*plan.argv, *tls, f"--grpc-root-cert={authority.certificate}"])
 
     access = Access(authority.certificate, authority.issue("triton_client"))
-    with Launched("embedded", command, tmp_path, ["identity"]) as server:
+    with Server("embedded", command, tmp_path, ["identity"]) as server:
         port = int(server.grpc.rpartition(":")[2])
         for streaming in (False, True):
             load = GrpcLoad(port, access=access, timeout_s=TIMEOUT_S, model="identity", streaming=streaming, connect=4)

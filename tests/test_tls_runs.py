@@ -5,8 +5,8 @@ from pathlib import Path
 
 import psutil
 
-from servemark.models import get
 from servemark.paths import CHECKOUT
+from servemark.workload import get
 from tests.certificates import Authority, needs_openssl
 from tests.golden_grpc import GoldenGrpc
 from tests.locust_run import accounted, golden_entry, run, server_of, started, the_result, until

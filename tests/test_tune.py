@@ -9,19 +9,19 @@ from typing import Any
 
 import psutil
 import pytest
+import servemark.cli.tuning_bench as bench_module
 
 import exporters
-import servemark.cli.tuning_bench as bench_module
-from servemark import results
-from servemark.artifacts import Entry
-from servemark.cli.contenders import configured, contenders, placed
-from servemark.cli.drive import check
-from servemark.cli.load import LoadFlags
-from servemark.cli.tuned import tuned_settings
-from servemark.cli.tuning_bench import ServedBench
-from servemark.models import get
+from servemark.cli._load_flags import LoadFlags
+from servemark.comparison.contenders import configured, contenders, placed
+from servemark.comparison.tuned import tuned_settings
+from servemark.repository.entry import Entry
+from servemark.results import directory
+from servemark.runs.locust_process import check
 from servemark.tuning import Candidate, Space, Trial
-from servers.embedded import missing
+from servemark.tuning.bench import ServedBench
+from servemark.workload import get
+from servers.modes.embedded import missing
 from tests.command_line import servemark as command
 from tests.exporting import Exports
 from tests.test_tuning import Server
@@ -243,7 +243,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
         monkeypatch.setattr(bench, "text", lambda c: own(c).replace('"1"', '"many"') if c == impossible else own(c))
         moved = bench.trial("screen", other, 2, 0)
         assert moved.throughput
-        served = results.read(tmp_path / "out" / str(moved.directory))
+        served = directory.read(tmp_path / "out" / str(moved.directory))
         assert set(served["metrics"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
         assert bench.trial("screen", present, 2, 0).throughput
         # Triton would keep an instance of the same threads: nothing of the one before is left.
@@ -296,7 +296,7 @@ def test_a_short_tuning_from_end_to_end(
     assert document["spent_s"] == pytest.approx(sum(line["seconds"] for line in lines), abs=0.01)
     for line in lines:
         trial = Trial.of_dict(line)
-        assert trial.failure or results.read(folder / str(trial.directory))["workload"] == TINY
+        assert trial.failure or directory.read(folder / str(trial.directory))["workload"] == TINY
         assert str(trial.candidate) in err
     if document["winner"] is None:
         assert entry.config.read_text() == before

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from servemark.errors import OptionError, ResultError, ServerError
-from servemark.max_rate import TOLERANCE, Point
-from servemark.rate_rounds import LEAST_ROUNDS
+from servemark.max_rate.refinement import LEAST_ROUNDS
+from servemark.max_rate.search import TOLERANCE, Point
 from servemark.tuning import Candidate, Log, Objective, Space, Trial, Tuning, tune
 from servemark.tuning.log import LOG_FILE
 

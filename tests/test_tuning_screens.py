@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.screening import Simulated
+from benchmarks.system.screening import Simulated
 
 SERVER = Simulated(instances=2, max_batch=4, delay_s=0.002, unit_s=0.001, stalls=True)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark import models
+from servemark import workload as models
 from servemark.datasets import amazon_electronics, gowalla
 from servemark.errors import InputDataError
-from servemark.models import Workload
+from servemark.workload import Workload
 
 
 def workload(name: str) -> Workload:

@@ -12,14 +12,14 @@ import torch
 from torch import nn
 
 import exporters
-from exporters import _pipeline
-from exporters._job import Job
-from exporters._registry import exporter
-from loadgen.wire.kserve import ResponseChecker, _parse_head
-from servemark import models
-from servemark.artifacts import Entry
+from exporters.pipeline import export
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import exporter
+from loadgen.kserve.http_messages import ResponseChecker, _parse_head
+from servemark import workload as models
 from servemark.errors import ArtifactError
-from servemark.models import Sample, Tensor, Workload
+from servemark.repository.entry import Entry
+from servemark.workload import Sample, Tensor, Workload
 from tests.exporting import FROM_TORCH, variant
 
 X, N, Y = Tensor("x", "FP32", (2, -1)), Tensor("n", "INT32", (1,)), Tensor("y", "FP32", (-1,))
@@ -100,7 +100,7 @@ def test_an_artifact_that_fixes_the_size_is_refused(
         return real.write(job)
 
     module = variant(real, write=write)
-    monkeypatch.setattr(_pipeline, "exporter", lambda _: module)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match="cannot run a batch"):
         exporters.export(workload(), engine, tmp_path)
     assert list(tmp_path.iterdir()) == []

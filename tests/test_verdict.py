@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from servemark.constraints import Observations, judge
 from servemark.errors import ExitCode
-from servemark.results import to_json
-from servemark.verdict import Constraint, Verdict
+from servemark.results.constraints import Observations, judge
+from servemark.results.directory import to_json
+from servemark.results.verdict import Constraint, Verdict
 
 GOOD = Observations(
     requests=1500,

@@ -9,10 +9,11 @@ import tritonclient.http
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Entry
-from servers import embedded, open_server
+from servemark import workload as models
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Entry
+from servers import open_server
+from servers.modes import embedded
 from tests.exporting import Exports
 
 ENGINE = "onnxruntime"

@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from servemark.models import get
+from servemark.workload import get
 from tests.golden_server import GoldenServer
 from tests.locust_run import command, results_in, server_of, started, until
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from servemark import models
-from servemark.models import Workload
+from servemark import workload as models
+from servemark.workload import Workload
 
 
 def batch_of(workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.shared_memory.memory_region import Claim
+from loadgen.shared_memory.region import Claim
 from servemark.errors import OptionError, ServerError
 
 GRANULE = 2 << 20

@@ -35,10 +35,11 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import compare, data, doctor, export, mlperf, run, serve, suite, tune, zoo
+    from servemark.cli import compare, data, doctor, export, mlperf, run, serve, suite, tune
+    from servemark.cli import list as listing
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
-    app.command("list", short_help="Show the workloads.")(zoo.list_workloads)
+    app.command("list", short_help="Show the workloads.")(listing.list_workloads)
     app.command("export", short_help="Export workloads to the model repository.")(export.export)
     app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(serve.serve)
     app.command("run", short_help="Measure one workload under load and judge the run.")(run.run)

@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli.load import RANGES, LoadFlags, takes_load
-from servemark.cli.options import DEFAULT_PRECISION, Json, Precision
-from servemark.cli.ranges import load_points
-from servemark.cli.settings import Device
-from servemark.cli.tune import BUDGET_S
+from servemark.cli._load_flags import RANGES, LoadFlags, takes_load
+from servemark.cli._options import DEFAULT_PRECISION, Device, Json, Precision
+from servemark.cli._ranges import load_points
+from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
-from servemark.rounds import SHORTEST_S
+from servemark.tuning.session import BUDGET_S
 
 PAIRS = 5
 OPEN = ("request_rate", "stages", "trace")
@@ -57,7 +56,7 @@ def compare(
     Example: servemark compare results/before results/after --fail-on regression
     """
     if not engines:
-        from servemark.cli.saved import compare_saved
+        from servemark.regression.compare import compare_saved
 
         raise typer.Exit(compare_saved(what, fail_on=fail_on, threshold=threshold, json=json))
     if len(what) != 1 or fail_on:
@@ -75,7 +74,7 @@ def compare(
     [point] = load_points(load)
     choose_length = not (load.duration or load.stages or load.trace)
     load = replace(load, duration=load.duration or f"{SHORTEST_S:g}")
-    from servemark.cli.side_by_side import Request, compare_engines
+    from servemark.comparison.run import Request, compare_engines
 
     request = Request(
         workload=what[0],

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli.options import DEFAULT_DATA_ROOT, DataRoot, Json
-from servemark.results import print_json
+from servemark.cli._options import DEFAULT_DATA_ROOT, DataRoot, Json
+from servemark.results.directory import print_json
 
 
 def data(

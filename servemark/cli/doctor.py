@@ -10,11 +10,11 @@ import psutil
 import typer
 from rich.table import Table
 
-from servemark.cli.options import DEFAULT_ENGINE, Json
+from servemark.cli._options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
 from servemark.output import stdout
 from servemark.paths import RESULTS
-from servemark.results import print_json
+from servemark.results.directory import print_json
 
 PORTS = (8000, 8001, 8002)
 ROOM_GB = 2.0
@@ -58,8 +58,8 @@ def doctor(json: Json = False) -> None:
 
 
 def _machine() -> Iterator[Check]:
-    from servemark import limits
-    from servemark.environment import collect
+    from servemark.machine import limits
+    from servemark.machine.environment import collect
 
     found, cores = collect(), limits.cores()
     yield Check("cpu", True, f"{found['cpu']}, {cores}, {found['memory_gb']} GB, Python {found['python']}")
@@ -101,7 +101,7 @@ def _engines() -> Iterator[Check]:
 
 
 def _energy() -> Iterator[Check]:
-    from servemark.energy import discover
+    from servemark.telemetry.energy import discover
 
     for meter in discover():
         yield Check(f"energy: {meter.boundary}", meter.available, f"{meter.source}: {meter.reason or 'can be read'}")

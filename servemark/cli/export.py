@@ -1,34 +1,20 @@
 """`servemark export`: workloads into the model repository."""
 
 import itertools
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from servemark.agreement import PRECISIONS
-from servemark.artifacts import FULL
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
-from servemark.errors import ArtifactError, OptionError, ServemarkError
-from servemark.models import get, names
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
+from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
-from servemark.results import print_json
+from servemark.repository.agreement import PRECISIONS
+from servemark.repository.entry import FULL
+from servemark.results.directory import print_json
+from servemark.workload import get, names
 
 if TYPE_CHECKING:
     from exporters import ExportReport
-
-
-class Task(NamedTuple):
-    """One entry to make."""
-
-    workload: str
-    engine: str
-    precision: str
-    repository: Path
-    force: bool
 
 
 def export(
@@ -55,6 +41,7 @@ def export(
         raise OptionError("no workload was named", fix="servemark export WORKLOAD..., or --all")
     # torch takes seconds to import; a typing mistake should not.
     import exporters
+    from exporters.pipeline.isolated import Task, export_isolated
 
     engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
     for name, each in itertools.product(engines, precisions):
@@ -63,7 +50,7 @@ def export(
     reports, failures = [], []
     for task in tasks:
         try:
-            report = export_alone(task) if len(tasks) > 1 else _make(task)
+            report = export_isolated(task) if len(tasks) > 1 else task.export()
         except ServemarkError as error:
             # One workload that fails must not cost the others.
             place = f"{task.workload} on {task.engine}" + ("" if task.precision == FULL else f" {task.precision}")
@@ -76,26 +63,6 @@ def export(
         print_json({"exports": reports})
     if failures:
         raise typer.Exit(int(failures[0].exit_code))
-
-
-def _make(task: Task) -> "ExportReport":
-    import exporters
-
-    return exporters.export(
-        get(task.workload), task.engine, task.repository, precision=task.precision, force=task.force
-    )
-
-
-def export_alone(task: Task) -> "ExportReport":
-    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        try:
-            return process.submit(_make, task).result()
-        except BrokenProcessPool as error:
-            raise ArtifactError(
-                "the export was killed, as the system does when memory runs out",
-                fix=f"servemark export {task.workload} --engine {task.engine}, with more memory free",
-            ) from error
 
 
 def _line(report: "ExportReport") -> str:

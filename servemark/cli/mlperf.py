@@ -9,25 +9,33 @@ from typing import Annotated, Any
 
 import typer
 
-from loadgen.agreement import agreement_figures, unchecked
-from loadgen.mlperf import Seen, read_log, run
-from loadgen.mlperf_plan import Plan, Scenario, require
-from loadgen.options import LoadConfig
-from loadgen.probe import probe
-from loadgen.served import served
-from loadgen.target import Target
-from servemark import results
-from servemark.artifacts import Golden
-from servemark.cli.drive import check, server_for, take_sigterm
-from servemark.cli.load import ARRIVALS, LoadFlags, takes_load
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
-from servemark.cli.settings import Device, EngineOption, Instances
-from servemark.environment import collect
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.output_agreement import agreement_figures, unchecked
+from loadgen.measurement.probe import probe
+from loadgen.mlperf.official_loadgen import Seen, read_log, run
+from loadgen.mlperf.plan import Plan, Scenario, require
+from loadgen.sut.target import Target
+from loadgen.targets.open import open_target
+from servemark.cli._load_flags import ARRIVALS, LoadFlags, takes_load
+from servemark.cli._options import (
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    Device,
+    Engine,
+    EngineOption,
+    Instances,
+    Json,
+    Precision,
+)
 from servemark.errors import OptionError
-from servemark.model_config import Settings
+from servemark.machine.environment import collect
 from servemark.output import note, stdout
-from servemark.report.mlperf import render_mlperf
-from servemark.verdict import Constraint, Verdict
+from servemark.report.terminal.mlperf import render_mlperf
+from servemark.repository.entry import Golden
+from servemark.repository.model_config import Settings
+from servemark.results import directory as results
+from servemark.results.verdict import Constraint, Verdict
+from servemark.runs.locust_process import check, server_for, take_sigterm
 
 HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
@@ -66,7 +74,7 @@ def mlperf(
     settings = Settings.from_options(device, option or (), instances)
     take_sigterm()
     with server_for(config, load.url, settings) as address:
-        target = served(check(flags, load.seed, address))
+        target = open_target(check(flags, load.seed, address))
         result, directory = _measure(target, Scenario(scenario), config, target_qps, min_queries)
     results.write(directory, result)
     if json:

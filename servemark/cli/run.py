@@ -10,24 +10,32 @@ from typing import Annotated, Any
 
 import typer
 
-from loadgen.options import LoadConfig
-from servemark import results
-from servemark.cli.drive import check, drive, server_for, take_sigterm
-from servemark.cli.in_process import Measure, engines_for
-from servemark.cli.load import LoadFlags, takes_load
-from servemark.cli.max_rate import RateRuns, find, write
-from servemark.cli.mix import run_mix
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
-from servemark.cli.ranges import load_points
-from servemark.cli.settings import Device, EngineOption, Instances
+from loadgen.load.load_config import LoadConfig
+from servemark.cli._load_flags import LoadFlags, takes_load
+from servemark.cli._options import (
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    Device,
+    Engine,
+    EngineOption,
+    Instances,
+    Json,
+    Precision,
+)
+from servemark.cli._ranges import load_points
 from servemark.errors import ExitCode, OptionError
-from servemark.model_config import Settings
+from servemark.max_rate.curve import curve
+from servemark.max_rate.runs import RateRuns, find, write
 from servemark.output import note, stdout
-from servemark.report.curve import curve
-from servemark.report.curve_plot import page
-from servemark.report.max_rate import render_max_rate
-from servemark.report.mix import render_mix
-from servemark.report.series import render_curve, render_series
+from servemark.report.html.curve import page
+from servemark.report.terminal.max_rate import render_max_rate
+from servemark.report.terminal.mix import render_mix
+from servemark.report.terminal.series import render_curve, render_series
+from servemark.repository.model_config import Settings
+from servemark.results import directory
+from servemark.runs.in_process import Measure, engines_for
+from servemark.runs.locust_process import check, drive, server_for, take_sigterm
+from servemark.runs.mix import run_mix
 
 _SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
@@ -96,7 +104,7 @@ def run(
     if load.request_rate_range:
         _show_curve(config, found, json=json)
     elif json:
-        results.print_json(found[0] if len(found) == 1 else {"results": found})
+        directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
         render_series(found)
     codes = [ExitCode(result["verdict"]["exit_code"]) for result in found]
@@ -114,15 +122,15 @@ def _show_curve(config: LoadConfig, found: list[dict[str, Any]], *, json: bool) 
     """Report a range of rates, and write its curve where plotly is installed."""
     shape = curve(found)
     if json:
-        results.print_json({"results": found, "curve": shape})
+        directory.print_json({"results": found, "curve": shape})
     else:
         render_curve(found, shape)
     if importlib.util.find_spec("plotly") is None:
         note("no curve.html without plotly: pip install 'servemark[plots]'")
         return
-    folder = results.new_directory(config.out, f"{config.model}-curve")
+    folder = directory.new_directory(config.out, f"{config.model}-curve")
     path = folder / "curve.html"
-    results.write_atomically(path, page(shape, config.model))
+    directory.write_atomically(path, page(shape, config.model))
     note(f"curve: {os.path.relpath(path)}")
 
 
@@ -143,7 +151,7 @@ def _mix(
     take_sigterm()
     folder, result = run_mix(text, flags | points[0], seed=load.seed, url=load.url, output=subprocess.DEVNULL)
     if json:
-        results.print_json(result)
+        directory.print_json(result)
     else:
         render_mix(result, stdout())
     note(f"result: {os.path.relpath(folder)}")
@@ -152,12 +160,12 @@ def _mix(
 
 def _search(config: LoadConfig, flags: dict[str, Any], seed: int, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
-    folder = results.new_directory(config.out, f"{config.model}-max-rate")
+    folder = directory.new_directory(config.out, f"{config.model}-max-rate")
     # Each run's own report is in its directory.
     found = find(RateRuns(config, flags, seed, folder))
     result = write(folder, found)
     if json:
-        results.print_json(result)
+        directory.print_json(result)
     else:
         render_max_rate(result, stdout())
     note(f"result: {os.path.relpath(folder)}")

@@ -3,52 +3,31 @@
 import os
 import signal
 import time
-from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from servemark.artifacts import FULL, Entry
-from servemark.cli.options import (
+from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
     DEFAULT_REPOSITORY,
+    Device,
     Engine,
+    EngineOption,
+    Instances,
     Json,
     Precision,
     Repository,
 )
-from servemark.cli.settings import Device, EngineOption, Instances, repository_with
 from servemark.errors import OptionError
-from servemark.model_config import Settings
-from servemark.models import get
 from servemark.output import note
-from servemark.results import print_json
+from servemark.repository.model_config import Settings
+from servemark.results.directory import print_json
+from servemark.runs.entries import find_models, repository_with
 
 _CHECK_S = 0.5
 MAX_PORT = 65535
-
-
-def entries(workloads: list[str], engine: str, repository: Path, precision: str = FULL) -> list[Entry]:
-    """The repository entries of workloads. Raises OptionError, ArtifactError naming the export command."""
-    from servers.engines import engine_names
-
-    found = [Entry(repository, get(name).name, engine, precision) for name in workloads]
-    if engine not in engine_names():
-        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
-    for entry in found:
-        entry.require()
-    return found
-
-
-def find(names: list[str], engine: str, repository: Path, precision: str) -> tuple[list[str], list[Entry]]:
-    """Models by their names in Triton: of workloads their entries, and by hand anything else with a configuration.
-
-    Raises OptionError, ArtifactError naming the export command.
-    """
-    by_hand = [name for name in names if (repository / name / "config.pbtxt").is_file()]
-    return by_hand, entries([name for name in names if name not in by_hand], engine, repository, precision)
 
 
 def serve(
@@ -83,7 +62,7 @@ def serve(
     """
     import servers
 
-    by_hand, found = find(names, engine, model_repository, precision)
+    by_hand, found = find_models(names, engine, model_repository, precision)
     settings = Settings.from_options(device, option or (), instances)
     if settings and by_hand:
         raise OptionError(

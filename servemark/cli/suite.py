@@ -13,15 +13,15 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from servemark import results
-from servemark.artifacts import Entry
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
-from servemark.environment import collect
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.errors import ExitCode, OptionError
-from servemark.models import Workload, workloads
+from servemark.machine.environment import collect
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
-from servemark.report.suite import Row, line, markdown, table
+from servemark.report.terminal.suite import Row, line, markdown, table
+from servemark.repository.entry import Entry
+from servemark.results import directory as results
+from servemark.workload import Workload, workloads
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
 """AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""

@@ -6,18 +6,17 @@ from typing import Annotated
 
 import typer
 
-from servemark import results
-from servemark.cli.drive import check, take_sigterm
-from servemark.cli.load import ARRIVALS, SERVER, LoadFlags, takes_load
-from servemark.cli.options import DEFAULT_ENGINE, DEFAULT_PRECISION, Engine, Json, Precision
-from servemark.cli.serve import entries
-from servemark.cli.settings import Device, EngineOption
+from servemark.cli._load_flags import ARRIVALS, SERVER, LoadFlags, takes_load
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
 from servemark.errors import ArtifactError, ExitCode, OptionError
-from servemark.model_config import Settings
 from servemark.output import note, stdout
-from servemark.report.tuning import header, render_tuning
+from servemark.report.terminal.tuning import header, render_tuning
+from servemark.repository.model_config import Settings
+from servemark.results import directory
+from servemark.runs.entries import entries
+from servemark.runs.locust_process import check, take_sigterm
+from servemark.tuning.session import BUDGET_S
 
-BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
 CODES = {
     "better": ExitCode.VALID,
@@ -57,10 +56,10 @@ def tune(
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
-    from servemark.cli.tuning_session import session
+    from servemark.tuning.session import session
 
     take_sigterm()
-    folder = resume or results.new_directory(config.out, f"tune-{config.model}")
+    folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
     document = session(
         config,
         flags,
@@ -76,9 +75,9 @@ def tune(
         document["written_reason"] = "--dry-run"
     else:
         document["written"] = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
-    results.write_atomically(folder / "tuning.json", results.to_json(document))
+    directory.write_atomically(folder / "tuning.json", directory.to_json(document))
     if json:
-        results.print_json(document)
+        directory.print_json(document)
     else:
         render_tuning(document, stdout())
     note(f"result: {os.path.relpath(folder)}")
@@ -91,6 +90,6 @@ def _write(path: Path, present: str, tuned: str) -> str:
         raise ArtifactError(
             f"{path} was changed while it was tuned; nothing is written", fix="take the winner's text from tuning.json"
         )
-    results.write_atomically(path.with_name(BEFORE), present)
-    results.write_atomically(path, tuned)
+    directory.write_atomically(path.with_name(BEFORE), present)
+    directory.write_atomically(path, tuned)
     return os.path.relpath(path)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import cityscapes
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import seeded
+from servemark.models.blocks.weights import seeded
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import librispeech
 from servemark.datasets._audio import MFCC_COEFFICIENTS, Waveform, mfcc
-from servemark.models import _ctc, _speech
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import seeded
+from servemark.models.blocks import ctc
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis import speech
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +39,7 @@ class Sizes:
     """Units of every layer; durations and padded lengths of requests."""
 
     units: int = 2048
-    durations: _speech.Durations = _speech.Durations()  # noqa: RUF009 - frozen
+    durations: speech.Durations = speech.Durations()  # noqa: RUF009 - frozen
     buckets: tuple[int, ...] = (128, 256, 512, 768, 1024, 1750)
     """Frames of 20 ms."""
 
@@ -65,7 +66,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def logits(self, mfcc: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
             count = mfcc.shape[1]
             # what lies before the utterance and behind it is 0, not the cepstra of silence
-            spoken = mfcc * _ctc.within(frames, count).unsqueeze(2)
+            spoken = mfcc * ctc.within(frames, count).unsqueeze(2)
             padded = nn.functional.pad(spoken, (0, 0, CONTEXT, CONTEXT))
             windows = torch.cat([padded[:, i : i + count] for i in range(2 * CONTEXT + 1)], dim=2)
             states, _ = self.lstm(self.before(windows))
@@ -74,7 +75,7 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def forward(self, mfcc: torch.Tensor, n_frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             frames = n_frames.long().clamp(0, mfcc.shape[1])
-            return _ctc.greedy(self.logits(mfcc, frames).argmax(dim=2) + 1, frames, BLANK + 1)
+            return ctc.greedy(self.logits(mfcc, frames).argmax(dim=2) + 1, frames, BLANK + 1)
 
     return DeepSpeech()
 
@@ -89,7 +90,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     from torch import nn
 
     rng = np.random.default_rng(0)
-    cepstra = np.stack([mfcc(_speech.waveform(rng, CALIBRATION_S)) for _ in range(CALIBRATION_UTTERANCES)])
+    cepstra = np.stack([mfcc(speech.waveform(rng, CALIBRATION_S)) for _ in range(CALIBRATION_UTTERANCES)])
     with seeded(name), torch.no_grad():
         model = network(sizes)
         forget = slice(sizes.units, 2 * sizes.units)  # torch's gates: input, forget, cell, output
@@ -114,13 +115,13 @@ def sample(sizes: Sizes, waveform: Waveform) -> Sample:
     """Make one request of an utterance."""
     cepstra = mfcc(waveform)
     n_frames = np.array([len(cepstra)], np.int32)
-    return {"mfcc": _speech.pad_to_bucket(cepstra, sizes.buckets, axis=0), "n_frames": n_frames}
+    return {"mfcc": speech.pad_to_bucket(cepstra, sizes.buckets, axis=0), "n_frames": n_frames}
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw utterances with the durations of LibriSpeech's test-clean."""
     while True:
-        yield sample(sizes, _speech.waveform(rng, sizes.durations.draw(rng)))
+        yield sample(sizes, speech.waveform(rng, sizes.durations.draw(rng)))
 
 
 def read(path: Path) -> Iterator[Sample]:
@@ -129,7 +130,7 @@ def read(path: Path) -> Iterator[Sample]:
         yield sample(Sizes(), utterance.waveform)
 
 
-TINY = Sizes(units=64, durations=_speech.Durations(mean_s=1.1, shortest_s=0.6, longest_s=1.28), buckets=(40, 52, 64))
+TINY = Sizes(units=64, durations=speech.Durations(mean_s=1.1, shortest_s=0.6, longest_s=1.28), buckets=(40, 52, 64))
 
 
 def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:

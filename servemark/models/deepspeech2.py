@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import librispeech
 from servemark.datasets._audio import Waveform, log_spectrogram
-from servemark.models import _ctc, _speech
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import calibrate, seeded
+from servemark.models.blocks import ctc
+from servemark.models.blocks.weights import calibrate, seeded
+from servemark.models.synthesis import speech
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +39,7 @@ class Sizes:
     channels: int = 32
     units: int = 800
     layers: int = 5
-    durations: _speech.Durations = _speech.Durations()  # noqa: RUF009 - frozen
+    durations: speech.Durations = speech.Durations()  # noqa: RUF009 - frozen
     buckets: tuple[int, ...] = (401, 801, 1201, 1601, 2401, 3501)
     """Frames of 10 ms."""
 
@@ -58,8 +59,8 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def forward(self, sequence: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
             ahead, _ = self.forwards(sequence)
-            back, _ = self.backwards(_ctc.reverse_within(sequence, lengths))
-            both: torch.Tensor = ahead + _ctc.reverse_within(back, lengths)
+            back, _ = self.backwards(ctc.reverse_within(sequence, lengths))
+            both: torch.Tensor = ahead + ctc.reverse_within(back, lengths)
             return both
 
     class DeepSpeech2(nn.Module):
@@ -80,10 +81,10 @@ def network(sizes: Sizes) -> "nn.Module":
             self.classifier = nn.Linear(sizes.units, len(LABELS), bias=False)
 
         def logits(self, spect: torch.Tensor, frames: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            x = (spect * _ctc.within(frames, spect.shape[2]).unsqueeze(1)).unsqueeze(1)
+            x = (spect * ctc.within(frames, spect.shape[2]).unsqueeze(1)).unsqueeze(1)
             for layer in self.convolutions:
                 x = layer(x)
-                x = x * _ctc.within(lengths, x.shape[3])[:, None, None, :]
+                x = x * ctc.within(lengths, x.shape[3])[:, None, None, :]
             x = x.flatten(1, 2).transpose(1, 2)  # [B, T', channels * 41]
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 # every layer's norm is the next one's input, the last the classifier's
@@ -94,7 +95,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def forward(self, spect: torch.Tensor, n_frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             frames = n_frames.long().clamp(0, spect.shape[2])
             lengths = (frames + 1) // 2
-            return _ctc.greedy(self.logits(spect, frames, lengths).argmax(dim=2), lengths, BLANK)
+            return ctc.greedy(self.logits(spect, frames, lengths).argmax(dim=2), lengths, BLANK)
 
     return DeepSpeech2()
 
@@ -104,7 +105,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
 
     rng = np.random.default_rng(0)
-    spectrograms = [log_spectrogram(_speech.waveform(rng, CALIBRATION_S)) for _ in range(CALIBRATION_UTTERANCES)]
+    spectrograms = [log_spectrogram(speech.waveform(rng, CALIBRATION_S)) for _ in range(CALIBRATION_UTTERANCES)]
     spect = torch.from_numpy(np.stack(spectrograms))
     n_frames = torch.full((len(spectrograms), 1), spect.shape[2])
     with seeded(name), torch.no_grad():
@@ -118,13 +119,13 @@ def sample(sizes: Sizes, waveform: Waveform) -> Sample:
     """Make one request of an utterance."""
     spect = log_spectrogram(waveform)
     n_frames = np.array([spect.shape[1]], np.int32)
-    return {"spect": _speech.pad_to_bucket(spect, sizes.buckets, axis=1), "n_frames": n_frames}
+    return {"spect": speech.pad_to_bucket(spect, sizes.buckets, axis=1), "n_frames": n_frames}
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw utterances with the durations of LibriSpeech's test-clean."""
     while True:
-        yield sample(sizes, _speech.waveform(rng, sizes.durations.draw(rng)))
+        yield sample(sizes, speech.waveform(rng, sizes.durations.draw(rng)))
 
 
 def read(path: Path) -> Iterator[Sample]:
@@ -137,7 +138,7 @@ TINY = Sizes(
     channels=4,
     units=32,
     layers=2,
-    durations=_speech.Durations(mean_s=1.6, shortest_s=1.0, longest_s=2.0),
+    durations=speech.Durations(mean_s=1.6, shortest_s=1.0, longest_s=2.0),
     buckets=(121, 161, 201),
 )
 

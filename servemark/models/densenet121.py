@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from servemark.models._classification import classification, samples, seeded_classifier
-from servemark.models._spec import Workload
+from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.workload.spec import Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -13,12 +13,12 @@ from zlib import crc32
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._synthesis import Lengths, Popularity
-from servemark.models._weights import seeded
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     import torch

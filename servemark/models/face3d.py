@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.agreement import Agreement
 from servemark.datasets import rgbd_faces
-from servemark.models import _resnet
-from servemark.models._classification import seeded_classifier
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._synthesis import picture
+from servemark.models.blocks import resnet
+from servemark.models.blocks.classification import seeded_classifier
+from servemark.models.synthesis.images import picture
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
-FULL = _resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
-TINY = _resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)
+FULL = resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
+TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)
 
 NEAREST_M, FARTHEST_M, BACKGROUND_M = 0.5, 1.0, 1.5
 DOME_M = 0.12  # how far a face stands out
@@ -28,7 +28,7 @@ ROUGHNESS_M = 0.005
 BACKGROUND_SHARE, MISSING_SHARE = 0.3, 0.02
 
 
-def samples(sizes: _resnet.Sizes, rng: np.random.Generator) -> Iterator[Sample]:
+def samples(sizes: resnet.Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw a picture and a depth map [4, side, side]: a dome before a wall, rough, with missing pixels of depth 0."""
     while True:
         colour = picture(rng, sizes.side, sizes.side)
@@ -53,9 +53,7 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"rgbd": face}
 
 
-def _workload(
-    name: str, sizes: _resnet.Sizes, *, parameters: int, flops: int, tiny: Workload | None = None
-) -> Workload:
+def _workload(name: str, sizes: resnet.Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
     return Workload(
         name=name,
         title="RGB-D ResNet-50",
@@ -68,9 +66,9 @@ def _workload(
         max_batch=64,
         slo=Slo(99, 15),
         quality=Quality("accuracy", 0.9464, "Intellifusion RGB-D faces, 253 identities, test split"),
-        citation="Vieriu et al. 2015, FG; " + _resnet.CITATION,
+        citation="Vieriu et al. 2015, FG; " + resnet.CITATION,
         locustfile="face_recognition_3d",
-        build=lambda: seeded_classifier(name, partial(_resnet.network, sizes), partial(samples, sizes)),
+        build=lambda: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes)),
         samples=lambda rng: samples(sizes, rng),
         dataset="rgbd_faces" if tiny else None,
         read=read if tiny else None,

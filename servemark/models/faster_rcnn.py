@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import voc2007
-from servemark.models import _detection, _rcnn, _rcnn_weights
-from servemark.models._rcnn import Sizes
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.models.blocks import detection, rcnn, rcnn_weights
+from servemark.models.blocks.rcnn import Sizes
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,21 +27,21 @@ ASPECTS = ((3, 4, 1.0),)
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
-    return _rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+    return rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs of VOC's usual shape, enlarged and letterboxed."""
-    return _rcnn.samples(rng, sizes, ASPECTS, shorter=sizes.side)
+    return rcnn.samples(rng, sizes, ASPECTS, shorter=sizes.side)
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of VOC 2007's test set. Raises InputDataError naming file and line."""
-    return _detection.read(voc2007.pictures(path), partial(_detection.letterbox, shorter=FULL.side, side=FULL.side))
+    return detection.read(voc2007.pictures(path), partial(detection.letterbox, shorter=FULL.side, side=FULL.side))
 
 
 FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
-TINY = _rcnn.TINY
+TINY = rcnn.TINY
 
 
 def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
@@ -51,7 +51,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         task="object detection",
         suites=("AIBench DC-AI-C9",),
         inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=_detection.outputs(sizes.detections),
+        outputs=detection.outputs(sizes.detections),
         parameters=parameters,
         flops=flops,
         max_batch=8,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import image_folder
-from servemark.models import _classification, _resnet
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import calibrate, he, seeded
+from servemark.models.blocks import classification, resnet
+from servemark.models.blocks.weights import calibrate, he, seeded
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,12 +46,12 @@ def network(sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    trunk = _resnet.Sizes(sizes.blocks, sizes.width, classes=sizes.embedding, side=sizes.side)
+    trunk = resnet.Sizes(sizes.blocks, sizes.width, classes=sizes.embedding, side=sizes.side)
 
     class ShowAndTell(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder = nn.Sequential(_resnet.network(trunk), nn.BatchNorm1d(sizes.embedding))
+            self.encoder = nn.Sequential(resnet.network(trunk), nn.BatchNorm1d(sizes.embedding))
             self.embedding = nn.Embedding(sizes.vocabulary, sizes.embedding)
             self.cell = nn.LSTMCell(sizes.embedding, sizes.hidden)
             self.output = nn.Linear(sizes.hidden, sizes.vocabulary)
@@ -91,7 +91,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    pictures = islice(samples(sizes, np.random.default_rng(0)), _classification.CALIBRATION_SAMPLES)
+    pictures = islice(samples(sizes, np.random.default_rng(0)), classification.CALIBRATION_SAMPLES)
     batch = torch.from_numpy(np.stack([picture["image"] for picture in pictures]))
     with seeded(name), torch.no_grad():
         model = network(sizes)
@@ -132,7 +132,7 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw pictures with the statistics of natural images, normalised."""
-    return _classification.samples(sizes.side, rng)
+    return classification.samples(sizes.side, rng)
 
 
 def read(path: Path) -> Iterator[Sample]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import kodak
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._synthesis import REQUEST_NOISE, image_pool
-from servemark.models._weights import seeded
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import coco2017
-from servemark.models import _detection, _rcnn, _rcnn_weights
-from servemark.models._rcnn import Sizes
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.models.blocks import detection, rcnn, rcnn_weights
+from servemark.models.blocks.rcnn import Sizes
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,22 +31,22 @@ ASPECTS = ((3, 4, 0.6), (4, 3, 0.2), (2, 3, 0.1), (1, 1, 0.05), (9, 16, 0.05))
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
-    return _rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+    return rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs of COCO's usual shapes, enlarged and letterboxed."""
-    return _rcnn.samples(rng, sizes, ASPECTS, shorter=round(sizes.side * SHORTER_SIDE))
+    return rcnn.samples(rng, sizes, ASPECTS, shorter=round(sizes.side * SHORTER_SIDE))
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
     shorter = round(FULL.side * SHORTER_SIDE)
-    return _detection.read(coco2017.pictures(path), partial(_detection.letterbox, shorter=shorter, side=FULL.side))
+    return detection.read(coco2017.pictures(path), partial(detection.letterbox, shorter=shorter, side=FULL.side))
 
 
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)
-TINY = replace(_rcnn.TINY, masks=8, frozen=True)
+TINY = replace(rcnn.TINY, masks=8, frozen=True)
 
 
 def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
@@ -56,7 +56,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         task="instance segmentation",
         suites=("AI Matrix",),
         inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=_detection.outputs(sizes.detections, masks=True),
+        outputs=detection.outputs(sizes.detections, masks=True),
         parameters=parameters,
         flops=flops,
         max_batch=8,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import ml_100k
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._synthesis import Popularity
-from servemark.models._weights import seeded
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis.images import Popularity
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

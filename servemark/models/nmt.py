@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import wmt
-from servemark.models import _text
-from servemark.models._decoding import Search, search
-from servemark.models._encoding import lstm
-from servemark.models._loop import Tensors
-from servemark.models._spec import Quality, Sample, Slo, Workload
-from servemark.models._synthesis import Lengths, Popularity
-from servemark.models._weights import seeded
+from servemark.models.blocks.decoding import Search, search
+from servemark.models.blocks.encoding import lstm
+from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis import text
+from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -77,7 +77,7 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
             """Return the memory and the decoder's first state: h and c of its four layers, then the context."""
-            padding = _text.beyond(ids, length)
+            padding = text.beyond(ids, length)
             outputs, h, c = lstm(self.bidirectional, self.source_embedding(ids), padding)
             state = [h[1], c[1]]  # of the backward direction
             for layer, cell in enumerate(self.encoder):
@@ -179,15 +179,15 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw sentences of subwords: 27 on average, with a language's frequencies."""
-    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **_text.ENGLISH)
+    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **text.ENGLISH)
     lengths = Lengths(27 / 50 * sizes.length, 0.5, min(3, sizes.length // 4), sizes.length)
-    return _text.sentences(rng, words, lengths, sizes.length)
+    return text.sentences(rng, words, lengths, sizes.length)
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Read the German side of WMT's newstest."""
     sizes = Sizes()
-    return (_text.request(ids, sizes.length) for ids in wmt.read(path, "de", sizes.vocabulary))
+    return (text.request(ids, sizes.length) for ids in wmt.read(path, "de", sizes.vocabulary))
 
 
 def translator(
@@ -199,8 +199,8 @@ def translator(
         title=title,
         task="text-to-text translation",
         suites=("AI Matrix",),
-        inputs=_text.inputs(sizes.length),
-        outputs=_text.outputs(sizes.length),
+        inputs=text.inputs(sizes.length),
+        outputs=text.outputs(sizes.length),
         parameters=parameters,
         flops=flops,
         max_batch=128,

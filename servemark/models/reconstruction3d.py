@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from servemark.agreement import Agreement
 from servemark.datasets import shapenet_ptn
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import seeded
+from servemark.models.blocks.weights import seeded
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

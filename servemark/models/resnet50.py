@@ -2,27 +2,25 @@
 
 from functools import partial
 
-from servemark.models import _resnet
-from servemark.models._classification import classification, samples, seeded_classifier
-from servemark.models._spec import Workload
+from servemark.models.blocks import resnet
+from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.workload.spec import Workload
 
-FULL = _resnet.Sizes(blocks=(3, 4, 6, 3))
-TINY = _resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, side=32)
+FULL = resnet.Sizes(blocks=(3, 4, 6, 3))
+TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, side=32)
 
 
-def _workload(
-    name: str, sizes: _resnet.Sizes, *, parameters: int, flops: int, tiny: Workload | None = None
-) -> Workload:
+def _workload(name: str, sizes: resnet.Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
     return classification(
         name,
         "ResNet-50",
-        _resnet.CITATION,
+        resnet.CITATION,
         side=sizes.side,
         classes=sizes.classes,
         parameters=parameters,
         flops=flops,
         slo_ms=15,
-        build=lambda: seeded_classifier(name, partial(_resnet.network, sizes), partial(samples, sizes.side)),
+        build=lambda: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes.side)),
         suites=("AI Matrix", "AIBench DC-AI-C1"),
         top1=0.749,
         tiny=tiny,

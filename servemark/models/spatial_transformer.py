@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from servemark.agreement import Agreement
 from servemark.datasets import mnist
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._weights import centre, he, seeded
+from servemark.models.blocks.weights import centre, he, seeded
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import coco2017
-from servemark.models import _detection
-from servemark.models._spec import Quality, Sample, Slo, Tensor, Workload
-from servemark.models._suppression import select
-from servemark.models._weights import seeded
+from servemark.models.blocks import detection
+from servemark.models.blocks.suppression import select
+from servemark.models.blocks.weights import seeded
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -150,7 +150,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    batch = _detection.calibration_batch(samples(np.random.default_rng(0)), CALIBRATION_IMAGES)
+    batch = detection.calibration_batch(samples(np.random.default_rng(0)), CALIBRATION_IMAGES)
     with seeded(name), torch.no_grad():
         model: Any = network(sizes).eval()  # torchvision has no types
         for module in model.modules():
@@ -161,8 +161,8 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
         classifiers = model.head.classification_head.module_list
         regressors = model.head.regression_head.module_list
         for level, classifier, regressor in zip(features, classifiers, regressors, strict=True):
-            _detection.spread_classes(classifier, level, sizes.classes, CLASS_DEVIATION)
-            _detection.spread(regressor, regressor(level).transpose(0, 1).flatten(1).t(), BOX_DEVIATION)
+            detection.spread_classes(classifier, level, sizes.classes, CLASS_DEVIATION)
+            detection.spread(regressor, regressor(level).transpose(0, 1).flatten(1).t(), BOX_DEVIATION)
         answers = model.head(features)
 
         def count(background: float) -> float:
@@ -171,7 +171,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
             _, scores, _ = model.detect(logits, answers["bbox_regression"])
             return float((scores > 0).sum()) / len(batch)
 
-        background = _detection.find_background(count, sizes.typical)
+        background = detection.find_background(count, sizes.typical)
         for classifier in classifiers:
             classifier.weight[:: sizes.classes] *= background
     built: nn.Module = model
@@ -180,17 +180,17 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
 
 def preprocess(picture: "Image.Image") -> Sample:
     """Resize to 300 x 300 and subtract the mean colour."""
-    return _detection.stretch(picture, mean=MEAN, side=SIDE)
+    return detection.stretch(picture, mean=MEAN, side=SIDE)
 
 
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs, at the model's own size."""
-    return _detection.samples(rng, [(SIDE, SIDE)], [1.0], preprocess)
+    return detection.samples(rng, [(SIDE, SIDE)], [1.0], preprocess)
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    return _detection.read(coco2017.pictures(path), preprocess)
+    return detection.read(coco2017.pictures(path), preprocess)
 
 
 FULL = Sizes()
@@ -204,7 +204,7 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         task="object detection",
         suites=("AI Matrix",),
         inputs=(Tensor("image", "FP32", (3, SIDE, SIDE)),),
-        outputs=_detection.outputs(sizes.detections),
+        outputs=detection.outputs(sizes.detections),
         parameters=parameters,
         flops=flops,
         max_batch=32,

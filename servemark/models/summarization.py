@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import gigaword
-from servemark.models import _text
-from servemark.models._decoding import Search, search
-from servemark.models._encoding import gru
-from servemark.models._loop import Tensors
-from servemark.models._spec import Quality, Sample, Slo, Workload
-from servemark.models._synthesis import Lengths, Popularity
-from servemark.models._weights import seeded
+from servemark.models.blocks.decoding import Search, search
+from servemark.models.blocks.encoding import gru
+from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis import text
+from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,7 +72,7 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
             """Return the memory (states [B, S, W], keys [B, S, W], padding [B, S]) and the first state and context."""
-            padding = _text.beyond(ids, length)
+            padding = text.beyond(ids, length)
             states, final = gru(self.encoder, self.source_embedding(ids), padding)
             first = torch.tanh(self.bridge(final.transpose(0, 1).flatten(1)))
             return (states, self.key(states), padding), (first, torch.zeros_like(first))
@@ -143,15 +143,15 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw articles' first sentences: 31 words on average, with English word frequencies."""
-    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **_text.ENGLISH)
+    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **text.ENGLISH)
     lengths = Lengths(min(31, sizes.source * 0.6), 0.32, min(8, sizes.source // 2), sizes.source)
-    return _text.sentences(rng, words, lengths, sizes.source)
+    return text.sentences(rng, words, lengths, sizes.source)
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Read the articles of Gigaword's test set."""
     sizes = Sizes()
-    return (_text.request(ids, sizes.source) for ids in gigaword.read(path, sizes.vocabulary))
+    return (text.request(ids, sizes.source) for ids in gigaword.read(path, sizes.vocabulary))
 
 
 TINY = Sizes(vocabulary=200, embedding=16, hidden=16, source=12, target=6, beams=2)
@@ -163,8 +163,8 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         title="Attentional GRU summariser",
         task="text summarization",
         suites=("AIBench DC-AI-C14",),
-        inputs=_text.inputs(sizes.source),
-        outputs=_text.outputs(sizes.target),
+        inputs=text.inputs(sizes.source),
+        outputs=text.outputs(sizes.target),
         parameters=parameters,
         flops=flops,
         max_batch=64,

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from servemark.agreement import Agreement
 from servemark.datasets import wmt
-from servemark.models import _text
-from servemark.models._decoding import Search, search
-from servemark.models._loop import Tensors
-from servemark.models._spec import Quality, Sample, Slo, Workload
-from servemark.models._synthesis import Lengths, Popularity
-from servemark.models._weights import seeded
+from servemark.models.blocks.decoding import Search, search
+from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis import text
+from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -108,7 +108,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
             """Return the memory (padding, then each layer's keys and values) and empty caches of the decoder's."""
             count = ids.shape[1]
-            padding = _text.beyond(ids, length)[:, None, None]
+            padding = text.beyond(ids, length)[:, None, None]
             x = self.embed(ids, self.positions[:count])
             for layer in self.encoder:
                 (attention,) = layer.attention
@@ -235,15 +235,15 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw sentences of subwords: 27 on average, with English word frequencies."""
-    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **_text.ENGLISH)
+    words = Popularity.zipf(sizes.vocabulary - SPECIAL, first_id=SPECIAL, **text.ENGLISH)
     lengths = Lengths(27 / 64 * sizes.length, 0.5, min(3, sizes.length // 4), sizes.length)
-    return _text.sentences(rng, words, lengths, sizes.length)
+    return text.sentences(rng, words, lengths, sizes.length)
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Read the English side of WMT's newstest2014."""
     sizes = Sizes()
-    return (_text.request(ids, sizes.length) for ids in wmt.read(path, "en", sizes.vocabulary))
+    return (text.request(ids, sizes.length) for ids in wmt.read(path, "en", sizes.vocabulary))
 
 
 TINY = Sizes(vocabulary=200, width=32, heads=2, inner=64, layers=2, length=12)
@@ -255,8 +255,8 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         title="Transformer (base)",
         task="text-to-text translation",
         suites=("AIBench DC-AI-C3",),
-        inputs=_text.inputs(sizes.length),
-        outputs=_text.outputs(sizes.length),
+        inputs=text.inputs(sizes.length),
+        outputs=text.outputs(sizes.length),
         parameters=parameters,
         flops=flops,
         max_batch=32,

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
-from servemark.max_rate import START_SHARE, TOLERANCE, MaxRate, Point, search
-from servemark.rate_rounds import LEAST_ROUNDS, ROUND_RUNS, around, rate_ratio
-from servemark.ratios import Ratio
-from servemark.stats import samples_needed
-from servemark.tuning.book import Book
+from servemark.max_rate.refinement import LEAST_ROUNDS, ROUND_RUNS, around, rate_ratio
+from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
+from servemark.stats.histogram import samples_needed
+from servemark.stats.ratios import Ratio
+from servemark.tuning.ledger import Book
 from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Bench, Lacked, Objective, Standing, Tuning
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from servemark.model_config import THREADS, Settings, parse
+from servemark.repository.model_config import THREADS, Settings, parse
 
 DELAYS_US = (0, 100, 500, 2000, 5000)
 GPU_INSTANCES = (1, 2, 4)

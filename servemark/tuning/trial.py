@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self
 
-from servemark.max_rate import MaxRate, Point, lowest_rate
-from servemark.ratios import Ratio
+from servemark.max_rate.search import MaxRate, Point, lowest_rate
+from servemark.stats.ratios import Ratio
 from servemark.tuning.space import Candidate
 
 Key = tuple[str, Candidate, float, int]

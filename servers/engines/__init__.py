@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, OptionError
+from servemark.repository.entry import Entry
 
 if TYPE_CHECKING:
     import torch

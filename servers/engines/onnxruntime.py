@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from servemark.artifacts import Entry
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.repository.entry import Entry
 from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
 from servers.engines._device_session import DeviceSession
 

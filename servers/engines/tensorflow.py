@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
-from servemark.quiet_tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import import_tensorflow
 from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.errors import ServerError
-from servemark.tensorrt_plan import Plan
+from servemark.frameworks.tensorrt import Plan
 from servers.engines import Arrays, check_options, flag
 
 if TYPE_CHECKING:

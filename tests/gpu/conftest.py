@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.on_gpu import unusable
+from tools.gpu_session import unusable
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.on_gpu import unusable
-from loadgen.wire.control import Control
-from servemark.model_config import Settings
+from loadgen.kserve.control import Control
+from servemark.repository.model_config import Settings
 from servers import Server, open_server
 from tests.locust_run import run, the_result
 from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
 from tests.small_models import passthrough, total
 from tests.test_shared_memory import LOCUSTFILE, MODEL
+from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 pytest.importorskip("cuda.bindings.runtime")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import exporters
-from exporters._registry import exporter
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Arrays, Entry
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Entry
 from servers.engines import Engine, load_engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]

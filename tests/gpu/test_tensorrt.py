@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import exporters
-from benchmarks.on_gpu import unusable
 from exporters.tensorrt import LEAST_CAPABILITY
-from servemark import models
-from servemark.agreement import compare
-from servemark.artifacts import Entry
+from servemark import workload as models
 from servemark.errors import ArtifactError
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Entry
 from servers.engines import load_engine
+from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 pytest.importorskip("tensorrt")

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import triton_python_backend_utils as triton
 
-try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/tensors.py)
-    from servers.tensors import read, write
+try:  # servemark's own Triton may run on a numpy that its stub does not know (servers/triton_backend/tensors.py)
+    from servers.triton_backend.tensors import read, write
 except ImportError:  # the stub defines triton.Tensor after it has imported this module
 
     def read(tensor: "triton.Tensor") -> npt.NDArray[np.generic]:

@@ -1,5 +1,5 @@
-"""Triton Python-based backend `onnxruntime`: servers.adapter over servers.engines.onnxruntime."""
+"""Triton Python-based backend `onnxruntime`: servers.triton_backend.adapter over servers.engines.onnxruntime."""
 
-from servers.adapter import Adapter as TritonPythonModel
+from servers.triton_backend.adapter import Adapter as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

@@ -1,5 +1,5 @@
-"""Triton Python-based backend `openvino`: servers.adapter over servers.engines.openvino."""
+"""Triton Python-based backend `openvino`: servers.triton_backend.adapter over servers.engines.openvino."""
 
-from servers.adapter import Adapter as TritonPythonModel
+from servers.triton_backend.adapter import Adapter as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

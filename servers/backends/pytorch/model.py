@@ -1,5 +1,5 @@
-"""Triton Python-based backend `pytorch`: servers.adapter over servers.engines.pytorch."""
+"""Triton Python-based backend `pytorch`: servers.triton_backend.adapter over servers.engines.pytorch."""
 
-from servers.adapter import Adapter as TritonPythonModel
+from servers.triton_backend.adapter import Adapter as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

@@ -1,5 +1,5 @@
-"""Triton Python-based backend `tensorflow`: servers.adapter over servers.engines.tensorflow."""
+"""Triton Python-based backend `tensorflow`: servers.triton_backend.adapter over servers.engines.tensorflow."""
 
-from servers.adapter import Adapter as TritonPythonModel
+from servers.triton_backend.adapter import Adapter as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

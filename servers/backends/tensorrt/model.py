@@ -1,5 +1,5 @@
-"""Triton Python-based backend `tensorrt`: servers.adapter over servers.engines.tensorrt."""
+"""Triton Python-based backend `tensorrt`: servers.triton_backend.adapter over servers.engines.tensorrt."""
 
-from servers.adapter import Adapter as TritonPythonModel
+from servers.triton_backend.adapter import Adapter as TritonPythonModel
 
 __all__ = ["TritonPythonModel"]

@@ -1,0 +1,70 @@
+"""How fast and how precise the load generator is: a registry of benchmarks, one command each.
+
+    python -m benchmarks.generator http            # or: grpc, streaming, latency, image, image-shm, open-loop, ...
+    python -m benchmarks.generator all > docs/results/generator.txt
+
+Those against perf_analyzer run in turns with it, and give a ratio with its 95 % interval (from 5 pairs on). Each line
+with an aim says whether it was met. `all` takes about a quarter of an hour, on a machine that does nothing else.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from benchmarks.generator.comparisons import COMPARISONS
+from benchmarks.generator.memory import memory
+from benchmarks.generator.open_loop import open_loop
+from benchmarks.generator.precision import precision
+from benchmarks.generator.processes import processes
+from benchmarks.generator.recorder_cost import recorder_cost
+from servemark.machine import environment
+
+BENCHMARKS: dict[str, Callable[[int, float], None]] = {
+    **COMPARISONS,
+    "open-loop": open_loop,
+    "processes": processes,
+    "precision": precision,
+    "recorder": recorder_cost,
+    "memory": memory,
+}
+"""Each takes the number of pairs and the seconds of a run."""
+ALL = "all"
+TIMEOUT_S = 1800
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("benchmarks", nargs="+", choices=[*BENCHMARKS, ALL], metavar=f"{{{','.join(BENCHMARKS)},all}}")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    options = parser.parse_args()
+    names = list(BENCHMARKS) if ALL in options.benchmarks else options.benchmarks
+    settings = ["--pairs", str(options.pairs), "--seconds", f"{options.seconds:g}"]
+    if len(names) == 1:
+        BENCHMARKS[names[0]](options.pairs, options.seconds)
+        return
+    print(_machine(), flush=True)
+    failed = []
+    for name in names:
+        # A process for each: Locust patches the one that it is imported into, and one failure leaves the others.
+        command = ["-m", "benchmarks.generator", name, *settings]
+        print(f"\n$ python {' '.join(command)}", flush=True)
+        if subprocess.run([sys.executable, *command], check=False, timeout=TIMEOUT_S).returncode:
+            failed.append(name)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+def _machine() -> str:
+    found = environment.collect()
+    load = os.getloadavg()[0]
+    today = datetime.now(UTC).date().isoformat()
+    return f"{today}, {found['cpu']}, {found['cores']} cores, Python {found['python']}, load average before {load:.2f}"
+
+
+if __name__ == "__main__":
+    main()

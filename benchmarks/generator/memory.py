@@ -1,0 +1,141 @@
+"""Memory after millions of requests: the real driver, recorder and Locust statistics over channels that answer at once.
+
+python -m benchmarks.generator.memory
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Sequence
+
+import psutil
+
+from benchmarks.rig.aims import Aim, check
+from loadgen.driver.event_loop import Driver
+from loadgen.load.arrivals import ClosedLoop
+from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.sut.channel import READ, Answer, Arrays, Outcome, Payload, State
+from servemark.workload import Tensor
+
+MILLION, MIB = 1_000_000, 1 << 20
+SHOWN = (1, 2, 5, 10)
+"""Millions of requests after which memory is read."""
+FLAT = Aim(most=4.0)
+"""What the requests after the first million may add in MiB: the histograms of ten windows are 1.8 when all are in use.
+Three numbers kept of each request would add 206."""
+CONCURRENCY = 32
+S = 1_000_000_000
+
+
+class NullAnswer:
+    """An answer that is right."""
+
+    error: str | None = None
+    size = 256
+
+    def message(self) -> str:
+        """Nothing to say."""
+        return ""
+
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
+        """None, and nobody asks."""
+        return {}
+
+
+ANSWER = NullAnswer()
+
+
+class NullChannel:
+    """Always readable: every request is answered as soon as the driver looks."""
+
+    fd, state = -1, State.CLOSED
+    wants = watched = scheduled = sent = done = 0
+    payload: Payload | None = None
+
+    def open(self) -> None:
+        """Make an eventfd that is readable for ever."""
+        self.fd = os.eventfd(1, os.EFD_NONBLOCK)
+        self.state = State.CONNECTING
+        self.wants = READ
+
+    def connected(self) -> None:
+        """Be ready."""
+        self.state = State.IDLE
+
+    def start(self) -> None:
+        """Send nothing."""
+        self.state = State.BUSY
+
+    def writable(self) -> None:
+        """Never wanted."""
+
+    def readable(self) -> Answer | None:
+        """Answer."""
+        self.done = time.monotonic_ns()
+        self.state = State.IDLE
+        return ANSWER
+
+    def unasked(self) -> bool:
+        """Readable it always is."""
+        return True
+
+    def close(self) -> None:
+        """Close the eventfd."""
+        os.close(self.fd)
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+
+
+def memory(_pairs: int = 0, _seconds: float = 0.0) -> None:
+    """Print resident memory on the way to 10 million requests."""
+    last = SHOWN[-1] * MILLION
+    print(f"driver, recorder and Locust's statistics, closed loop of {CONCURRENCY}, {last:,} requests", flush=True)
+    mib = read_on_the_way([millions * MILLION for millions in SHOWN])
+    print(check("growth after the first million", mib[-1] - mib[0], FLAT, "MiB"))
+
+
+def read_on_the_way(counts: Sequence[int]) -> list[float]:
+    """Resident MiB when so many requests have been answered; a closed loop whose interval has to hold the last."""
+    from locust.env import Environment  # patches this process for gevent, which no other benchmark wants
+
+    from loadgen.locust_bridge.locust_statistics import LocustStatistics
+
+    process, environment = psutil.Process(), Environment()
+    environment.create_local_runner()  # what keeps Locust's statistics
+    statistics = LocustStatistics(environment)
+    statistics.begin("null")
+    start = time.monotonic_ns()
+    recorder = Recorder(Interval(start, start + 10 * S, 10), least=counts[-1])
+    found: list[float] = []
+
+    def outcome(outcome: Outcome) -> None:
+        recorder.outcome(outcome)
+        statistics.request(outcome, outcome.message)
+
+    def tick(now: int) -> None:
+        recorder.tick(now)
+        time.sleep(0)  # the turn of Locust's greenlets, as in a run
+        while len(found) < len(counts) and recorder.scheduled >= counts[len(found)]:
+            found.append(process.memory_info().rss / MIB)
+            print(f"after {counts[len(found) - 1]:,} requests: {found[-1]:.1f} MiB resident", flush=True)
+
+    driver = Driver(
+        NullChannel,
+        itertools.repeat(Payload(b"")),
+        timeout_s=60,
+        max_in_flight=CONCURRENCY,
+        on_outcome=outcome,
+        on_tick=tick,
+    )
+    driver.connect(CONCURRENCY)
+    driver.run(ClosedLoop(CONCURRENCY, recorder.over))
+    driver.close()
+    recorder.flush()
+    tick(time.monotonic_ns())
+    statistics.flush()
+    assert environment.stats.total.num_requests >= counts[-1]
+    return found
+
+
+if __name__ == "__main__":
+    memory()

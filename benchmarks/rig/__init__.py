@@ -1,0 +1,1 @@
+"""What benchmarks share: servers, loads, pairs and meters."""

@@ -1,0 +1,52 @@
+"""What a benchmark is to reach, held beside what it reached."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.rig.load import Figures
+from servemark.stats.ratios import ratio_of_pairs
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Bounds of a figure; one without bounds is shown only."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Whether a value keeps both bounds; NaN keeps none."""
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def verdict(self, value: float) -> str:
+        """The aim and what came of it, in words."""
+        if self.least is not None and self.most is not None:
+            bounds = f"{self.least:.4g} to {self.most:.4g}"
+        elif self.least is not None:
+            bounds = f">= {self.least:.4g}"
+        elif self.most is not None:
+            bounds = f"<= {self.most:.4g}"
+        else:
+            return "no aim"
+        return f"aim {bounds}: {'met' if self.met(value) else 'NOT MET'}"
+
+
+NONE = Aim()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The ratio of a figure of two generators and its aim; `figure` is a field of Figures."""
+
+    figure: str
+    aim: Aim = NONE
+
+    def report(self, pairs: Sequence[tuple[Figures, Figures]]) -> str:
+        """One line."""
+        ratio = ratio_of_pairs([(getattr(ours, self.figure), getattr(theirs, self.figure)) for ours, theirs in pairs])
+        return f"{self.figure} ratio servemark / perf_analyzer: {ratio}; {self.aim.verdict(ratio.value)}"
+
+
+def check(name: str, value: float, aim: Aim = NONE, unit: str = "") -> str:
+    """One line of a figure that is no ratio."""
+    return f"{name} {value:.4g}{unit and ' ' + unit}; {aim.verdict(value)}"

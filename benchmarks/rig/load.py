@@ -1,0 +1,60 @@
+"""What a load generator is asked to do, of whom, and what one run of it gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loadgen.kserve.control import Control
+
+
+@dataclass(frozen=True)
+class Load:
+    """A closed loop of `concurrency`, or Poisson arrivals at `rate` requests/s, on an identity model."""
+
+    model: str = "identity"
+    protocol: str = "http"
+    streaming: bool = False
+    shared_memory: str = "none"
+    concurrency: int = 32
+    rate: float | None = None
+    seed: int = 0
+    one_input: tuple[int, ...] | None = None
+    """Shape of the one input that is sent again and again, as perf_analyzer does; None: many different ones."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where a server listens, each as "host:port"."""
+
+    http: str
+    grpc: str = ""
+
+    def of(self, load: Load) -> str:
+        """The one for a load's protocol."""
+        return self.grpc if load.protocol == "grpc" else self.http
+
+    def counter(self, model: str) -> Callable[[], int]:
+        """How many requests the server has answered rightly, by its own statistics."""
+        control = Control(f"http://{self.http}")
+
+        def answered() -> int:
+            statistics = control.statistics(model)
+            if statistics is None:
+                raise SystemExit(f"{self.http} gives no statistics of {model}")
+            return int(statistics["inference_stats"]["success"]["count"])
+
+        return answered
+
+
+class Figures(NamedTuple):
+    """One run, by the generator's own report. None is what it does not say."""
+
+    requests_per_s: float
+    p50_ms: float
+    cpu_us: float
+    """CPU of the generator for each request in µs, from outside: see cpu_meter."""
+    delay_p99_ms: float | None = None
+    """99 % of the requests were sent within this of their schedule."""
+    late_share: float | None = None
+    """Requests that it calls late itself: servemark those sent 1 ms after their time, perf_analyzer those for which a
+    thread was free only after their time (what its sleep overshoots is not counted)."""

@@ -1,0 +1,46 @@
+"""servemark's own generator: Locust with the identity model's locustfile, as a user would start it."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.rig import cpu_meter
+from benchmarks.rig.load import Endpoints, Figures, Load
+
+LOCUSTFILE = Path(__file__).with_name("identity_locustfile.py")
+WARMUP_S = 1.0
+
+
+def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1) -> Figures:
+    """One run; it must not have lost a request."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--headless", "--only-summary"]
+        command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
+        command += ["--result-dir", folder, *flags(load, server.of(load))]
+        command += ["--processes", str(processes)] if processes > 1 else []
+        if load.one_input is not None:
+            image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
+            np.savez(Path(folder, "input.npz"), INPUT0=image)
+            command += ["--input-data", folder]
+        done = cpu_meter.run(command, server.counter(load.model), seconds)
+        result = Path(folder, "result.json")
+        if not result.exists():
+            raise SystemExit(f"locust failed ({done.code}):\n{done.output}")
+        metrics = json.loads(result.read_text())["metrics"]
+    if metrics["errors"]["count"]:
+        raise SystemExit(f"requests failed: {metrics['errors']}")
+    delay = metrics["schedule_delay_ms"]
+    throughput, p50 = metrics["throughput"]["requests_per_s"], metrics["latency_ms"]["p50"]
+    return Figures(throughput, p50, done.cpu_us, delay["p99"], delay["late_share"])
+
+
+def flags(load: Load, url: str) -> list[str]:
+    """What tells Locust to make this load."""
+    arguments = ["--host", f"{load.protocol}://{url}", "--model", load.model, "--model-name", load.model]
+    arguments += ["--streaming"] * load.streaming + ["--shared-memory", load.shared_memory]
+    if load.rate is None:
+        return [*arguments, "--users", str(load.concurrency)]
+    return [*arguments, "--request-rate", f"{load.rate:g}", "--seed", str(load.seed)]

@@ -1,0 +1,1 @@
+"""What serving costs: Triton, its Python backend, and engines in-process."""

@@ -1,0 +1,1 @@
+"""Rewrites of an ONNX graph: precisions, quantisation and recurrences."""

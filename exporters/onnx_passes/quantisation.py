@@ -1,0 +1,131 @@
+"""ONNX graphs in int8: post-training static quantisation (Jacob et al. 2018, sections 2 and 3) by ONNX Runtime.
+
+Convolutions and matrix products with constant weights are quantised: weights in int8 with a scale for each output
+channel, activations in uint8 with ranges from calibration. So is what lies between convolutions, for activations to
+stay in 8 bits on the way. Everything else (recurrent layers, loops, softmax, coordinates, scores) stays in float32.
+"""
+
+import logging
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx_ir as ir
+
+from servemark.errors import ArtifactError
+from servemark.repository.entry import Arrays
+
+MULTIPLYING = {"Conv", "Gemm", "MatMul"}
+BETWEEN = {"Add", "AveragePool", "Clip", "Concat", "GlobalAveragePool", "MaxPool", "Relu"}
+FLOATING = {"ConvTranspose", "GRU", "LSTM", "RNN"}
+"""Operators with weights that ONNX Runtime cannot quantise statically."""
+SMALLEST_SHARE = 0.25
+"""A model with less of its weights in int8 would have int8's name and fp32's speed."""
+
+
+class _Batches:
+    """Calibration batches as ONNX Runtime asks for them."""
+
+    def __init__(self, batches: Iterator[Arrays]) -> None:
+        self._batches = batches
+
+    def get_next(self) -> Arrays | None:
+        return next(self._batches, None)
+
+
+def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric: bool = False) -> dict[str, object]:
+    """Write the graph of `source` in int8; returns which share of the weights is.
+
+    `symmetric` is what TensorRT asks for: activations in int8 around zero, biases in float32. Raises ArtifactError
+    where too little is in int8 to be called so.
+    """
+    from onnxruntime import quantization
+
+    with folded(source, target.parent) as file, _silence():
+        graph = ir.load(file).graph
+        chosen = [node for node in graph if node.op_type in MULTIPLYING and weights(node)]
+        share = share_of_weights(graph, chosen)
+        if share < SMALLEST_SHARE:
+            raise ArtifactError(
+                f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: "
+                f"{others(graph, chosen)}",
+                fix="use fp32 or fp16",
+            )
+        chosen += _between(graph, chosen)
+        quantization.quantize_static(
+            file,
+            target,
+            _Batches(batches),
+            op_types_to_quantize=sorted({node.op_type for node in chosen}),
+            nodes_to_quantize=[node.name for node in chosen],
+            per_channel=True,
+            activation_type=quantization.QuantType.QInt8 if symmetric else quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+            extra_options={"ActivationSymmetric": True, "QuantizeBias": False} if symmetric else {},
+        )
+    made = ir.load(target)
+    made.graph.sort()  # as ONNX asks; ONNX Runtime reads it in any order
+    ir.save(made, target)
+    return {"int8_share_of_weights": round(share, 3)}
+
+
+@contextmanager
+def folded(source: Path, folder: Path) -> Iterator[Path]:
+    """Give a copy of the graph with batch normalisation folded into convolutions, which goes away afterwards."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        file = Path(temporary, "folded.onnx")
+        with _silence():
+            quant_pre_process(source, file, skip_symbolic_shape=True)  # which fails on sizes that vary
+        yield file
+
+
+def share_of_weights(graph: ir.Graph, chosen: Collection[ir.Node]) -> float:
+    """Share of the weights that these nodes multiply with, of all, those in loops included."""
+    total = sum(map(weights, ir.traversal.RecursiveGraphIterator(graph)))
+    return sum(map(weights, chosen)) / total if total else 0.0
+
+
+def others(graph: ir.Graph, chosen: Collection[ir.Node]) -> str:
+    """Say which operators multiply with the other weights, and with how many of all, such as `GRU 90%`."""
+    counts: Counter[str] = Counter()
+    nodes = list(ir.traversal.RecursiveGraphIterator(graph))
+    for node in nodes:
+        if node not in chosen:
+            counts[node.op_type if node.graph is graph else f"{node.op_type} in a loop"] += weights(node)
+    total = sum(map(weights, nodes))
+    return ", ".join(f"{place} {count / total:.0%}" for place, count in sorted(counts.items()) if count)
+
+
+def weights(node: ir.Node) -> int:
+    """Count the constants that a node multiplies with; biases are none."""
+    if node.op_type not in MULTIPLYING | FLOATING:
+        return 0
+    constants = [value.const_value for value in node.inputs[:3] if value is not None and value.const_value is not None]
+    return sum(constant.size for constant in constants if len(constant.shape) > 1)
+
+
+def _between(graph: ir.Graph, chosen: list[ir.Node]) -> list[ir.Node]:
+    """Find what reads nothing but what convolutions made, at one remove or more."""
+    made = {value for node in chosen if node.op_type == "Conv" for value in node.outputs}
+    found = []
+    for node in graph:
+        read = node.inputs[:1] if node.op_type == "Clip" else node.inputs
+        if node.op_type in BETWEEN and all(value in made for value in read):
+            found.append(node)
+            made.update(node.outputs)
+    return found
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the quantiser's advice, which is taken already, off the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,75 @@
+"""Triton's model configuration (config.pbtxt), commented where a user tunes it."""
+
+from collections.abc import Sequence
+
+from servemark.workload import Tensor, Workload
+
+TEMPLATE = """\
+# Written by `servemark export`. Edit it: an edited file is kept by later exports, `--force` writes it anew.
+name: "{model}"
+backend: "{engine}"
+default_model_filename: "{artifact}"
+
+# The largest batch, of one request and of requests joined. Every tensor has the batch as its first dimension.
+max_batch_size: {max_batch}
+
+input [
+{inputs}
+]
+output [
+{outputs}
+]
+
+# Joins waiting requests into batches. Without a delay it takes what waits when an instance falls idle; a delay trades
+# latency for fuller batches.
+dynamic_batching {{
+  # max_queue_delay_microseconds: 500
+  # preferred_batch_size: [ {preferred} ]
+}}
+
+# More instances run batches side by side and share the cores. On a GPU: {{ count: 1 kind: KIND_GPU gpus: [ 0 ] }}
+instance_group [
+  {{ {place} }}
+]
+
+{threads}
+{on_host}"""
+
+ALL_CORES = """\
+# Threads of one run; by default as many as there are cores.
+# parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+ONE_THREAD = """\
+# Threads of one run. So small a model gains nothing from more: they wait for each other, and spin on cores that Triton
+# and a load generator on the same machine need.
+parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
+ON_DEVICE = """\
+# Triton's Python backend hands input tensors on as they lie, on the GPU where they are there.
+parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value: { string_value: "no" } }
+"""
+CPU = "count: 1 kind: KIND_CPU"
+SMALL_FLOPS = 100_000_000
+"""Below this a forward pass of one sample takes well under 10 ms on one core."""
+
+
+def render(workload: Workload, *, model: str, engine: str, artifact: str, device: str = "cpu") -> str:
+    """Write the configuration of one model; Triton's datatypes are KServe's with a prefix."""
+    return TEMPLATE.format(
+        model=model,
+        engine=engine,
+        artifact=artifact,
+        max_batch=workload.max_batch,
+        inputs=_tensors(workload.inputs),
+        outputs=_tensors(workload.outputs),
+        on_host="" if device == "cpu" else ON_DEVICE,
+        place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
+        threads=ONE_THREAD if workload.flops < SMALL_FLOPS else ALL_CORES,
+        preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",
+    )
+
+
+def _tensors(tensors: Sequence[Tensor]) -> str:
+    lines = (
+        f'  {{ name: "{tensor.name}" data_type: TYPE_{tensor.datatype} dims: [ {", ".join(map(str, tensor.shape))} ] }}'
+        for tensor in tensors
+    )
+    return ",\n".join(lines)

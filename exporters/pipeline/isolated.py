@@ -1,0 +1,37 @@
+"""An export in a process of its own."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import NamedTuple
+
+from exporters.pipeline.export import ExportReport, export
+from servemark.errors import ArtifactError
+from servemark.workload import get
+
+
+class Task(NamedTuple):
+    """One entry to make."""
+
+    workload: str
+    engine: str
+    precision: str
+    repository: Path
+    force: bool
+
+    def export(self) -> ExportReport:
+        """Make it in this process. Raises ServemarkError."""
+        return export(get(self.workload), self.engine, self.repository, precision=self.precision, force=self.force)
+
+
+def export_isolated(task: Task) -> ExportReport:
+    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        try:
+            return process.submit(task.export).result()
+        except BrokenProcessPool as error:
+            raise ArtifactError(
+                "the export was killed, as the system does when memory runs out",
+                fix=f"servemark export {task.workload} --engine {task.engine}, with more memory free",
+            ) from error

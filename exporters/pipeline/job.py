@@ -1,0 +1,98 @@
+"""One export: what an exporter may ask for, each made once and only when it is asked for."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from exporters.pipeline import parity
+from servemark.errors import ArtifactError
+from servemark.repository.entry import Arrays, Golden
+from servemark.workload import Workload, stack
+
+if TYPE_CHECKING:
+    from torch import nn
+
+GOLDEN_ROWS = 16
+HEAVY_GOLDEN_ROWS = 4
+HEAVY_FLOPS = 100e9
+"""A sample above this takes eager PyTorch seconds on a few cores, so that 16 of them would take minutes."""
+EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
+CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
+"""Post-training quantisation takes its ranges from so many batches of one sample."""
+
+
+@dataclass
+class Job:
+    """A workload on its way to `path`. `source` gives the repository's fp32 ONNX file and its golden samples."""
+
+    workload: Workload
+    precision: str
+    path: Path
+    source: Callable[[], tuple[Path, Golden]]
+    known: Golden | None
+    """Golden samples that are there already, of the same workload and versions."""
+
+    @cached_property
+    def model(self) -> "nn.Module":
+        """The seeded PyTorch module. Raises ArtifactError where it is not what the workload says."""
+        model = self.workload.build()
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if parameters != self.workload.parameters:
+            raise ArtifactError(
+                f"{self.workload.name} has {parameters:,} parameters, its workload says {self.workload.parameters:,}",
+                fix=f"mend the workload {self.workload.name} in servemark/models",
+            )
+        return model
+
+    @cached_property
+    def _source(self) -> tuple[Path, Golden]:
+        return self.source()
+
+    @property
+    def onnx(self) -> Path:
+        """The repository's fp32 ONNX file, which is exported first where it is not there or not current."""
+        return self._source[0]
+
+    @cached_property
+    def golden(self) -> Golden:
+        """Sampled inputs and what eager PyTorch answers; taken over from the ONNX entry where that is the source."""
+        if "_source" in self.__dict__:
+            return self._source[1]
+        return self.known or parity.eager(self.model, self.workload, golden_inputs(self.workload))
+
+    @cached_property
+    def example(self) -> Arrays:
+        """A batch of two to trace with; sizes that vary are one larger than golden, so a baked-in one shows."""
+        inputs = self.golden.inputs
+        return {
+            tensor.name: np.pad(
+                inputs[tensor.name][:EXAMPLE_ROWS],
+                [(0, int(axis in tensor.variable_axes)) for axis in range(len(tensor.shape) + 1)],
+            )
+            for tensor in self.workload.inputs
+        }
+
+    def calibration(self) -> Iterator[Arrays]:
+        """Batches of one from the workload's own generator, other samples than the golden ones."""
+        rng = np.random.default_rng(crc32(f"calibration {self.workload.name}".encode()))
+        count = HEAVY_CALIBRATION_BATCHES if self.workload.flops > HEAVY_FLOPS else CALIBRATION_BATCHES
+        for sample in itertools.islice(self.workload.samples(rng), count):
+            yield stack([sample], self.workload.inputs)
+
+
+def golden_inputs(workload: Workload) -> Arrays:
+    """Draw samples that share one shape, the first that comes so often where shapes vary."""
+    alike = defaultdict(list)
+    for sample in workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode()))):
+        shape = tuple(sample[tensor.name].shape for tensor in workload.inputs)
+        alike[shape].append(sample)
+        if len(alike[shape]) == (HEAVY_GOLDEN_ROWS if workload.flops > HEAVY_FLOPS else GOLDEN_ROWS):
+            return stack(alike[shape], workload.inputs)
+    raise AssertionError(f"the samples of {workload.name} end")

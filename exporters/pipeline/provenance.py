@@ -1,0 +1,69 @@
+"""What decides an artifact: the versions that write it and its workload's source. An equal one is not made again."""
+
+import ast
+import hashlib
+import importlib.util
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from exporters.pipeline.registry import Exporter
+from servemark import __version__
+from servemark.errors import ArtifactError
+from servemark.workload import Workload
+
+ZOO = "servemark.models"
+
+
+def made_by(workload: Workload, module: Exporter) -> dict[str, Any]:
+    """Say what an artifact of this workload is made by. Raises ArtifactError where a package is missing."""
+    return {
+        "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
+        "source_sha256": _source_digest(workload),
+    }
+
+
+def packages(module: Exporter) -> dict[str, str]:
+    """Find the versions that an exporter needs. Raises ArtifactError where one is missing."""
+    try:
+        return {name: version(name) for name in ("torch", "numpy", *module.PACKAGES)}
+    except PackageNotFoundError as error:
+        raise ArtifactError(
+            f"this export needs the package {error.name}", fix=f"pip install -e '.[export,{module.EXTRA}]'"
+        ) from error
+
+
+def digest(path: Path) -> str:
+    """Digest a file, or everything in a directory with the names."""
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{digest(file)} {file.relative_to(path)}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _source_digest(workload: Workload) -> str:
+    """Digest the workload's own file and the zoo's modules it imports, for those who edit them."""
+    sources: dict[str, bytes] = {}
+    waiting = [workload.build.__module__]
+    while waiting:
+        name = waiting.pop()
+        spec = importlib.util.find_spec(name)
+        if name not in sources and spec is not None and spec.origin is not None:
+            sources[name] = Path(spec.origin).read_bytes()
+            waiting += _imports(sources[name])
+    return hashlib.sha256(b"".join(sources[name] for name in sorted(sources))).hexdigest()
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    """List the zoo's modules that a module imports, at its top or within a function."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(f"{ZOO}."):
+            spec = importlib.util.find_spec(node.module)
+            if spec is not None and spec.submodule_search_locations is not None:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            else:
+                yield node.module

@@ -1,0 +1,86 @@
+"""Finds the exporters: every module of `exporters` is one."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from servemark.errors import OptionError
+from servemark.repository.agreement import PRECISIONS
+from servemark.repository.entry import Arrays
+from servemark.workload import Workload
+
+if TYPE_CHECKING:
+    from exporters.pipeline.job import Job
+
+Run = Callable[[Arrays], Arrays]
+"""Answers one batch: tensor name -> array with the batch as dimension 0, both ways."""
+
+
+class Exporter(Protocol):
+    """What a module of an engine offers."""
+
+    ARTIFACT: str
+    """The file's (or directory's) name in the version directory."""
+    PACKAGES: tuple[str, ...]
+    """The distributions whose versions decide what is written."""
+    EXTRA: str
+    """The extra of pyproject.toml that installs them."""
+    PRECISIONS: tuple[str, ...]
+    """What it can write; the first is fp32."""
+    REFUSED: Mapping[str, str]
+    """The other precisions, each with the reason why there is no such export."""
+    DEVICE: str
+    """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
+
+    def write(self, job: "Job") -> Mapping[str, object]:
+        """Write `job.path` with a dynamic batch dimension; returns what the manifest should say of its format.
+
+        Inputs and outputs keep the workload's datatypes whatever the precision. Raises ArtifactError with the engine's
+        own words where it has no such operator.
+        """
+
+    def load(self, path: Path, workload: Workload) -> Run:
+        """Load the artifact as it was written, on `DEVICE`, for the parity check."""
+
+
+@cache
+def _exporters() -> dict[str, Exporter]:
+    package = importlib.import_module("exporters")
+    found = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.ispkg:
+            found[module.name] = cast("Exporter", importlib.import_module(f"{package.__name__}.{module.name}"))
+    return dict(sorted(found.items()))
+
+
+def engines() -> list[str]:
+    """List the engines that can be exported to."""
+    return list(_exporters())
+
+
+def precisions(engine: str) -> tuple[str, ...]:
+    """List what an engine's exporter can write. Raises OptionError."""
+    return exporter(engine).PRECISIONS
+
+
+def check_precision(engine: str, precision: str) -> None:
+    """Check that an engine's exporter can write a precision. Raises OptionError with the reason why not."""
+    module = exporter(engine)
+    if precision not in module.PRECISIONS:
+        reason = module.REFUSED.get(precision, f"a precision is one of {', '.join(PRECISIONS)}")
+        raise OptionError(
+            f"{engine} has no export in {precision}: {reason}", fix=f"use one of: {', '.join(module.PRECISIONS)}"
+        )
+
+
+def exporter(engine: str) -> Exporter:
+    """Look up the exporter of an engine. Raises OptionError."""
+    try:
+        return _exporters()[engine]
+    except KeyError:
+        raise OptionError(
+            f"unknown engine {engine!r}: there is no exporter for it", fix=f"use one of: {', '.join(engines())}"
+        ) from None

@@ -1,0 +1,256 @@
+"""The master's part of a distributed run: the workers send the load, and what they recorded is merged."""
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from gevent import GreenletExit
+from gevent.event import Event
+from locust.runners import STATE_MISSING, MasterRunner
+
+from loadgen.distributed.clock_offset import ClockOffset
+from loadgen.distributed.messages import MESSAGE, Message, fingerprint
+from loadgen.distributed.recorder_state import merged, requests_of
+from loadgen.distributed.worker_view import Member
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.share import Share
+from loadgen.measurement.output_agreement import Checked
+from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.sender import OnTick, interval_from, start_time
+from loadgen.measurement.worker_figures import WorkerFigures
+from servemark.errors import OptionError, WorkerError
+from servemark.repository.agreement import Discrepancy
+from servemark.repository.entry import Golden
+
+READY_TIMEOUT_S = 600.0
+"""Serialising the requests of a large model takes minutes."""
+START_IN_S = 0.5
+"""From the order to begin until the schedule begins: every worker must have read it by then."""
+PINGS = 10
+PING_TIMEOUT_S = 5.0
+POLL_S = 0.02
+AHEAD_NS = 100_000_000
+"""A closed loop's workers are told the end of their interval so long ahead."""
+GRACE_S = 20.0
+"""How much longer than a request's time-out the workers' last figures may take."""
+STOP_TIMEOUT_S = 8.0
+"""How long a run that is cut short waits for the workers' last figures."""
+
+
+class Coordinator:
+    """Has the workers that are connected send the load; `orders.py` has what they say to each other."""
+
+    def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
+        self.config = config
+        self.interrupted: str | None = None
+        self._runner, self._options = runner, dict(options)
+        self._run = uuid4().hex
+        clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
+        ids = sorted((client.id for client in clients), key=runner.get_worker_index)
+        self._members = {name: Member(name, index) for index, name in enumerate(ids)}
+        self._golden = False
+        self._stale = self._prepared = False
+        self._decided = config.open_loop
+        self._heard = Event()
+        if config.open_loop and config.max_in_flight < len(ids):
+            raise OptionError(
+                f"--max-in-flight {config.max_in_flight} is less than one for each of {len(ids)} workers",
+                fix=f"--max-in-flight {len(ids)}, or fewer workers",
+            )
+
+        if config.request_log:
+            raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
+
+    def hear(self, name: str, message: Message) -> None:
+        """Take a worker's message; those of earlier runs are passed over."""
+        member = self._members.get(name)
+        if member is not None and message["run"] in {self._run, ""}:
+            member.hear(message, time.monotonic_ns())
+            self._stale |= message["kind"] == "state"
+            if message["kind"] == "here" and self._prepared:
+                self._invite(member)
+            self._heard.set()
+
+    def prepare(self, golden: Golden | None) -> None:
+        """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
+        if not self._members:
+            raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
+        self._golden, self._prepared = golden is not None, True
+        for member in self._members.values():
+            if member.token is not None:
+                self._invite(member)
+
+    def keep_requests(self, directory: Path) -> None:
+        """Nothing: without that option nobody asks for it."""
+
+    def open(self) -> None:
+        """Wait until every worker is ready. Raises WorkerError with what one of them says."""
+        schedule = self.config.scenario.schedule(self.config.seed)
+        ours = fingerprint(self.config, schedule, golden=self._golden)
+        self._wait(lambda member: member.fingerprint is not None, READY_TIMEOUT_S, "be ready")
+        for member in self._members.values():
+            theirs = member.fingerprint or {}
+            other = [name for name, value in ours.items() if theirs.get(name) != value]
+            if other:
+                raise WorkerError(f"{member} has another {other[0]}", fix="install and copy the same on every host")
+
+    def begin(self) -> None:
+        """Estimate the workers' clocks, and tell each when the schedule begins. Raises WorkerError."""
+        for count in range(1, PINGS + 1):
+            for member in self._members.values():
+                self._order(member, "ping", sent_ns=time.monotonic_ns())
+            self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
+        start = start_time(self.config.start_file, START_IN_S)
+        self._interval = interval_from(self.config, start)
+        self._recorder = Recorder(self._interval)
+        for member in self._members.values():
+            member.clock = ClockOffset.estimate(member.trips)
+            self._order(member, "begin", start_ns=member.clock.theirs(start))
+
+    def run(self, on_tick: OnTick) -> None:
+        """Follow the workers until each has sent its last figures, or will not."""
+        try:
+            while not self._ended(now := time.monotonic_ns()):
+                self._decide(now)
+                self._watch(now)
+                on_tick(now)
+                self._heard.wait(POLL_S)
+                self._heard.clear()
+        except BaseException as error:
+            self.stop(self.interrupted or f"cut short by {type(error).__name__}")
+            self._collect()
+            if not isinstance(error, KeyboardInterrupt | GreenletExit):
+                raise
+        for member in self._members.values():
+            if not member.final:
+                member.blame(self._absence(member) or "it did not send its last figures")
+            elif member.ended_early and not self.interrupted:
+                member.blame(f"it ended early: {member.ended_early}")
+
+    def stop(self, reason: str) -> None:
+        """Have the workers stop sending and report."""
+        self.interrupted = reason
+        for member in self._members.values():
+            self._order(member, "stop", reason=reason)
+
+    def over(self, now: int) -> bool:
+        """Whether the measured interval has passed."""
+        return self._decided and now >= self._interval.end
+
+    @property
+    def interval(self) -> Interval:
+        """The measured interval, as it is known now."""
+        return self._interval
+
+    @property
+    def recorder(self) -> Recorder:
+        """What the workers have recorded, merged."""
+        if self._stale:
+            self._stale = False
+            states = [member.state for member in self._members.values()]
+            self._recorder = merged(self._interval, [state for state in states if state])
+        return self._recorder
+
+    @property
+    def peak_in_flight(self) -> int:
+        """The workers' peaks together, which may have come at different times."""
+        return sum(worker.max_in_flight for worker in self.workers)
+
+    @property
+    def cpu_share(self) -> float | None:
+        """The busiest worker's."""
+        return max((worker.cpu_share for worker in self.workers if worker.cpu_share is not None), default=None)
+
+    @property
+    def workers(self) -> list[WorkerFigures]:
+        """Each worker's figures."""
+        return [member.figures for member in self._members.values()]
+
+    def checked(self) -> Checked | None:
+        """What the workers compared with the golden outputs."""
+        if not self._golden:
+            return None
+        parts = []
+        for member in self._members.values():
+            part = member.report and member.report["checked"]
+            if part:
+                found = {name: Discrepancy(**discrepancy) for name, discrepancy in part["found"].items()}
+                parts.append(Checked(part["answers"], part["rows"], found))
+        workload = self.config.workload
+        return Checked.joined(parts, workload.outputs, workload.agreement.at(self.config.precision))
+
+    def _invite(self, member: Member) -> None:
+        """Answer a worker that asks for its part."""
+        share = {"index": member.index, "of": len(self._members)}
+        self._order(member, "prepare", **share, token=member.token, options=self._options, golden=self._golden)
+
+    def _order(self, member: Member, kind: str, **content: Any) -> None:
+        self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, member.id)
+
+    def _absence(self, member: Member) -> str | None:
+        """Why Locust has lost a worker, None where it has not."""
+        client = self._runner.clients.get(member.id)
+        if client is None:
+            return "it quit"
+        return "it was lost: no heartbeat came from it" if client.state == STATE_MISSING else None
+
+    def _wait(self, done: Callable[[Member], bool], timeout_s: float, what: str) -> None:
+        """Wait until that is so of every worker. Raises WorkerError where one fails, is lost, or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while waiting := [member for member in self._members.values() if not done(member)]:
+            for member in self._members.values():
+                absence = self._absence(member)
+                if member.failure is not None:
+                    raise member.failure
+                if absence:
+                    raise WorkerError(f"{member}: {absence} before the run began", fix="read its log")
+            if time.monotonic() > deadline:
+                raise WorkerError(f"{waiting[0]} did not {what} within {timeout_s:g} s", fix="read its log")
+            self._heard.wait(POLL_S)
+            self._heard.clear()
+
+    def _decide(self, now: int) -> None:
+        """End a closed loop's interval when each connection has had its answer: it is a minimum until then."""
+        if self._decided:
+            return
+        here = [member for member in self._members.values() if not member.gone]
+        outcomes = sum(requests_of(member.state) for member in here if member.state)
+        shares = [Share(member.index, len(self._members)) for member in here]
+        if outcomes < sum(share.count(self.config.concurrency or 1) for share in shares):
+            return
+        while self._interval.end < now + AHEAD_NS:
+            self._interval = self._interval.prolonged
+        self._decided = self._stale = True
+        for member in here:
+            self._order(member, "end", length_ns=self._interval.end - self._interval.start)
+
+    def _watch(self, now: int) -> None:
+        for member in self._members.values():
+            member.watch(self._absence(member), now / 1e9)
+
+    def _ended(self, now: int) -> bool:
+        """Whether nothing more is to come: each request has its outcome by its time-out."""
+        timeouts = 1 if self._decided else 2
+        if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
+            return True
+        members = self._members.values()
+        whole = any(member.final and not member.ended_early for member in members)
+        # A worker whose clock is ahead, by less than its uncertainty, is done before the interval is over here.
+        return all(member.final or member.gone for member in members) and (self.over(now) or not whole)
+
+    def _collect(self) -> None:
+        """Wait for the last figures of a run that was cut short."""
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while time.monotonic() < deadline and not all(
+            member.final or self._absence(member) for member in self._members.values()
+        ):
+            self._heard.wait(POLL_S)
+            self._heard.clear()
+
+
+def _answered(count: int, member: Member) -> bool:
+    """Whether a worker has answered so many pings."""
+    return len(member.trips) >= count

@@ -1,0 +1,46 @@
+"""What master and workers say to each other during a run, over Locust's own connection.
+
+| from | kind | meaning |
+|---|---|---|
+| worker | here | it has the options that Locust passes on, and asks with a `token` for its part, until it has it |
+| master | prepare | to that token: it is worker `index` of `of` in `run`; the options that Locust does not pass on |
+| worker | ready, failed | the requests are made and connections open; or why not |
+| master | ping | answered with `pong` at once, to estimate the worker's clock |
+| master | begin | the schedule begins at `start_ns` of the worker's clock |
+| master | end | the interval of a closed loop ends `length_ns` after its start |
+| worker | state | all that was recorded so far; `final` once every request has its outcome |
+| master | stop | send nothing more, and say what was measured |
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loadgen.load.load_config import LoadConfig
+from servemark import __version__
+
+MESSAGE = "servemark"
+"""Locust's name for all of these messages."""
+STATE_EVERY_S = 1.0
+UNDECIDED_EVERY_S = 0.2
+"""A closed loop's workers report so often until the master has said when its interval ends."""
+
+Message = Mapping[str, Any]
+Tell = Callable[[dict[str, Any]], None]
+
+
+def fingerprint(config: LoadConfig, schedule: npt.NDArray[np.int64] | None, *, golden: bool) -> dict[str, str]:
+    """What has to be the same in every process for the shares to be parts of one load, by the name a user knows."""
+    parts = {"version of servemark": __version__}
+    if golden:
+        parts["golden outputs (another export)"] = _digest(config.entry.golden.read_bytes())
+    if schedule is not None:
+        parts["schedule (another version of numpy, or another trace file)"] = _digest(schedule.tobytes())
+    return parts
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

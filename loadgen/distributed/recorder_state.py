@@ -1,0 +1,63 @@
+"""What a recorder holds as a message, and the recorders of several processes merged exactly into one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadgen.measurement.recorder import KEPT_MESSAGES, Interval, Recorder, Window
+from servemark.stats.histogram import Histogram
+
+State = Mapping[str, Any]
+
+HISTOGRAMS = ("latency", "service_time", "schedule_delay", "waited_delay")
+COUNTS = ("late", "completed", "scheduled", "outside", "carried_in")
+
+
+def state_of(recorder: Recorder) -> dict[str, Any]:
+    """Everything but the sampled answers, as msgpack can hold it. Times are from the interval's start, in ns."""
+    interval = recorder.interval
+    return {
+        "length_ns": interval.end - interval.start,
+        **{name: getattr(recorder, name).pack() for name in HISTOGRAMS},
+        **{name: getattr(recorder, name) for name in COUNTS},
+        "windows": [[w.latency.pack(), w.completed, w.scheduled, w.errors] for w in recorder.windows],
+        "errors": dict(recorder.errors),
+        "messages": recorder.messages,
+    }
+
+
+def merged(interval: Interval, states: Sequence[State]) -> Recorder:
+    """One recorder with everything that several have recorded: counts are added, percentiles never averaged.
+
+    `interval` is the one that was to be measured; a closed loop's that was prolonged counts as long as the longest.
+    """
+    for state in states:
+        while interval.end - interval.start < state["length_ns"]:
+            interval = interval.prolonged
+    recorder = Recorder(interval)
+    for state in states:
+        for name in HISTOGRAMS:
+            getattr(recorder, name).merge(Histogram.unpack(state[name]))
+        for name in COUNTS:
+            setattr(recorder, name, getattr(recorder, name) + state[name])
+        recorder.errors.update(state["errors"])
+        for kind, said in state["messages"].items():
+            known = recorder.messages.setdefault(kind, [])
+            known += [message for message in said if message not in known][: KEPT_MESSAGES - len(known)]
+        for window, other in zip(recorder.windows, _windows(state, interval), strict=False):
+            window.add(other)
+    return recorder
+
+
+def requests_of(state: State) -> int:
+    """How many requests of the interval have their outcome."""
+    return int(state["scheduled"])
+
+
+def _windows(state: State, interval: Interval) -> list[Window]:
+    """A state's windows, as long as those of the interval; it may lack the last ones."""
+    windows = [Window(Histogram.unpack(packed), *counts) for packed, *counts in state["windows"]]
+    length_ns = state["length_ns"] / len(windows)
+    # Prolonging joins neighbours, so that windows are longer by a power of two.
+    for _ in range(round(interval.window_ns / length_ns).bit_length() - 1):
+        windows = Window.paired(windows)
+    return windows

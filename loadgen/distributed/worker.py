@@ -1,0 +1,196 @@
+"""A worker's part of one run: it prepares, says so, begins when the master says, and reports what it records."""
+
+import contextlib
+import os
+import socket
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+from uuid import uuid4
+
+import gevent
+from gevent.queue import Empty, Queue
+
+from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Tell, fingerprint
+from loadgen.distributed.recorder_state import state_of
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.share import Share
+from loadgen.measurement.output_agreement import require_fit
+from loadgen.measurement.sender import Sender
+from loadgen.targets.open import open_target
+from servemark.errors import ExitCode, ServemarkError, WorkerError
+
+ASK_EVERY_S = 1.0
+JOIN_TIMEOUT_S = 120.0
+"""How long a worker that Locust has started waits for the master's first order."""
+BEGIN_TIMEOUT_S = 900.0
+"""How long a worker that is ready waits for the others."""
+SILENCE_S = 20.0
+"""A worker that has not heard of the master for so long stops sending."""
+
+
+class Stopped(Exception):  # noqa: N818 - an order, not a fault
+    """The master said so, or is gone."""
+
+
+class Participant:
+    """One run, as a worker sees it. `orders` brings the master's messages, `tell` sends one to it.
+
+    `resolve` makes the configuration of the options that came with the first order; `master_silent_s` says how long ago
+    the master's last sign of life was.
+    """
+
+    def __init__(
+        self,
+        orders: "Queue[Message]",
+        tell: Tell,
+        *,
+        resolve: Callable[[Namespace], LoadConfig],
+        master_silent_s: Callable[[], float],
+        on_request: Callable[[LoadConfig], Any],
+    ) -> None:
+        self._orders, self._tell = orders, tell
+        self._resolve, self._master_silent_s, self._on_request = resolve, master_silent_s, on_request
+        self._run = ""
+        self._next_state = 0.0
+        self._decided = False
+        self._sender: Sender | None = None
+        self._last: dict[str, Any] | None = None
+        """The final figures."""
+
+    def run(self) -> None:
+        """Take part from the first order to the final report; what goes wrong is told to the master."""
+        first = self._join()
+        self._run = first["run"]
+        try:
+            self._take_part(first)
+        except Stopped:
+            pass
+        except ServemarkError as error:
+            self._say("failed", what=error.what, fix=error.fix, exit_code=int(error.exit_code))
+        except Exception as error:
+            self._say("failed", what=f"{type(error).__name__}: {error}", fix=None, exit_code=int(ExitCode.INTERNAL))
+            raise
+
+    def stop(self, reason: str) -> None:
+        """Say why it is about to be ended."""
+        if self._sender is not None:
+            self._sender.interrupted = reason
+
+    def _join(self) -> Message:
+        """Ask until the master gives the first order. Raises WorkerError after the time-out."""
+        token, deadline = uuid4().hex, time.monotonic() + JOIN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            self._tell({"run": "", "kind": "here", "token": token})
+            with contextlib.suppress(Empty):
+                order: Message = self._orders.get(timeout=ASK_EVERY_S)
+                # What is left of an earlier run has another token, or none.
+                if order["kind"] == "prepare" and order["token"] == token:
+                    return order
+        raise WorkerError(
+            f"the master did not count on this worker within {JOIN_TIMEOUT_S:g} s",
+            fix="one that comes during a run takes part in the next; else read the master's log",
+        )
+
+    def _take_part(self, first: Message) -> None:
+        # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
+        sender, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
+        try:
+            with contextlib.closing(sender.target):
+                sender.open()
+                with contextlib.closing(sender):
+                    self._say("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
+                    self._send(sender, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
+        finally:
+            # Last of all: the master may end, and this process with it, when it has heard that.
+            if self._last:
+                self._say("state", **self._last)
+
+    def _send(self, sender: Sender, start_ns: int) -> None:
+        """Send the share from that time on, whatever ends it."""
+        self._decided = sender.config.open_loop
+        # Of a closed loop the master knows when it has enough.
+        sender.begin(start_ns, least=0 if self._decided else float("inf"))
+        self._sender = sender
+        try:
+            sender.run(self._tick)
+        finally:
+            self._last = self._figures(sender, final=True)
+
+    def _prepare(self, first: Message) -> tuple[Sender, dict[str, str]]:
+        """Make the requests and the schedule. Raises ServemarkError."""
+        config = self._resolve(Namespace(**first["options"]))
+        target = open_target(config)
+        share = Share(first["index"], first["of"])
+        sender = Sender(config, target, on_request=self._on_request(config), share=share)
+        try:
+            target.prepare()
+            golden = config.entry.read_golden() if first["golden"] else None
+            if first["golden"] and golden is None:
+                raise WorkerError(
+                    f"{config.entry.golden} is not there, which the master has",
+                    fix="copy the model repository to this host, or name it: --model-repository DIR",
+                )
+            if golden is not None:
+                require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
+            sender.prepare(golden)
+            return sender, fingerprint(config, sender.schedule, golden=golden is not None)
+        except BaseException:
+            target.close()
+            raise
+
+    def _tick(self, _now: int) -> None:
+        """Follow the master's orders and report, while requests are sent."""
+        assert self._sender is not None
+        while not self._orders.empty():
+            order = self._orders.get()
+            if order["run"] != self._run:
+                continue
+            if order["kind"] == "end":
+                self._decided = True
+                self._sender.recorder.end_at(self._sender.interval.start + order["length_ns"])
+            elif order["kind"] == "stop":
+                self._cut_short(order["reason"])
+        silent_s = self._master_silent_s()
+        if silent_s > SILENCE_S:
+            self._cut_short(f"the master was silent for {silent_s:.0f} s")
+        if time.monotonic() >= self._next_state:
+            self._say("state", **self._figures(self._sender, final=False))
+            self._next_state = time.monotonic() + (STATE_EVERY_S if self._decided else UNDECIDED_EVERY_S)
+
+    def _cut_short(self, reason: str) -> None:
+        assert self._sender is not None
+        self._sender.interrupted = reason
+        raise Stopped
+
+    def _figures(self, sender: Sender, *, final: bool) -> dict[str, Any]:
+        """All that was recorded; the outputs are compared at the end."""
+        sender.recorder.flush()
+        checked = sender.checked() if final else None
+        return {
+            "final": final,
+            "recorder": state_of(sender.recorder),
+            "cpu_share": sender.cpu_share,
+            "max_in_flight": sender.peak_in_flight,
+            "interrupted": sender.interrupted,
+            "checked": asdict(checked) if checked else None,
+        }
+
+    def _say(self, kind: str, **content: Any) -> None:
+        self._tell({"run": self._run, "kind": kind, **content})
+
+    def _wait_for(self, kind: str, timeout_s: float) -> Message:
+        """The next order of this kind. Raises Stopped, WorkerError after the time-out."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            try:
+                order: Message = self._orders.get(timeout=1.0)
+            except Empty:
+                continue
+            if order["run"] == self._run and order["kind"] == kind:
+                return order
+            if order["run"] == self._run and order["kind"] == "stop":
+                raise Stopped
+        raise WorkerError(f"the master gave no order to {kind} within {timeout_s:g} s", fix="read its log")

@@ -1,0 +1,110 @@
+"""One worker of a distributed run, as the master knows it."""
+
+from dataclasses import dataclass, field
+
+from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
+from loadgen.distributed.messages import Message
+from loadgen.distributed.recorder_state import State
+from loadgen.measurement.worker_figures import WorkerFigures
+from servemark.errors import ExitCode, WorkerError
+from servemark.stats.histogram import Histogram
+
+STALLED_S = 10.0
+"""A worker that reports nothing for so long stands still: it should once a second."""
+GONE_S = 2.0
+"""A worker that has left may still have its last report on the way."""
+
+
+@dataclass
+class Member:
+    """What a worker has said, and what became of it; times in seconds and ns of the master's monotonic clock."""
+
+    id: str
+    index: int
+    host: str = "?"
+    pid: int = 0
+    token: str | None = None
+    """With which it asks for its part; None until Locust has started it."""
+    fingerprint: dict[str, str] | None = None
+    """None until it is ready."""
+    failure: WorkerError | None = None
+    trips: list[RoundTrip] = field(default_factory=list)
+    clock: ClockOffset = field(default_factory=lambda: ClockOffset(0, 0))
+    report: Message | None = None
+    heard_s: float = 0.0
+    gone_since_s: float | None = None
+    gone: bool = False
+    """Whether nothing more is to come from it."""
+    trouble: str | None = None
+
+    def __str__(self) -> str:
+        return f"worker {self.index} ({self.host}, pid {self.pid})" if self.pid else f"worker {self.index} ({self.id})"
+
+    def hear(self, message: Message, now_ns: int) -> None:
+        """Take what it says."""
+        self.heard_s = now_ns / 1e9
+        match message["kind"]:
+            case "here":
+                self.token = message["token"]
+            case "ready":
+                self.host, self.pid, self.fingerprint = message["host"], message["pid"], message["fingerprint"]
+            case "failed":
+                code = ExitCode(message["exit_code"])
+                self.failure = WorkerError(f"{self}: {message['what']}", fix=message["fix"], exit_code=code)
+                self.blame(message["what"])
+            case "pong":
+                self.trips.append(RoundTrip(message["sent_ns"], message["clock_ns"], now_ns))
+            case "state" if not self.final:
+                self.report = message
+
+    def blame(self, reason: str) -> None:
+        """Note why its share is not what was asked for; the first reason is the cause of the others."""
+        self.trouble = self.trouble or reason
+
+    def watch(self, absence: str | None, now_s: float) -> None:
+        """Look after it while the run goes on; `absence` says why Locust has lost it, None where it has not."""
+        if self.final:
+            return
+        if absence is None:
+            self.gone_since_s = None
+            if now_s - self.heard_s > STALLED_S:
+                self.blame(f"it stood still: it reported nothing for {now_s - self.heard_s:.0f} s")
+            self.gone = False
+        elif self.gone_since_s is None:
+            self.gone_since_s = now_s
+        elif now_s - self.gone_since_s > GONE_S:
+            self.gone = True
+            self.blame(absence)
+
+    @property
+    def final(self) -> bool:
+        """Whether it has sent its last figures."""
+        return self.report is not None and bool(self.report["final"])
+
+    @property
+    def ended_early(self) -> str | None:
+        """Why it stopped before the end, if it says so."""
+        reason: str | None = self.report["interrupted"] if self.report else None
+        return reason
+
+    @property
+    def state(self) -> State | None:
+        """What its recorder held when it last reported."""
+        return self.report["recorder"] if self.report else None
+
+    @property
+    def figures(self) -> WorkerFigures:
+        """As the result lists it."""
+        report, state = self.report or {}, self.state
+        delay = Histogram.unpack(state["schedule_delay"]) if state else Histogram()
+        return WorkerFigures(
+            index=self.index,
+            host=self.host,
+            pid=self.pid,
+            requests=state["scheduled"] if state else 0,
+            schedule_delay_p99_ms=delay.percentile(99) if delay.count else None,
+            cpu_share=report.get("cpu_share"),
+            max_in_flight=report.get("max_in_flight", 0),
+            clock_uncertainty_ms=self.clock.uncertainty_ns / 1e6,
+            trouble=self.trouble,
+        )

@@ -1,0 +1,1 @@
+"""What was measured becomes the result: figures, observations, verdict. Sends nothing."""

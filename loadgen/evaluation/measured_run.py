@@ -1,0 +1,106 @@
+"""Runs a measurement and keeps its result: written before, after and where it is cut short, then shown."""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from loadgen.evaluation.result import complete, header, histograms
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.recorder import Recorder
+from servemark.errors import ResultError
+from servemark.output import note, stdout
+from servemark.report.terminal.load import render
+from servemark.results import directory as results
+
+PLAIN_PROGRESS_S = 5
+"""In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
+
+
+Written = Callable[[Path, dict[str, Any]], None]
+
+
+def _unseen(directory: Path, result: dict[str, Any]) -> None:
+    """Nobody else looks at the result."""
+
+
+def record(config: LoadConfig, measurement: Measurement, on_written: Written = _unseen) -> dict[str, Any]:
+    """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured.
+
+    `on_written` sees the result each time it has been written: before the run and after it.
+    """
+    try:
+        measurement.prepare()
+        directory = config.result_dir or results.new_directory(config.out, config.model)
+        if config.request_log:
+            measurement.load.keep_requests(directory)
+        result = header(config, measurement)
+        results.write(directory, result)
+        on_written(directory, result)
+        return _run(config, measurement, directory, result, on_written)
+    finally:
+        measurement.target.close()
+
+
+def _run(
+    config: LoadConfig,
+    measurement: Measurement,
+    directory: Path,
+    result: dict[str, Any],
+    on_written: Written,
+) -> dict[str, Any]:
+    try:
+        measurement.run()
+    finally:
+        # Also when it was interrupted or crashed: what was measured is kept, marked partial.
+        if measurement.measured is not None:
+            result = complete(result, config, measurement, measurement.measured)
+            try:
+                _write(directory, result, histograms(measurement.measured))
+                on_written(directory, result)
+            finally:
+                _show(result, directory)
+    return result
+
+
+def _write(directory: Path, result: dict[str, Any], histograms: dict[str, str]) -> None:
+    try:
+        results.write(directory, result, histograms)
+    except ResultError:
+        # The disk filled up during the run: the figures must not be lost with it.
+        stdout().print(results.to_json(result), markup=False, soft_wrap=True)
+        raise
+
+
+def _show(result: dict[str, Any], directory: Path) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    render(result, stdout())
+    note(f"result: {os.path.relpath(directory)}")
+
+
+def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
+    """Returns the function that shows where the run is."""
+    terminal = sys.stderr.isatty()
+    calls = 0
+
+    def show(elapsed_s: float, recorder: Recorder) -> None:
+        nonlocal calls
+        calls += 1
+        if not terminal and calls % PLAIN_PROGRESS_S:
+            return
+        whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
+        if elapsed_s < 0:
+            phase = f"warm-up {-elapsed_s:.0f} s left"
+        else:
+            phase = f"{elapsed_s:.0f}/{whole_s:g} s" if elapsed_s < whole_s else f"{whole_s:g} s, waiting for answers"
+        latency = recorder.latency
+        figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
+        line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
+        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+        sys.stderr.flush()
+
+    return show

@@ -1,0 +1,108 @@
+"""What the verdict looks at, from what a measurement saw."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from loadgen.evaluation.metrics import NOT_BEGUN
+from loadgen.kserve.control import BACKEND_DIED, restarted
+from loadgen.load.arrivals import Stage
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import Mode
+from loadgen.measurement.measurement import Measured
+from loadgen.measurement.recorder import Recorder, Window
+from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
+from servemark.stats.histogram import Histogram, samples_needed
+
+
+def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:
+    """What the verdict looks at."""
+    recorder, slo = measured.recorder, config.slo
+    open_loop = config.open_loop
+    good = recorder.scheduled - recorder.errors.total()
+    # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
+    growth = good - recorder.completed
+    stages = [
+        _judged(windows, open_loop=True)
+        for stage, windows in windows_of_stages(config, recorder)
+        if stage.rate and len(windows) >= TREND_WINDOWS
+    ]
+    not_judged: dict[str, str] = {}
+    if measured.interrupted is not None:
+        not_judged["steady_state"] = "the run was cut short"
+    elif config.scenario.mode is Mode.TRACE:
+        not_judged["steady_state"] = "the rate of a trace changes by itself"
+    elif config.scenario.mode is Mode.STAGES and not stages:
+        not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
+    if measured.cpu_share is None:
+        not_judged["client_cpu"] = NOT_BEGUN
+    before, after = measured.start.statistics, measured.end.statistics
+    return Observations(
+        requests=recorder.scheduled,
+        measured_s=measured.measured_s,
+        errors=recorder.errors.total(),
+        timeouts=recorder.errors["timeout"],
+        max_error_share=config.max_error_share,
+        cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
+        windows=_judged(recorder.windows, open_loop=open_loop),
+        stages=stages,
+        not_judged=not_judged,
+        open_loop=open_loop,
+        unfinished_growth=growth,
+        in_flight_edges=2 * recorder.carried_in + growth,
+        schedule_delay_p99_ms=_p99(recorder.schedule_delay),
+        latency_p99_ms=_p99(recorder.latency),
+        slo_percentile=slo.percentile if slo else None,
+        slo_limit_ms=slo.limit_ms if slo else None,
+        slo_latency_ms=recorder.latency.percentile(slo.percentile) if slo and recorder.latency.count else None,
+        output_mismatch=mismatch,
+        outputs_checked=checked,
+        server_restarted=restarted(before, after, recorder.completed),
+        server_gone=measured.had_statistics and after is None,
+        backend_died=recorder.errors[BACKEND_DIED] > 0,
+        interrupted=measured.interrupted,
+        workers=len(measured.workers),
+        worker_troubles=_troubles(measured, open_loop=open_loop),
+        clock_uncertainty_ms=max((worker.clock_uncertainty_ms for worker in measured.workers), default=0.0),
+    )
+
+
+def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:
+    """Throughput and p50 of windows, joined where one has too few requests for that, as long as three remain."""
+    mean = sum(window.latency.count for window in windows) / len(windows)
+    size = min(math.ceil(samples_needed(50) / mean) if mean else 1, max(len(windows) // STEADY_WINDOWS, 1))
+    # From the end backwards: what is left over is the oldest.
+    joined = [Window.joined(windows[end - size : end]) for end in range(len(windows), size - 1, -size)][::-1]
+    return [
+        (
+            w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
+            w.latency.percentile(50) if w.latency.count else None,
+        )
+        for w in joined
+    ]
+
+
+def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stage, list[Window]]]:
+    """The stages of a scenario that has some, each with its windows."""
+    if config.scenario.mode is not Mode.STAGES:
+        return []
+    windows = iter(recorder.windows)
+    counts = config.scenario.windows_per_stage
+    return [(s, list(itertools.islice(windows, n))) for s, n in zip(config.scenario.stages, counts, strict=True)]
+
+
+def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
+    """Each worker whose share of the load is not what was asked for, and why."""
+    limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
+    troubles = []
+    for worker in measured.workers:
+        late = worker.schedule_delay_p99_ms
+        if worker.trouble:
+            troubles.append(f"{worker}: {worker.trouble}")
+        elif open_loop and late is not None and late > limit:
+            troubles.append(f"{worker}: it sent late, by {late:.3g} ms at p99 (limit {limit:.3g} ms)")
+    return troubles
+
+
+def _p99(histogram: Histogram) -> float:
+    return histogram.percentile(99) if histogram.count else 0.0

@@ -1,0 +1,110 @@
+"""Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from loadgen.evaluation.metrics import accuracy_of, figures
+from loadgen.evaluation.observations import observe, windows_of_stages
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.measurement import Measured, Measurement
+from loadgen.measurement.recorder import Window
+from servemark.machine.environment import collect
+from servemark.results.bottleneck import bottleneck
+from servemark.results.constraints import judge
+from servemark.results.directory import SCHEMA_VERSION
+
+
+def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
+    """The part of a result that is known before the run; written first, marked partial."""
+    workload, placement = config.workload, measurement.placement
+    unknown = "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
+    result: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "load",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "config": {**config.to_dict(), **measurement.target.config},
+        "seed": config.seed,
+        "workload": workload.name,
+        "task": workload.task,
+        "suites": list(workload.suites),
+        "engine": placement.engine,
+        "device": placement.device,
+        "provider": placement.provider,
+        "precision": (config.entry.read_manifest() or {}).get("precision"),
+        "batch_size": config.batch_size,
+        "protocol": measurement.target.protocol,
+        "shared_memory": measurement.target.shared_memory,
+        "scenario": config.scenario.to_dict(),
+    }
+    for key in ("engine", "device", "provider"):
+        if result[key] is None:
+            result[f"{key}_reason"] = unknown
+    if result["precision"] is None:
+        result["precision_reason"] = f"no {config.entry.manifest.name} beside the local model"
+    not_run: dict[str, Any] = {"verdict": None, "limited_by": None, "metrics": None, "windows": [], "stages": []}
+    return {**result, **not_run, "environment": collect(), "partial": True}
+
+
+def complete(
+    result: dict[str, Any], config: LoadConfig, measurement: Measurement, measured: Measured
+) -> dict[str, Any]:
+    """The whole result."""
+    accuracy, mismatch = accuracy_of(config, measured)
+    observations = observe(
+        config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
+    )
+    metrics = figures(config, measurement, measured, accuracy)
+    verdict = judge(observations).to_dict()
+    return {
+        **result,
+        "scenario": {**result["scenario"], "measured_s": round(measured.measured_s, 6)},
+        "verdict": verdict,
+        "limited_by": bottleneck(metrics, verdict["constraints"], open_loop=config.open_loop),
+        "metrics": metrics,
+        "windows": _windows(measured),
+        "stages": _stages(config, measured),
+        **({"workers": [worker.to_dict() for worker in measured.workers]} if measured.workers else {}),
+        "partial": measured.interrupted is not None,
+    }
+
+
+def histograms(measured: Measured) -> dict[str, str]:
+    """The histograms in HdrHistogram's V2 base64 format, values in µs."""
+    recorder = measured.recorder
+    parts = {
+        "latency": recorder.latency,
+        "service_time": recorder.service_time,
+        "schedule_delay": recorder.schedule_delay,
+    }
+    return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
+
+
+def _windows(measured: Measured) -> list[dict[str, Any]]:
+    """The windows that have begun; the last one of a run that was cut short is a part of one."""
+    interval, measured_s = measured.recorder.interval, measured.measured_s
+    placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
+    return [w.to_dict(s, min(length_s, measured_s - s)) for s, length_s, w in placed if s < measured_s]
+
+
+def _stages(config: LoadConfig, measured: Measured) -> list[dict[str, Any]]:
+    """Each stage's own figures: of the requests scheduled in it, but for the responses that came in it."""
+    out, start_s = [], 0.0
+    for stage, windows in windows_of_stages(config, measured.recorder):
+        seconds = min(stage.duration_s, measured.measured_s - start_s)
+        if seconds > 0:
+            whole = Window.joined(windows)
+            out.append(
+                {
+                    "start_s": round(start_s, 6),
+                    "duration_s": stage.duration_s,
+                    "requested_rate": stage.rate,
+                    "scheduled": whole.scheduled,
+                    "errors": whole.errors,
+                    "requests_per_s": whole.completed / seconds,
+                    "latency_ms": whole.latency.summary(),
+                }
+            )
+        start_s += stage.duration_s
+    return out

@@ -1,0 +1,243 @@
+"""The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
+
+import base64
+import contextlib
+import json
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from loadgen.sut.target import Placement
+from loadgen.transport.access import NO_ACCESS, Access
+from loadgen.transport.server_url import is_secure
+from loadgen.transport.tls import reason
+from servemark.errors import ServerError
+from servemark.workload import Tensor, Workload
+
+TIMEOUT_S = 5.0
+COUNTED_SHARE = 0.98
+"""A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
+BACKEND_DIED = "backend_died"
+"""The kind of failure where the process that runs the model is gone, which Triton 2.51 never starts again."""
+NOT_SHARED = (
+    "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
+)
+_STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
+_DATATYPE_PREFIX = "TYPE_"
+
+
+class Reply(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Control:
+    """One server's control plane. `url` is like http://127.0.0.1:8000."""
+
+    url: str
+    access: Access = NO_ACCESS
+
+    def ask(self, path: str, body: bytes | None = None, serve_command: str = "servemark serve WORKLOAD") -> Reply:
+        """GET, or POST where there is a body. Raises ServerError where no server answers."""
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.access.context(self.url))
+            if is_secure(self.url)
+            else HTTPConnection(host, port, timeout=TIMEOUT_S)
+        )
+        try:
+            with contextlib.closing(connection):
+                connection.request("GET" if body is None else "POST", path, body, dict(self.access.headers))
+                response = connection.getresponse()
+                return Reply(response.status, response.read())
+        except ssl.SSLError as error:
+            raise self._not_secure(reason(error)) from error
+        except OSError as error:
+            raise ServerError(
+                f"no server answers at {self.url} ({_reason(error)})",
+                fix=f"start one with `{serve_command}`",
+            ) from error
+        except HTTPException as error:
+            raise ServerError(
+                f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
+                fix=f"--url grpc://{parts.netloc} where that is the server's gRPC port",
+            ) from error
+
+    def _json(self, path: str) -> dict[str, Any]:
+        reply = self.ask(path)
+        try:
+            document = json.loads(reply.body)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise ServerError(
+                f"{self.url}{path} answered {reply.status} and no JSON object",
+                fix="--url with the HTTP port of a KServe v2 server; Triton's is 8000",
+            )
+        if reply.status != HTTPStatus.OK:
+            raise ServerError(f"{self.url}{path}: {self.access.redact(str(document.get('error', reply.status)))}")
+        return document
+
+    def _ready(self, model: str, serve_command: str) -> bool:
+        """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
+        reply = self.ask(f"/v2/models/{quote(model)}/ready", serve_command=serve_command)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
+        return reply.status == HTTPStatus.OK
+
+    def _refused(self, status: str, words: str) -> ServerError:
+        """The server is there and wants to know who asks."""
+        return ServerError(
+            f"{self.url} does not let us in: {status} {self.access.redact(words)[:200]}".rstrip(),
+            fix="--headers FILE, with a line like Authorization: Bearer ...",
+        )
+
+    def _not_secure(self, words: str) -> ServerError:
+        """The server is there, and is not whom its URL names, or does not speak TLS."""
+        return ServerError(
+            f"no TLS with {self.url}: {words}",
+            fix="--tls-ca FILE for a CA that the system does not trust; http:// or grpc:// for a server without TLS",
+        )
+
+    def _document(self, model: str, kind: str) -> dict[str, Any]:
+        """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
+        return self._json(f"/v2/models/{quote(model)}/{kind}".rstrip("/"))
+
+    def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
+        """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
+        if not self._ready(model, serve_command):
+            raise ServerError(
+                f"the server at {self.url} does not serve {model!r}", fix=f"start one with `{serve_command}`"
+            )
+        metadata = self._document(model, "")
+        try:
+            for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
+                _compare(self.url, model, kind, metadata.get(kind, []), expected)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
+
+    def placement(self, model: str) -> Placement:
+        """Engine and device from Triton's model configuration, which names no provider; all None without one."""
+        try:
+            config = self._document(model, "config")
+        except ServerError:
+            return Placement(None, None, None)
+        engine = config.get("backend") or None
+        groups = config.get("instance_group") or [{}]
+        device = {"KIND_CPU": "cpu", "KIND_GPU": "cuda"}.get(groups[0].get("kind", ""))
+        if device == "cuda":
+            device = ",".join(f"cuda:{index}" for index in groups[0].get("gpus", [0]))
+        return Placement(engine, device, None)
+
+    def decoupled(self, model: str) -> bool:
+        """Whether the model may answer a request more or less than once; False where its server does not say."""
+        try:
+            return bool((self._document(model, "config").get("model_transaction_policy") or {}).get("decoupled"))
+        except ServerError:
+            return False
+
+    def statistics(self, model: str) -> dict[str, Any] | None:
+        """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
+        try:
+            stats: dict[str, Any] = self._document(model, "stats")["model_stats"][0]
+            # Other servers than Triton may give less; half of the counters would be worse than none.
+            complete = {"inference_stats", "inference_count", "execution_count"} <= stats.keys()
+        except (ServerError, KeyError, IndexError, TypeError, AttributeError):
+            return None
+        return stats if complete else None
+
+    def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
+        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
+        self._memory(f"/v2/{kind}sharedmemory/region/{name}/register", place)
+
+    def unregister_memory(self, kind: str, name: str) -> None:
+        """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
+        self._memory(f"/v2/{kind}sharedmemory/region/{name}/unregister", {})
+
+    def _memory(self, path: str, place: Mapping[str, Any]) -> None:
+        encoded = {
+            key: {"b64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+            for key, value in place.items()
+        }
+        reply = self.ask(path, json.dumps(encoded).encode())
+        if reply.status != HTTPStatus.OK:
+            words = self.access.redact(reply.body.decode(errors="replace").strip())[:200]
+            raise ServerError(f"{self.url}{path} answered {reply.status}: {words}", fix=NOT_SHARED)
+
+
+def server_metrics(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
+) -> dict[str, Any]:
+    """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
+    keys = ("queue", "compute_input", "compute_infer", "compute_output")
+    if before is None or after is None:
+        names = [*(f"{key}_ms" for key in keys), "batch_size_mean", "batch_sizes"]
+        return dict.fromkeys(names) | {f"{name}_reason": no_statistics for name in names}
+    metrics: dict[str, Any] = {}
+    for key in keys:
+        first, last = (stats["inference_stats"][key] for stats in (before, after))
+        count = last["count"] - first["count"]
+        metrics[f"{key}_ms"] = (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else None
+        if count <= 0:
+            metrics[f"{key}_ms_reason"] = "no request was executed"
+    inferences = after["inference_count"] - before["inference_count"]
+    executions = after["execution_count"] - before["execution_count"]
+    metrics["batch_size_mean"] = inferences / executions if executions > 0 else None
+    if executions <= 0:
+        metrics["batch_size_mean_reason"] = "no request was executed"
+    counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
+    for batch in before.get("batch_stats", []):
+        counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
+    metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
+    return metrics
+
+
+def failure_kind(kind: str, message: str) -> str:
+    """The kind of a failure of which the server says more than its status: a dead backend answers as any error does."""
+    return BACKEND_DIED if _STUB_DIED.search(message) else kind
+
+
+def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
+    """Whether the model was loaded anew: its counter went back, or is below what it answered in the interval.
+
+    Not the counter's growth: a busy server may answer the first reading so late that much of the interval is over.
+    """
+    if before is None or after is None:
+        return False
+    first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
+    return bool(last < first or last < COUNTED_SHARE * answered)
+
+
+def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor]) -> None:
+    """Check a model's tensors against the workload's. Raises ServerError showing both sides."""
+    want = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in expected}
+    have = {
+        tensor["name"]: (tensor["datatype"].removeprefix(_DATATYPE_PREFIX), [int(d) for d in tensor["shape"]][1:])
+        for tensor in served
+    }
+    # A server may give more outputs than the workload reads, but it must take exactly its inputs.
+    wrong = {name: have.get(name) for name in want if have.get(name) != want[name]}
+    extra = sorted(set(have) - set(want)) if kind == "inputs" else []
+    if wrong or extra:
+        raise ServerError(
+            f"{model!r} at {url} is not this workload: {kind} are {_list(have)}, expected {_list(want)}",
+            fix="name another model with --model-name, or serve this one with `servemark serve`",
+        )
+
+
+def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
+    return ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
+
+
+def _reason(error: OSError) -> str:
+    """What a person can act on."""
+    return (error.strerror or f"{type(error).__name__} {error}")[:200].lower()

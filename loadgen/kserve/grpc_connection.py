@@ -1,0 +1,161 @@
+"""One gRPC connection that never blocks and carries at most one call at a time (gRPC over HTTP/2).
+
+grpcio spends more on a call than everything else that the load generator does for a request, and its threads wait for
+each other under gevent. This speaks the same bytes over the driver's own sockets.
+Source: grpc/grpc, doc/PROTOCOL-HTTP2.md.
+"""
+
+import time
+from urllib.parse import unquote
+
+from loadgen.kserve.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, status_name
+from loadgen.sut.channel import State
+from loadgen.transport.http2_channel import Http2Channel
+from loadgen.transport.http2_frames import (
+    END_HEADERS,
+    END_STREAM,
+    HEAD_BYTES,
+    HEADERS,
+    LARGEST_STREAM,
+    LARGEST_WINDOW,
+    ProtocolViolation,
+    frame,
+    window_update,
+)
+from loadgen.transport.tcp import Address
+
+_REMEMBERED = 1024
+"""How many forms of responses are remembered; beyond them each response is read frame by frame."""
+_GRANT = window_update(0, 0)[:HEAD_BYTES]
+"""What a leave to send more on the connection begins with: Triton puts one behind each response."""
+_GRANT_BYTES = HEAD_BYTES + 4
+
+
+class GrpcConnection(Http2Channel):
+    """A channel of unary calls; a payload's request is an enclosed message."""
+
+    __slots__ = ("_answer", "_fields", "_head", "_method", "_next", "_pieces")
+
+    def __init__(self, address: Address, method: Method) -> None:
+        self._method = method
+        head = frame(HEADERS, END_HEADERS, 0, method.block)
+        # The stream goes between the two, and once more into the head of the DATA frame.
+        self._head = head[:5], head[9:]
+        super().__init__(address)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._next = 1
+        self._answer: GrpcAnswer | None = None
+        self._fields: dict[str, str] | None = None
+        self._pieces: list[bytes] = []
+
+    def start(self) -> None:
+        """Send the payload as a call of its own."""
+        assert self.payload is not None
+        self.state = State.BUSY
+        self._send_data(self._open_stream(), self.payload.request, END_STREAM)
+
+    def _open_stream(self) -> bytes:
+        """The bytes that open the next stream."""
+        self._stream = self._next
+        self._next += 2
+        self._stream_window = self._initial
+        self._fields = None
+        first, rest = self._head
+        return first + self._stream.to_bytes(4, "big") + rest
+
+    def readable(self) -> GrpcAnswer | None:
+        """Take what has come; the answer once it is complete. Raises ConnectionFailed, ProtocolViolation."""
+        data = self._receive()
+        if data is None:
+            return None
+        fresh = self._fields is None and not self._rest
+        grant = data[-_GRANT_BYTES:]
+        granted = grant.startswith(_GRANT)
+        response = data[:-_GRANT_BYTES] if granted else data
+        form = self._method.forms.get(len(response)) if fresh else None
+        body = form.message(response, self._stream.to_bytes(4, "big")) if form else None
+        if body is not None:
+            if granted:
+                self._open_window(0, int.from_bytes(grant[HEAD_BYTES:], "big") & LARGEST_WINDOW)
+            self._complete(body, None)
+            self._consumed += len(body)
+            if self._consumed >= self.REFILL_BYTES:
+                self._refill()
+                self._advance()
+        else:
+            self._take(data)
+            if self._unsent or self._left:
+                self._advance()
+            if fresh and self._answer is not None and self._answer.error is None:
+                self._remember(response)
+        answer = self._answer
+        if answer is not None:
+            self._answer = None
+            self.state = State.IDLE if self._reusable else State.SPENT
+        return answer
+
+    def _remember(self, data: bytes) -> None:
+        """Keep the form of a good response, if it is a usual one."""
+        forms = self._method.forms
+        if len(forms) < _REMEMBERED and (form := Form.of(data, self._stream)) is not None:
+            forms[len(data)] = form
+
+    @property
+    def _reusable(self) -> bool:
+        """An answer before the whole request is out leaves a connection that cannot carry the next one."""
+        return self._all_sent and not self._goaway and self._next < LARGEST_STREAM
+
+    def _on_headers(self, block: bytes, flags: int) -> None:
+        fields = self._method.decoder.decode(block)
+        if flags & END_STREAM:
+            self._on_end(fields)
+        else:
+            self._fields = fields
+
+    def _on_data(self, piece: bytes, flags: int) -> None:
+        self._pieces.append(piece)
+        if flags & END_STREAM:
+            self._on_end({})
+
+    def _on_reset(self, code: int) -> None:
+        error = f"grpc_{RESET_STATUS.get(code, 'internal')}"
+        self._complete(b"", error, f"the server reset the stream (RST_STREAM {code})")
+
+    def _on_end(self, trailers: dict[str, str]) -> None:
+        status = trailers.get("grpc-status")
+        if status == "0":
+            self._complete(self._message(), None)
+        elif status is None:
+            self._complete(b"".join(self._pieces), *self._without_status(trailers))
+        else:
+            self._complete(b"", f"grpc_{status_name(status)}", unquote(trailers.get("grpc-message", "")))
+
+    def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
+        """The call has its answer."""
+        if self.state is not State.BUSY or self._answer is not None:
+            raise ProtocolViolation("an answer to no request")
+        self.done = time.monotonic_ns()
+        self._pieces = []
+        if error is None:
+            error = self._method.judge(body)
+        self._answer = GrpcAnswer(body, error, status_message, self._method)
+
+    def _message(self) -> bytes:
+        """The one message that a call is answered with, still enclosed. Raises ProtocolViolation."""
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        size = len(body) - PREFIX_BYTES
+        # The first byte says whether it is compressed, and we never said that it may be.
+        if size < 0 or int.from_bytes(body[:PREFIX_BYTES], "big") != size:
+            raise ProtocolViolation(f"{len(body)} bytes that are not one uncompressed message")
+        return body
+
+    def _without_status(self, trailers: dict[str, str]) -> tuple[str, str]:
+        """What an answer without grpc-status is counted as: a proxy's own, perhaps. Raises ProtocolViolation."""
+        fields = self._fields or trailers
+        status = fields.get(":status", "")
+        if status == "200" or not status.isdigit():
+            raise ProtocolViolation(f"an answer without grpc-status, content-type {fields.get('content-type')!r}")
+        words = b"".join(self._pieces)[:200].decode(errors="replace")
+        return f"http_{status}", f"HTTP {status}: {words or 'no message'}"

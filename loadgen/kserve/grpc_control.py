@@ -1,0 +1,129 @@
+"""The server's control plane over gRPC, where only that is reachable: the same questions as over HTTP."""
+
+import select
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from google.protobuf.message import DecodeError
+
+from loadgen.kserve.control import NOT_SHARED, TIMEOUT_S, Control
+from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_messages import SERVICE, message, parse, to_dict
+from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
+from loadgen.transport.server_url import is_secure
+from loadgen.transport.tls import TLS_ERROR
+from servemark.errors import ServerError
+
+_METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
+_KINDS = {1: "KIND_GPU", 2: "KIND_CPU"}  # model_config.proto, ModelInstanceGroup.Kind
+
+
+@dataclass(frozen=True)
+class GrpcControl(Control):
+    """One server's control plane. `url` is like grpc://127.0.0.1:8001."""
+
+    def _ready(self, model: str, serve_command: str) -> bool:
+        try:
+            answer = self._call("ModelReady", name=model)
+        except ConnectionFailed as error:
+            if error.kind == TLS_ERROR:
+                raise self._not_secure(str(error)) from error
+            raise ServerError(
+                f"no server answers at {self.url} ({error})",
+                fix=f"start one with `{serve_command}`; http:// where that is a server's HTTP port",
+            ) from error
+        if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
+            raise self._refused(answer.error, answer.message())
+        # Some servers answer with an error where there is no such model.
+        return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
+
+    def _document(self, model: str, kind: str) -> dict[str, Any]:
+        method = _METHODS[kind]
+        try:
+            answer = self._call(method, name=model)
+            if answer.error is not None:
+                words = self.access.redact(answer.message())
+                raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip())
+            document = to_dict(_read(f"{method}Response", answer))
+        except (ConnectionFailed, DecodeError) as error:
+            raise ServerError(f"{self.url} {method}: {error}") from error
+        if kind == "config":
+            document = document["config"]
+            for group in document["instance_group"]:
+                group["kind"] = _KINDS.get(group["kind"], "")
+        return document
+
+    def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
+        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
+        self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)
+
+    def unregister_memory(self, kind: str, name: str) -> None:
+        """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
+        self._change(f"{kind.capitalize()}SharedMemoryUnregister", name=name)
+
+    def _change(self, method: str, /, **fields: Any) -> None:
+        try:
+            answer = self._call(method, **fields)
+        except ConnectionFailed as error:
+            raise ServerError(f"{self.url} {method}: {error}") from error
+        if answer.error is not None:
+            words = self.access.redact(answer.message())
+            raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip(), fix=NOT_SHARED)
+
+    def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
+        """Ask, and wait for the answer. Raises ConnectionFailed."""
+        method = Method(
+            path=f"/{SERVICE}/{name}",
+            authority=urlsplit(self.url).netloc,
+            judge=lambda _enclosed: None,
+            decode=lambda _enclosed, _outputs: {},
+            words=lambda _enclosed: "",
+            scheme="https" if is_secure(self.url) else "http",
+            metadata=self.access.headers,
+        )
+        connection = GrpcConnection(self.access.address(self.url), method)
+        connection.payload = Payload(enclose(message(f"{name}Request", **fields).SerializeToString()))
+        try:
+            return _exchange(connection)
+        finally:
+            connection.close()
+
+
+def _exchange(connection: GrpcConnection) -> GrpcAnswer:
+    """Drive one connection through one call. Raises ConnectionFailed."""
+    connection.open()
+    # Under Locust, which has replaced it, this lets the driver's greenlet go on.
+    poller = select.poll()
+    poller.register(connection.fd, connection.wants)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        events = poller.poll(max(deadline - time.monotonic(), 0) * 1000)
+        if not events:
+            raise ConnectionFailed("timeout", "timed out")
+        if (answer := _step(connection, events[0][1])) is not None:
+            return answer
+        poller.modify(connection.fd, connection.wants)
+
+
+def _step(connection: GrpcConnection, event: int) -> GrpcAnswer | None:
+    """What the driver does with an event."""
+    if connection.state is State.BUSY:
+        if event & WRITE:
+            connection.writable()
+        return connection.readable() if event & ~WRITE else None
+    connection.connected()
+    _start(connection)
+    return None
+
+
+def _start(connection: GrpcConnection) -> None:
+    if connection.state is State.IDLE:
+        connection.start()
+
+
+def _read(kind: str, answer: GrpcAnswer) -> Any:
+    return parse(kind, answer.body[PREFIX_BYTES:])

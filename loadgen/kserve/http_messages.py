@@ -1,0 +1,223 @@
+"""KServe v2 over HTTP with the binary tensor extension: requests serialised ahead, responses checked as they come.
+
+Source: Open Inference Protocol, "Inference Request/Response", and Triton's "Binary Tensor Data Extension".
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from loadgen.sut.channel import Arrays, ConnectionFailed
+from servemark.workload import Tensor
+
+HEAD_END = b"\r\n\r\n"
+REMEMBERED = 1024
+"""How many distinct response heads are remembered; a server that varies them is parsed anew each time."""
+
+
+def encode_request(
+    host: str,
+    model: str,
+    inputs: Arrays,
+    outputs: Sequence[Tensor],
+    datatypes: Mapping[str, str],
+    headers: Sequence[tuple[str, str]] = (),
+) -> bytes:
+    """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+    header = {
+        "inputs": [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "datatype": datatypes[name],
+                "parameters": {"binary_data_size": array.nbytes},
+            }
+            for name, array in arrays.items()
+        ],
+        "outputs": [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    tensors = b"".join(array.tobytes() for array in arrays.values())
+    fields = dict(headers) | {
+        "Content-Type": "application/octet-stream",
+        "Inference-Header-Content-Length": len(text),
+        "Content-Length": len(text) + len(tensors),
+    }
+    return request_head(host, model, fields) + text + tensors
+
+
+def request_head(host: str, model: str, fields: Mapping[str, object]) -> bytes:
+    """The head of an inference request, with these header fields."""
+    lines = [f"POST /v2/models/{quote(model)}/infer HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    return "\r\n".join(lines).encode() + HEAD_END
+
+
+class MalformedResponse(ConnectionFailed):
+    """Bytes that are no HTTP/1.1 response with a KServe v2 body."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("malformed_response", message)
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a response's head says. `json_length` is None where the body is JSON without binary tensors."""
+
+    status: int
+    content_length: int
+    json_length: int | None
+    keep_alive: bool
+
+
+@dataclass
+class ResponseChecker:
+    """Checks every response of one model: status, names, datatypes and shapes of the outputs.
+
+    A server repeats itself: the head and the JSON header of two good answers are the same bytes. Each distinct one is
+    parsed and judged once and then looked up, so that checking all responses costs two dictionary look-ups.
+    """
+
+    outputs: Sequence[Tensor]
+    batch_size: int
+    _heads: dict[bytes, Head] = field(default_factory=dict)
+    _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
+
+    def head(self, head: bytes) -> Head:
+        """Parse a response head, without its empty line. Raises MalformedResponse."""
+        known = self._heads.get(head)
+        if known is None:
+            known = _parse_head(head)
+            if len(self._heads) < REMEMBERED:
+                self._heads[head] = known
+        return known
+
+    def judge(self, head: Head, body: bytes) -> str | None:
+        """The kind of error of a complete response, None where it is right."""
+        if head.status != 200:
+            return f"http_{head.status}"
+        if head.json_length is None:
+            # The values are part of the text: no two are alike.
+            error, binary_size = self._judge_header(body)
+            return error or ("wrong_size" if binary_size else None)
+        text = body[: head.json_length]
+        known = self._headers.get(text)
+        if known is None:
+            known = self._judge_header(text)
+            if len(self._headers) < REMEMBERED:
+                self._headers[text] = known
+        error, binary_size = known
+        if error is None and head.content_length - head.json_length != binary_size:
+            return "wrong_size"
+        return error
+
+    def _judge_header(self, text: bytes) -> tuple[str | None, int]:
+        """The kind of error (None: right) and the bytes that the described binary tensors take."""
+        try:
+            listed = json.loads(text)["outputs"]
+            described = {output["name"]: output for output in listed}
+            sizes = [int(output.get("parameters", {}).get("binary_data_size", 0)) for output in listed]
+            errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
+            return next((error for error in errors if error), None), sum(sizes)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return "malformed_response", 0
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_output(output, tensor, self.batch_size)
+
+
+def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+    """The kind of error of what an answer says of an output, None where it is right."""
+    if output is None:
+        return "missing_output"
+    if output.get("datatype") != tensor.datatype:
+        return "wrong_datatype"
+    return None if _fits(output.get("shape"), batch_size, tensor) else "wrong_shape"
+
+
+def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
+    """The kind of error of one described output with its values, None where it is right."""
+    error = judge_description(output, tensor, batch_size)
+    if error:
+        return error
+    shape = output["shape"]
+    size = output.get("parameters", {}).get("binary_data_size")
+    if size is None and "data" not in output:
+        return "missing_output"
+    have = np.array(output["data"], tensor.dtype).nbytes if size is None else size
+    return None if have == math.prod(shape) * tensor.dtype.itemsize else "wrong_size"
+
+
+def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
+    """Whether a described shape is that of a batch of the tensor."""
+    return (
+        isinstance(shape, list)
+        and all(isinstance(size, int) and size >= 0 for size in shape)
+        and shape[:1] == [batch_size]
+        and tensor.fits(shape[1:])
+    )
+
+
+def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
+    """The output arrays of a response that was judged right, each with the batch dimension."""
+    text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
+    dtypes = {tensor.name: tensor.dtype for tensor in outputs}
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    offset = 0
+    for output in json.loads(text)["outputs"]:
+        size = output.get("parameters", {}).get("binary_data_size")
+        dtype = dtypes.get(output["name"])
+        if dtype is not None:
+            flat = (
+                np.array(output["data"], dtype)
+                if size is None
+                else np.frombuffer(binary, dtype, int(size) // dtype.itemsize, offset)
+            )
+            arrays[output["name"]] = flat.reshape(output["shape"])
+        offset += int(size or 0)
+    return arrays
+
+
+def error_message(head: Head, body: bytes) -> str:
+    """The server's own words about a failed request, as far as they can be read."""
+    try:
+        message: Any = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        message = body[:200].decode(errors="replace") or "no message"
+    return f"HTTP {head.status}: {message}"
+
+
+def _parse_head(head: bytes) -> Head:
+    status_line, *lines = head.split(b"\r\n")
+    parts = status_line.split(b" ", 2)
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+        raise MalformedResponse(f"not an HTTP/1 status line: {status_line[:80]!r}")
+    fields = {}
+    for line in lines:
+        name, separator, value = line.partition(b":")
+        if not separator:
+            raise MalformedResponse(f"not a header field: {line[:80]!r}")
+        fields[name.strip().lower()] = value.strip()
+    try:
+        content_length = int(fields[b"content-length"])
+        if content_length < 0:
+            raise ValueError(content_length)
+        json_length = fields.get(b"inference-header-content-length")
+        return Head(
+            status=int(parts[1]),
+            content_length=content_length,
+            json_length=None if json_length is None else int(json_length),
+            keep_alive=fields.get(b"connection", b"").lower() != b"close" and parts[0] == b"HTTP/1.1",
+        )
+    except KeyError as error:
+        raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error
+    except ValueError as error:
+        raise MalformedResponse(f"a length that is no number: {error}") from error

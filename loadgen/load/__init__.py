@@ -1,0 +1,1 @@
+"""What is asked for: flags, configuration, scenarios and arrival times. Sends nothing."""

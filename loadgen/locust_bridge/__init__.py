@@ -1,0 +1,1 @@
+"""Locust's life cycle, statistics and web UI tied to a measurement."""

@@ -1,0 +1,159 @@
+"""Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
+
+import logging
+import socket
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any, cast
+
+import gevent
+from locust.env import Environment
+from locust.rpc import Message
+from locust.runners import MasterRunner
+
+from loadgen.distributed.master import Coordinator
+from loadgen.distributed.messages import MESSAGE
+from loadgen.evaluation.measured_run import progress, record
+from loadgen.evaluation.metrics import so_far
+from loadgen.load.load_config import LoadConfig
+from loadgen.locust_bridge.locust_statistics import LocustStatistics
+from loadgen.locust_bridge.result_page import ResultPage
+from loadgen.locust_bridge.server_process import ServeProcess
+from loadgen.measurement.measurement import Load, Measurement
+from loadgen.measurement.sender import Sender
+from loadgen.sut.target import Target
+from loadgen.targets.open import open_target
+from servemark.errors import ExitCode, OptionError, ServemarkError
+from servemark.output import stderr
+from servemark.workload import Workload
+
+STOP_TIMEOUT_S = 15.0
+
+
+class Session:
+    """One Locust process. Each test that Locust starts (headless: one) is one measurement with one result."""
+
+    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
+        self.environment = environment
+        # Locust leaves it None only where it is used as a library.
+        self.options = cast(Namespace, environment.parsed_options)
+        self.lookup = lookup
+        self.server: ServeProcess | None = None
+        self.measurement: Measurement | None = None
+        self.page = ResultPage()
+        self.statistics = LocustStatistics(environment)
+        self.greenlet: gevent.Greenlet | None = None
+        self.stopping = self.leaving = False
+
+    def begin(self) -> None:
+        """Check the options before anything starts, and start the server where `--serve` asks for it."""
+        config = LoadConfig.from_options(self.options, self.lookup)
+        if self.environment.web_ui is not None:
+            _require_free(self.options.web_host, self.options.web_port)
+        if self.options.headless:
+            # All connections at once, and the measurement, not Locust's timer, ends the run.
+            self.options.num_users = config.concurrency or 1
+            self.options.spawn_rate = self.options.num_users
+            self.options.run_time = None
+        if self.options.serve:
+            self.server = ServeProcess(config)
+        if isinstance(self.environment.runner, MasterRunner):
+            self.environment.runner.register_message(MESSAGE, self._hear)
+        # The web UI shows the host that a test will ask.
+        self.options.host = self.environment.host = self.server.url if self.server else config.address
+        if self.environment.web_ui is not None:
+            self.page.publish(self.environment.web_ui, self.options.web_base_path)
+
+    def start(self) -> None:
+        """Begin a measurement (Locust's test_start)."""
+        self.stopping, self.measurement = False, None
+        self.page.begin(self._so_far)
+        self.greenlet = gevent.spawn(self._run)
+
+    def stop(self) -> None:
+        """End the measurement early, if one is running, and wait for its result."""
+        if self.greenlet is None or self.greenlet.dead or gevent.getcurrent() is self.greenlet:
+            return
+        self.stopping = True
+        if self.measurement is not None:
+            self.measurement.stop("stopped before its end")
+        self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End what is running, and stop the server that this session started."""
+        self.leaving = True
+        self.stop()
+        if self.server is not None:
+            self.server.stop()
+            self.server = None
+
+    def _run(self) -> None:
+        # A run that is killed before it measured anything was no success.
+        self.environment.process_exit_code = int(ExitCode.INVALID)
+        try:
+            code = self._measure()
+        except ServemarkError as error:
+            self._tell(error)
+            code = error.exit_code
+        except Exception:
+            stderr.print_exception()
+            code = ExitCode.INTERNAL
+        finally:
+            self.statistics.flush()
+            self.page.end()
+        self.environment.process_exit_code = int(code)
+        runner = self.environment.runner
+        # Where Locust itself ends the run it needs no telling, but a master that has lost its last worker stays.
+        deserted = self.options.headless and isinstance(runner, MasterRunner) and not self.leaving
+        if runner is not None and (deserted or not self.stopping):
+            (runner.quit if self.options.headless else runner.stop)()
+
+    def _measure(self) -> ExitCode:
+        config = LoadConfig.from_options(self.options, self.lookup)
+        target = open_target(config)
+        measurement = Measurement(config, target, self._load(config, target), on_progress=progress(config))
+        self.measurement = measurement
+        return ExitCode(record(config, measurement, self.page.written)["verdict"]["exit_code"])
+
+    def _load(self, config: LoadConfig, target: Target) -> Load:
+        """What sends the load: this process, or the workers of this master."""
+        runner = self.environment.runner
+        if isinstance(runner, MasterRunner):
+            # Locust itself passes on the other options.
+            return Coordinator(config, runner, {"host": config.address, "num_users": config.concurrency})
+        self.statistics.begin(config.model)
+        return Sender(config, target, on_request=self.statistics.request)
+
+    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+        """Take a worker's message to this master."""
+        load = self.measurement and self.measurement.load
+        if isinstance(load, Coordinator):
+            load.hear(msg.node_id, msg.data)
+
+    def _so_far(self) -> dict[str, Any] | None:
+        measurement = self.measurement
+        if measurement is None or measurement.measured is None:
+            return None
+        return so_far(measurement.config, measurement.measured)
+
+    def _tell(self, error: ServemarkError) -> None:
+        """Say what is wrong where the user looks: the web UI and its log, which the terminal shows too, or there."""
+        self.page.failed(str(error))
+        if self.environment.web_ui is not None:
+            logging.getLogger("locust").error("servemark: %s", error)
+        else:
+            stderr.print(f"servemark: {error}", markup=False, style="red")
+
+
+def _require_free(host: str, port: int) -> None:
+    """Locust's web UI would end with a traceback where its port is taken. Raises OptionError."""
+    place = "" if host == "*" else host
+    with socket.socket(socket.AF_INET6 if ":" in place else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((place, port))
+            listener.listen(1)
+        except OSError as error:
+            raise OptionError(
+                f"the web UI cannot listen on {host}:{port}: {error.strerror}", fix="--web-port PORT, or --headless"
+            ) from error

@@ -1,0 +1,118 @@
+"""Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
+
+import ctypes
+import functools
+import signal
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any, cast
+
+import gevent
+from gevent.queue import Queue
+from locust import argument_parser
+from locust.env import Environment
+from locust.rpc import Message
+from locust.runners import WorkerRunner
+
+from loadgen.distributed import messages
+from loadgen.distributed.worker import Participant
+from loadgen.load.load_config import LoadConfig
+from loadgen.locust_bridge.locust_statistics import LocustStatistics
+from loadgen.locust_bridge.session import STOP_TIMEOUT_S
+from loadgen.measurement.sender import OnRequest
+from servemark.errors import ServemarkError
+from servemark.output import stderr
+from servemark.workload import Workload
+
+PLACES = ("model_repository", "data_root", "headers", "tls_ca", "client_cert", "client_key")
+"""Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's."""
+
+
+def end_with_parent() -> None:
+    """Let a process that Locust forks (--processes) end with the one that forked it, whatever ends that.
+
+    Locust leaves it behind, looking for its master for a minute or five. What it measured has been sent by then.
+    """
+    pr_set_pdeathsig = 1  # prctl(2)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+
+
+class WorkerSession:
+    """One Locust worker process, which takes part in each test that the master starts."""
+
+    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
+        self.environment = environment
+        self.lookup = lookup
+        self.runner = cast(WorkerRunner, environment.runner)
+        self.orders: Queue[messages.Message] = Queue()
+        given = vars(environment.parsed_options)
+        self.places = {name: given[name] for name in PLACES if given.get(name)}
+        self.statistics = LocustStatistics(environment)
+        self.participant: Participant | None = None
+        self.greenlet: gevent.Greenlet | None = None
+
+    def begin(self) -> None:
+        """Listen to the master; its options come with each test."""
+        self.runner.register_message(messages.MESSAGE, self._hear)
+        # Locust makes its parser anew for each option of each spawn message, which also comes whenever another worker
+        # joins or leaves: half a second in which no request would go out.
+        vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
+        # Failed requests are the master's business: its verdict judges them.
+        self.environment.process_exit_code = 0
+
+    def start(self) -> None:
+        """Take part in a run (Locust's test_start)."""
+        self.greenlet = gevent.spawn(self._run)
+
+    def stop(self) -> None:
+        """End the part in a run early, if there is one, and wait until its last figures are sent."""
+        if self.greenlet is not None and not self.greenlet.dead and gevent.getcurrent() is not self.greenlet:
+            if self.participant is not None:
+                self.participant.stop("stopped before its end")
+            self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End what is running."""
+        self.stop()
+
+    def _run(self) -> None:
+        self.participant = Participant(
+            self.orders,
+            self._tell,
+            resolve=self._resolve,
+            master_silent_s=self._master_silent_s,
+            on_request=self._on_request,
+        )
+        try:
+            self.participant.run()
+        except ServemarkError as error:
+            stderr.print(f"servemark: {error}", markup=False, style="red")
+        except Exception:
+            stderr.print_exception()
+        finally:
+            self.statistics.flush()
+
+    def _on_request(self, config: LoadConfig) -> OnRequest:
+        self.statistics.begin(config.model)
+        return self.statistics.request
+
+    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+        """Take an order; a ping is answered at once, since the master takes its time."""
+        order: dict[str, Any] = msg.data
+        if order["kind"] == "ping":
+            self._tell({**order, "kind": "pong", "clock_ns": time.monotonic_ns()})
+        else:
+            self.orders.put(order)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        self.runner.send_message(messages.MESSAGE, message)
+
+    def _resolve(self, given: Namespace) -> LoadConfig:
+        """The load as the master has it. Raises OptionError, InputDataError where this host lacks a file."""
+        options = {**vars(self.environment.parsed_options), **vars(given), **self.places}
+        return LoadConfig.from_options(Namespace(**options), self.lookup)
+
+    def _master_silent_s(self) -> float:
+        last = self.runner.last_heartbeat_timestamp
+        return 0.0 if last is None else time.time() - last

@@ -1,0 +1,1 @@
+"""One measured interval: warm-up, recorder, windows, readings at its boundaries."""

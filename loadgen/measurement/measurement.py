@@ -1,0 +1,160 @@
+"""One measurement: checks the target, has the load sent, takes the target's counters at the interval's edges."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.boundary_readings import Edge, Edges
+from loadgen.measurement.output_agreement import Checked, require_fit
+from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.worker_figures import WorkerFigures
+from loadgen.sut.target import Placement, Target
+from servemark.repository.entry import Golden
+from servemark.telemetry.energy import EnergyReading
+
+PROGRESS_NS = 1_000_000_000
+
+
+class Load(Protocol):
+    """What sends the load: this process (`Sender`), or workers that it coordinates (`Coordinator`)."""
+
+    interrupted: str | None
+    """Why the run was cut short, if it was."""
+
+    def prepare(self, golden: Golden | None) -> None:
+        """Make the requests and the schedule. Raises ServemarkError."""
+
+    def keep_requests(self, directory: Path) -> None:
+        """Write every request to a file there as well (--request-log)."""
+
+    def open(self) -> None:
+        """Get ready to begin: nothing slow is left after it. Raises ServemarkError."""
+
+    def begin(self) -> None:
+        """Set the time at which the schedule begins; `recorder` and `interval` are known from now on."""
+
+    def run(self, on_tick: Callable[[int], None]) -> None:
+        """Send until every request has its outcome; `on_tick` is called with the time now and then."""
+
+    def stop(self, reason: str) -> None:
+        """Send nothing more."""
+
+    def over(self, now: int) -> bool:
+        """Whether the measured interval has passed."""
+
+    @property
+    def interval(self) -> Interval:
+        """The measured interval, as it is known now."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """What was recorded so far."""
+
+    @property
+    def peak_in_flight(self) -> int:
+        """Most requests that were on their way at one time."""
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Share of one core that the generator used, of several processes the busiest."""
+
+    @property
+    def workers(self) -> list[WorkerFigures]:
+        """Each process that sent a share, where there are several."""
+
+    def checked(self) -> Checked | None:
+        """How the sampled answers agree with the golden ones, None where there are none."""
+
+
+@dataclass
+class Measured:
+    """Everything a measurement saw, from which the result is computed."""
+
+    recorder: Recorder
+    start: Edge
+    end: Edge
+    had_statistics: bool = False
+    """Whether the target gave some before the load: if it does not after it, it is gone."""
+    cpu_share: float | None = None
+    peak_in_flight: int = 0
+    energy: EnergyReading | None = None
+    energy_reason: str | None = None
+    idle: EnergyReading | None = None
+    """The energy of the idle target, before the load."""
+    checked: Checked | None = None
+    workers: list[WorkerFigures] = field(default_factory=list)
+    interrupted: str | None = None
+    measured_s: float = 0.0
+    """How much of the interval has passed: all of it, unless the run was cut short."""
+
+
+class Measurement:
+    """A run from the first check to the last answer; `on_progress` is called about once a second."""
+
+    def __init__(
+        self, config: LoadConfig, target: Target, load: Load, *, on_progress: Callable[[float, Recorder], None]
+    ) -> None:
+        self.config = config
+        self.target = target
+        self.load = load
+        self.golden: Golden | None = config.entry.read_golden()
+        self.placement = Placement(None, None, None)
+        self.measured: Measured | None = None
+        """What was seen so far, None before the schedule begins."""
+        self._on_progress = on_progress
+        self._next_progress = self._last_tick = 0
+
+    def prepare(self) -> None:
+        """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
+        config = self.config
+        self.placement = self.target.prepare()
+        if self.golden is not None:
+            require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
+        self.load.prepare(self.golden)
+
+    def run(self) -> Measured:
+        """Have the load sent; returns what was seen, also when it was interrupted."""
+        self._edges = Edges(self.target, self.placement.device)
+        self.load.open()
+        self.load.begin()
+        edges = self._edges
+        self.measured = Measured(self.load.recorder, edges.start, edges.end, had_statistics=edges.had_statistics)
+        try:
+            self.load.run(self._tick)
+        finally:
+            self._finish(self.measured)
+        return self.measured
+
+    def stop(self, reason: str) -> None:
+        """End early: nothing more is sent, the run is marked as cut short."""
+        if self.measured is not None:
+            self.load.stop(reason)
+
+    def _finish(self, measured: Measured) -> None:
+        edges, load = self._edges, self.load
+        edges.begin()
+        edges.finish()
+        edges.wait()
+        measured.recorder, measured.workers = load.recorder, load.workers
+        measured.cpu_share, measured.peak_in_flight = load.cpu_share, load.peak_in_flight
+        measured.energy, measured.energy_reason, measured.idle = edges.energy, edges.energy_reason, edges.idle
+        measured.checked = load.checked()
+        measured.interrupted = load.interrupted
+        interval = measured.recorder.interval
+        measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
+
+    def _tick(self, now: int) -> None:
+        self._last_tick = now
+        start = self.load.interval.start
+        if now >= start:
+            self._edges.begin()
+        if self.load.over(now):
+            self._edges.finish()
+        if now >= self._next_progress:
+            self._next_progress = now + PROGRESS_NS
+            recorder = self.load.recorder
+            if self.measured is not None:
+                self.measured.recorder = recorder
+            self._on_progress((now - start) / 1e9, recorder)

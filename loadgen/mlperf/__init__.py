@@ -1,0 +1,1 @@
+"""MLPerf's own LoadGen on a target."""

@@ -1,0 +1,184 @@
+"""The four MLPerf Inference scenarios, driven by MLCommons' own LoadGen over servemark's driver and channels.
+
+LoadGen decides when queries go out, how many there are, and whether the run is VALID; it calls us in threads of its
+own. The driver runs in the calling thread. A failed request is completed like any other, since LoadGen knows no
+failures, and counted here: it makes the run INVALID.
+Source: MLPerf Inference rules, section "Scenarios"; mlcommons/inference, loadgen.
+"""
+
+import itertools
+import json
+import os
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loadgen.driver.event_loop import Driver
+from loadgen.measurement.recorder import KEPT_RESPONSES
+from loadgen.mlperf.plan import Plan, require
+from loadgen.sut.channel import Answer, Outcome, Payload
+from loadgen.sut.target import Target
+from servemark.stats.histogram import Histogram
+
+if TYPE_CHECKING:
+    import mlperf_loadgen
+
+LIBRARY = 1024
+"""Distinct samples that LoadGen draws from."""
+CONNECT_AHEAD = 64
+
+
+@dataclass
+class Seen:
+    """What this side saw: each request's latency from LoadGen's call on, failed ones, and answers to golden samples."""
+
+    latency: Histogram = field(default_factory=Histogram)
+    errors: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+    sampled: list[tuple[tuple[int, ...], Answer]] = field(default_factory=list)
+    interrupted: bool = False
+
+    def take(self, outcome: Outcome) -> None:
+        """Count one outcome."""
+        if outcome.error is not None:
+            self.errors[outcome.error] += 1
+            said = outcome.message or (outcome.response.message() if outcome.response else "")
+            self.messages.setdefault(outcome.error, said)
+        elif outcome.payload.golden_rows and outcome.response and len(self.sampled) < KEPT_RESPONSES:
+            self.sampled.append((outcome.payload.golden_rows, outcome.response))
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Payload):
+    """A request with LoadGen's number of the sample it answers."""
+
+    id: int = 0
+
+
+class Handed:
+    """Arrivals that LoadGen hands over, from its own threads; `bell` wakes the driver."""
+
+    def __init__(self, library: Sequence[Payload]) -> None:
+        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._library = library
+        self._due: deque[int] = deque()
+        self._queries: deque[Query] = deque()
+        self._over = False
+
+    def issue(self, samples: "Sequence[mlperf_loadgen.QuerySample]") -> None:
+        """Take a query (LoadGen's callback)."""
+        now = time.monotonic_ns()
+        for sample in samples:
+            payload = self._library[sample.index]
+            # In this order: a time without its query would have nothing to send.
+            self._queries.append(Query(payload.request, payload.golden_rows, sample.id))
+            self._due.append(now)
+        os.eventfd_write(self.bell, 1)
+
+    def end(self) -> None:
+        """LoadGen is done."""
+        self._over = True
+        os.eventfd_write(self.bell, 1)
+
+    def payloads(self) -> Iterator[Query]:
+        """The queries in their order."""
+        while True:
+            yield self._queries.popleft()
+
+    def next_due(self) -> int | None:
+        """When the oldest query came."""
+        return self._due[0] if self._due else None
+
+    def pop(self) -> int:
+        """Take it."""
+        return self._due.popleft()
+
+    def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - LoadGen alone decides
+        """None."""
+        return 0
+
+    def finished(self, now: int) -> bool:  # noqa: ARG002
+        """Whether LoadGen is done."""
+        return self._over and not self._due
+
+
+def run(
+    target: Target, requests: Iterator[Payload], plan: Plan, logs: Path, *, timeout_s: float, max_in_flight: int
+) -> Seen:
+    """Run one scenario to LoadGen's end; its logs are written to `logs`. Raises ServerError where it is not installed.
+
+    LoadGen cannot be stopped: a Ctrl-C leaves it behind in its thread, with logs that are not complete.
+    """
+    require()
+    import mlperf_loadgen as official
+
+    library = list(itertools.islice(requests, LIBRARY))
+    seen, handed, latencies = Seen(), Handed(library), array("q")
+
+    def answered(outcome: Outcome) -> None:
+        assert isinstance(outcome.payload, Query)
+        official.QuerySamplesComplete([official.QuerySampleResponse(outcome.payload.id, 0, 0)])
+        seen.take(outcome)
+        if outcome.error is None:
+            latencies.append(outcome.done - outcome.scheduled)
+
+    driver = Driver(
+        target.connect,
+        handed.payloads(),
+        timeout_s=timeout_s,
+        max_in_flight=max_in_flight,
+        on_outcome=answered,
+        on_tick=lambda _now: None,
+    )
+    driver.wake_on(handed.bell)
+    driver.connect(min(CONNECT_AHEAD, max_in_flight))
+    tester = Thread(target=_test, args=(plan, handed, len(library), logs), daemon=True)
+    tester.start()
+    try:
+        driver.run(handed)
+    except KeyboardInterrupt:
+        seen.interrupted = True
+    finally:
+        driver.close()
+        seen.latency.record(np.array(latencies, np.int64))
+    if not seen.interrupted:
+        tester.join()
+        os.close(handed.bell)
+    return seen
+
+
+def _test(plan: Plan, handed: Handed, samples: int, logs: Path) -> None:
+    """LoadGen's own run, which blocks."""
+    import mlperf_loadgen as official
+
+    output = official.LogOutputSettings()
+    output.outdir = str(logs)
+    output.copy_summary_to_stdout = False
+    settings = official.LogSettings()
+    settings.log_output = output
+    settings.enable_trace = False
+    sut = official.ConstructSUT(handed.issue, lambda: None)
+    library = official.ConstructQSL(samples, samples, lambda _: None, lambda _: None)
+    try:
+        official.StartTestWithLogSettings(sut, library, plan.settings(), settings, "")
+    finally:
+        official.DestroyQSL(library)
+        official.DestroySUT(sut)
+        handed.end()
+
+
+def read_log(logs: Path) -> dict[str, Any]:
+    """LoadGen's own figures by their keys in mlperf_log_detail.txt (a line of JSON each, after `:::MLLOG`)."""
+    found: dict[str, Any] = {}
+    for line in (logs / "mlperf_log_detail.txt").read_text().splitlines():
+        if line.startswith(":::MLLOG"):
+            entry = json.loads(line.removeprefix(":::MLLOG"))
+            found[entry["key"]] = entry["value"]
+    return found

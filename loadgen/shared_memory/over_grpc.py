@@ -1,0 +1,64 @@
+"""KServe v2 over gRPC with tensors in shared memory: messages without contents, whose parameters name places."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from loadgen.kserve.grpc_call import enclose
+from loadgen.kserve.grpc_inference import AnswerReader
+from loadgen.kserve.grpc_messages import message
+from loadgen.kserve.http_messages import judge_description
+from loadgen.load.load_config import LoadConfig
+from loadgen.shared_memory.slots import Placed
+from servemark.workload import Tensor
+
+_FIELDS = {str: "string_param", int: "int64_param"}
+
+
+class SharedReader(AnswerReader):
+    """Judges answers whose outputs lie elsewhere: Triton leaves their contents empty."""
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_description(output, tensor, self.batch_size)
+
+
+class SharedGrpc:
+    """A request is two messages one after the other, which protobuf reads as one with the fields of both."""
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._model = config.model
+
+    def inputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part of a request that names the model and its inputs."""
+        tensors = [
+            message(
+                "InferInputTensor",
+                name=p.tensor.name,
+                datatype=p.tensor.datatype,
+                shape=p.shape,
+                parameters=_parameters(p),
+            )
+            for p in placed
+        ]
+        return _serialised(message("ModelInferRequest", model_name=self._model, inputs=tensors))
+
+    def outputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part that names the places of its outputs."""
+        wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in placed]
+        return _serialised(message("ModelInferRequest", outputs=wanted))
+
+    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
+        """A request of the two, as it travels."""
+        return enclose(inputs + outputs)
+
+
+def _parameters(placed: Placed) -> list[Any]:
+    return [
+        message("Parameter", key=key, value=message("InferParameter", **{_FIELDS[type(value)]: value}))
+        for key, value in placed.parameters.items()
+    ]
+
+
+def _serialised(request: Any) -> bytes:
+    data: bytes = request.SerializeToString()
+    return data

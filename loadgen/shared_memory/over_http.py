@@ -1,0 +1,58 @@
+"""KServe v2 over HTTP with tensors in shared memory: JSON that names places."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
+from loadgen.load.load_config import LoadConfig
+from loadgen.shared_memory.slots import Placed
+from servemark.workload import Tensor
+
+
+class SharedChecker(ResponseChecker):
+    """Judges answers whose outputs lie elsewhere: the text only describes them, and repeats itself."""
+
+    def judge(self, head: Head, body: bytes) -> str | None:
+        """The kind of error of a complete response, None where it is right."""
+        if head.status != 200:
+            return f"http_{head.status}"
+        known = self._headers.get(body)
+        if known is None:
+            known = self._judge_header(body)
+            if len(self._headers) < REMEMBERED:
+                self._headers[body] = known
+        return known[0]
+
+    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
+        """The kind of error of one described output, None where it is right."""
+        return judge_description(output, tensor, self.batch_size)
+
+
+class SharedHttp:
+    """A request is JSON in two pieces; its length stands before them."""
+
+    def __init__(self, config: LoadConfig) -> None:
+        fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
+        self._head = request_head(urlsplit(config.url).netloc, config.model, fields).removesuffix(HEAD_END)
+
+    def inputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part of a request that names the model and its inputs."""
+        listed = [
+            {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": p.parameters}
+            for p in placed
+        ]
+        return b'{"inputs":' + _json(listed)
+
+    def outputs(self, placed: Sequence[Placed]) -> bytes:
+        """The part that names the places of its outputs."""
+        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": p.parameters} for p in placed]) + b"}"
+
+    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
+        """A request of the two, as it travels."""
+        return b"%s%d%s%s%s" % (self._head, len(inputs) + len(outputs), HEAD_END, inputs, outputs)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,1 @@
+"""MLPerf's system under test as two small protocols: a target, and a channel to it."""

@@ -1,0 +1,113 @@
+"""What the driver sees of the system under test: channels that carry one request at a time, and their answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.workload import Tensor
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+READ, WRITE = 0x001, 0x004
+"""What a channel waits for: epoll's EPOLLIN and EPOLLOUT."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One request, made ahead; `golden_rows` are the rows of the golden samples it is made of, if it is."""
+
+    request: Any
+    """What the target's channels send: bytes on the wire, arrays in-process."""
+    golden_rows: tuple[int, ...] = ()
+
+
+class Answer(Protocol):
+    """A complete answer, already judged. What else it holds is read only when it is asked for."""
+
+    @property
+    def error(self) -> str | None:
+        """Its kind of failure, None where it is right."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it took."""
+
+    def message(self) -> str:
+        """The words of the system under test about a failed request."""
+
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
+        """The outputs of an answer that is right, each with the batch dimension."""
+
+
+class Outcome(NamedTuple):
+    """What became of one request; times in ns of the monotonic clock. `sent` is 0 where it never went out."""
+
+    payload: Payload
+    scheduled: int
+    sent: int
+    done: int
+    error: str | None
+    message: str
+    response: Answer | None
+
+
+class State(Enum):
+    """What a channel is doing."""
+
+    CLOSED = auto()
+    CONNECTING = auto()
+    IDLE = auto()
+    BUSY = auto()
+    SPENT = auto()
+    """Its answer has come, but it cannot carry another request."""
+
+
+class ConnectionFailed(Exception):  # noqa: N818 - an outcome that is counted, not a fault of ours
+    """The channel broke; `kind` is the error's name in the result."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Channel(Protocol):
+    """Carries one request at a time and never blocks. Every method may raise ConnectionFailed, except `close`.
+
+    The driver sets `payload`, `scheduled`, `sent` and `watched`, and calls what epoll says of `fd`; the channel keeps
+    `state` and `wants` (READ, WRITE or both: what it waits for now) and stamps `done`.
+    """
+
+    fd: int
+    state: State
+    wants: int
+    watched: int
+    payload: Payload | None
+    scheduled: int
+    sent: int
+    done: int
+    """When the last answer was complete, in ns of the monotonic clock."""
+
+    def open(self) -> None:
+        """Begin to connect: `fd` is valid and the state CONNECTING."""
+
+    def connected(self) -> None:
+        """Go on connecting, when what it wants has come; IDLE once it is done, handshakes included."""
+
+    def start(self) -> None:
+        """Send the payload, as much of it as goes out at once: BUSY."""
+
+    def writable(self) -> None:
+        """Send more of a request that did not go out at once."""
+
+    def readable(self) -> Answer | None:
+        """Take what has come; the answer once it is complete: IDLE or SPENT."""
+
+    def unasked(self) -> bool:
+        """Take what came while no request was on its way; False where the channel cannot be used any more."""
+
+    def close(self) -> None:
+        """Give everything back and forget what was on its way: CLOSED."""

@@ -1,0 +1,56 @@
+"""The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from loadgen.sut.channel import Channel, Payload
+from servemark.repository.entry import Golden
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a model runs, as the target says; None where it does not say."""
+
+    engine: str | None
+    device: str | None
+    provider: str | None
+
+
+class Target(Protocol):
+    """What is measured. `prepare` comes first, `close` last."""
+
+    @property
+    def protocol(self) -> str:
+        """How requests reach it, as the result names it: http, grpc, in-process."""
+
+    @property
+    def shared_memory(self) -> str:
+        """Where tensors lie: none, system, cuda."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Its part of the resolved configuration: `url`, None where it has none, and what else it was told."""
+
+    @property
+    def local(self) -> bool:
+        """Whether it computes on this machine, whose energy meters can be read."""
+
+    def prepare(self) -> Placement:
+        """Check that it answers and takes the workload's tensors; say where it runs. Raises ServemarkError."""
+
+    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
+        """Make the endless stream of requests ahead, the golden ones among them. Raises InputDataError."""
+
+    def connect(self) -> Channel:
+        """Make a closed channel to it, which the driver opens."""
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Triton's counters of the model since it was loaded, None where there are none. May wait on the network."""
+
+    @property
+    def no_statistics(self) -> str:
+        """Why there are none, where there are none."""
+
+    def close(self) -> None:
+        """Give everything back."""

@@ -1,0 +1,1 @@
+"""What can be asked: a server over HTTP, gRPC or shared memory, or an engine in this process."""

@@ -1,0 +1,70 @@
+"""A model behind a KServe v2 server, over gRPC."""
+
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import Arrays, Channel, Payload
+from loadgen.sut.target import Placement
+from loadgen.targets.http import Served
+from loadgen.targets.payloads import payloads
+from loadgen.transport.server_url import is_secure
+from servemark.errors import ServerError
+from servemark.repository.entry import Golden
+
+
+class ServedGrpc(Served):
+    """A server at a URL, over gRPC: a call for each request, or one stream for each connection.
+
+    `reader_class` is what its answers are read with.
+    """
+
+    protocol = "grpc"
+
+    def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
+        super().__init__(config)
+        self.config["streaming"] = config.streaming
+        reader = reader_class(config.workload.outputs, config.batch_size, streamed=config.streaming)
+        self._channel = GrpcStream if config.streaming else GrpcConnection
+        self._method = Method(
+            path=STREAM_INFER if config.streaming else INFER,
+            authority=urlsplit(self.url).netloc,
+            judge=reader.judge,
+            decode=reader.decode,
+            words=reader.words,
+            scheme="https" if is_secure(self.url) else "http",
+            metadata=config.access.headers,
+        )
+
+    def prepare(self) -> Placement:
+        """Check the model that is served. Raises ServerError."""
+        placement = super().prepare()
+        # Over unary calls the server itself refuses such a model.
+        if self._config.streaming and self.control.decoupled(self._config.model):
+            raise ServerError(
+                f"{self._config.model!r} is decoupled: it may answer a request more or less than once",
+                fix="choose a model that answers each request once",
+            )
+        return placement
+
+    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
+        """Serialise the requests. Raises InputDataError."""
+        return payloads(self._config, grpc_encoder(self._config), golden)
+
+    def connect(self) -> Channel:
+        """Make a connection."""
+        return self._channel(self.address, self._method)
+
+
+def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
+    """Make what serialises a batch for gRPC."""
+    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
+
+    def encode(arrays: Arrays) -> bytes:
+        return encode_request(config.model, arrays, config.workload.outputs, datatypes)
+
+    return encode

@@ -1,0 +1,144 @@
+"""An engine in this process: the framework baseline, under the same schedule as a server and without one.
+
+A channel is an eventfd: the worker that answered makes it readable, so the driver waits for engines as it waits for
+sockets.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import READ, WRITE, Arrays, ConnectionFailed, Payload, State
+from loadgen.sut.target import Placement
+from loadgen.targets.engine_threads import Call, Result, Workers
+from loadgen.targets.payloads import payloads
+from servemark.errors import ServerError
+from servemark.repository.entry import Golden
+
+
+class EngineChannel:
+    """A channel to the workers."""
+
+    __slots__ = (
+        "_call", "_judge", "_workers", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+    )  # fmt: skip
+
+    def __init__(self, workers: Workers, judge: Callable[[Arrays], str | None]) -> None:
+        self._workers = workers
+        self._judge = judge
+        self._call: Call | None = None
+        self.fd = -1
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.payload: Payload | None = None
+        self.scheduled = self.sent = self.done = 0
+
+    def open(self) -> None:
+        """Make the eventfd. Raises ConnectionFailed where the process has no descriptor left."""
+        try:
+            self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError as error:
+            kind = "too_many_open_files" if error.errno == errno.EMFILE else "eventfd_error"
+            raise ConnectionFailed(kind, os.strerror(error.errno or 0)) from error
+        self.state = State.CONNECTING
+        self.wants = WRITE
+
+    def connected(self) -> None:
+        """There is nothing to wait for."""
+        self.state = State.IDLE
+        self.wants = READ
+
+    def start(self) -> None:
+        """Queue the request."""
+        assert self.payload is not None
+        self.state = State.BUSY
+        self._call = Call(self.payload, self.fd)
+        self._workers.submit(self._call)
+
+    def writable(self) -> None:
+        """Never wanted: a request is queued whole."""
+
+    def readable(self) -> Result:
+        """Take the answer; it was complete when the engine returned, however late this thread comes to it."""
+        os.eventfd_read(self.fd)
+        call, self._call = self._call, None
+        assert call is not None
+        assert call.result is not None
+        self.done = call.done
+        self.state = State.IDLE
+        result = call.result
+        error = result.error or self._judge(result.outputs)
+        return result._replace(error=error) if error else result
+
+    def unasked(self) -> bool:
+        """Never: only a worker that was asked makes the eventfd readable."""
+        return False
+
+    def close(self) -> None:
+        """Close the eventfd; a worker that still computes finds nobody waiting."""
+        if self._call is not None:
+            self._workers.forget(self._call)
+            self._call = None
+        if self.state is not State.CLOSED:
+            os.close(self.fd)
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.fd = -1
+
+
+class InProcess:
+    """The target: what `workers` run; `options` are those that their engines were given, for the result."""
+
+    protocol = "in-process"
+    shared_memory = "none"
+    local = True
+    no_statistics = "in-process: there is no server"
+
+    def __init__(self, config: LoadConfig, workers: Workers, options: Mapping[str, str]) -> None:
+        self.config = {"url": None, "instances": len(workers.engines), "engine_options": dict(options)}
+        self._config = config
+        self._workers = workers
+
+    def prepare(self) -> Placement:
+        """Read back where the engines run. Raises ServerError where they were not started."""
+        if not self._workers.engines:
+            raise ServerError("no engine is loaded")
+        engine = self._workers.engines[0]
+        devices = dict.fromkeys(each.device for each in self._workers.engines)
+        return Placement(engine.name, ",".join(devices), engine.provider)
+
+    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
+        """Batches of arrays. Raises InputDataError."""
+        return payloads(self._config, _read_only, golden)
+
+    def connect(self) -> EngineChannel:
+        """Make a channel."""
+        return EngineChannel(self._workers, self._judge)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """None: there is no server."""
+        return None
+
+    def close(self) -> None:
+        """Nothing: the workers serve the next run too."""
+
+    def _judge(self, outputs: Arrays) -> str | None:
+        """The kind of error of an answer, by the rules for a server's; None where it is right."""
+        for tensor in self._config.workload.outputs:
+            array = outputs.get(tensor.name)
+            if array is None:
+                return "missing_output"
+            if array.dtype != tensor.dtype:
+                return "wrong_datatype"
+            if array.shape[:1] != (self._config.batch_size,) or not tensor.fits(array.shape[1:]):
+                return "wrong_shape"
+        return None
+
+
+def _read_only(arrays: Arrays) -> Arrays:
+    """A request is sent again and again: no engine may write to it."""
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays

@@ -1,0 +1,132 @@
+"""A model behind a KServe v2 server that shares memory with this machine: the system's, or a GPU's."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
+from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
+from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
+from loadgen.shared_memory.slots import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.sut.channel import Arrays, Channel, Payload
+from loadgen.sut.target import Placement
+from loadgen.targets.http import Served
+from loadgen.targets.payloads import payloads
+from servemark.errors import OptionError, ServerError
+from servemark.repository.entry import Golden
+
+
+class ServedShared:
+    """A server over any protocol that finds inputs in, and puts outputs into, one region that this run registers."""
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._config = config
+        self._served, self._wire = _over(config)
+        self._device = 0
+        self._region: Region | None = None
+        self.protocol = self._served.protocol
+        self.shared_memory = config.shared_memory
+        self.no_statistics = self._served.no_statistics
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """That of the server, and the GPU whose memory is shared, None where none's is."""
+        device = f"cuda:{self._device}" if self.shared_memory == CudaRegion.kind else None
+        return {**self._served.config, "shared_memory_device": device}
+
+    @property
+    def local(self) -> bool:
+        """Whether the server listens on this machine's loopback."""
+        return self._served.local
+
+    def prepare(self) -> Placement:
+        """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
+        workload = self._config.workload
+        varying = [tensor.name for tensor in workload.outputs if tensor.variable_axes]
+        if varying:
+            raise OptionError(
+                f"{workload.name} answers {varying[0]} in sizes that vary, which need a place of a known "
+                "size in shared memory",
+                fix="--shared-memory none",
+            )
+        if self.shared_memory == CudaRegion.kind:
+            require_gpu()
+        placement = self._served.prepare()
+        self._device = _gpu(placement.device)
+        return placement
+
+    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
+        """Write the inputs into the region, after them room for outputs, and register it. Raises ServerError."""
+        config = self._config
+        self._sweep()
+        layout = Layout(new_name(self.shared_memory))
+        written: list[tuple[int, bytes]] = []
+
+        def encode(arrays: Arrays) -> bytes:
+            placed = [layout.place(tensor, arrays[tensor.name].shape) for tensor in config.workload.inputs]
+            written.extend((p.offset, np.ascontiguousarray(arrays[p.tensor.name]).tobytes()) for p in placed)
+            return self._wire.inputs(placed)
+
+        made = payloads(config, encode, golden)
+        most = config.max_in_flight if config.open_loop else config.concurrency or 1
+        rooms = [self._room(layout) for _ in range(most)]
+        region = self._region = self._allocate(layout)
+        for offset, data in written:
+            region.write(offset, data)
+        self._places = Places(region, self._wire, rooms)
+        self._served.control.register_memory(region.kind, region.name, region.registration)
+        return made
+
+    def connect(self) -> Channel:
+        """Make a connection."""
+        return SharedChannel(self._served.connect(), self._places)
+
+    def statistics(self) -> dict[str, Any] | None:
+        """Triton's counters of the model."""
+        return self._served.statistics()
+
+    def close(self) -> None:
+        """Take the memory back; a server that is gone has forgotten it anyway."""
+        region, self._region = self._region, None
+        if region is not None:
+            try:
+                with contextlib.suppress(ServerError):
+                    self._served.control.unregister_memory(region.kind, region.name)
+            finally:
+                region.close()
+
+    def _sweep(self) -> None:
+        """Take away what runs that were killed have left, here and on this server."""
+        for kind, name in abandoned():
+            # The region may be known to another server, or to one that is gone.
+            with contextlib.suppress(ServerError):
+                self._served.control.unregister_memory(kind, name)
+
+    def _allocate(self, layout: Layout) -> Region:
+        if self.shared_memory == CudaRegion.kind:
+            return CudaRegion(layout.region, layout.size, self._device)
+        return PosixRegion(layout.region, layout.size)
+
+    def _room(self, layout: Layout) -> tuple[Placed, ...]:
+        """Places for the outputs of one request."""
+        batch = self._config.batch_size
+        return tuple(layout.place(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
+
+
+def _over(config: LoadConfig) -> tuple[Served, Wire]:
+    """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
+    if config.protocol == "grpc":
+        from loadgen.shared_memory.over_grpc import SharedGrpc, SharedReader
+        from loadgen.targets.grpc import ServedGrpc
+
+        return ServedGrpc(config, SharedReader), SharedGrpc(config)
+    return Served(config, SharedChecker), SharedHttp(config)
+
+
+def _gpu(device: str | None) -> int:
+    """The number of the first GPU that the model runs on; 0 where it runs elsewhere or the server does not say."""
+    kind, _, index = (device or "").partition(",")[0].partition(":")
+    return int(index) if kind == "cuda" and index.isdecimal() else 0

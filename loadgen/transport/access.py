@@ -1,0 +1,171 @@
+"""What a server asks for before it serves: certificates, and header fields that go with every request."""
+
+import functools
+import socket
+import ssl
+from argparse import Namespace
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadgen.transport.server_url import is_secure, protocol_of
+from loadgen.transport.tcp import Address, resolve
+from loadgen.transport.tls import HTTP, HTTP2, TlsSocket, reason
+from servemark.errors import OptionError, ServerError
+
+_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+"""What a field's name is made of (RFC 9110, section 5.6.2), in lower case."""
+_OURS = frozenset(
+    {
+        "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
+        "inference-header-content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
+        "upgrade",
+    }
+)  # fmt: skip
+"""Fields that say how a message travels, which is not the user's to say."""
+_SECRET_CHARS = 6
+"""A shorter value is no secret, and may be a part of any word."""
+TIMEOUT_S = 5.0
+_MOST_BYTES = 12_288
+"""Names and values together: they go in one HTTP/2 frame of 16 KiB, and servers take little more."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to be let in. `headers` are secrets: they are sent, and shown nowhere."""
+
+    ca: Path | None = None
+    """Certificates to trust instead of the system's."""
+    certificate: Path | None = None
+    """Our own, for a server that asks for it; `key` where that is a file of its own."""
+    key: Path | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def from_options(cls, options: Namespace, url: str) -> "Access":
+        """Read the files that the options name. Raises OptionError."""
+        paths = {name: Path(text) if (text := getattr(options, name)) else None for name in _TLS_FLAGS}
+        given = [flag for name, flag in _TLS_FLAGS.items() if paths[name]]
+        if given and not is_secure(url):
+            raise OptionError(f"{given[0]} is for a server over TLS, not {url}", fix="--url https://... or grpcs://...")
+        if paths["client_key"] and not paths["client_cert"]:
+            raise OptionError("--client-key without its certificate", fix="--client-cert FILE")
+        headers = read_headers(Path(options.headers)) if options.headers else ()
+        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers)
+        if is_secure(url):
+            access.context(url)
+        return access
+
+    def to_dict(self, url: str) -> dict[str, Any]:
+        """Its part of the configuration in a result: names of headers, never their values."""
+        tls = {"ca": str(self.ca or "system"), "client_certificate": self.certificate is not None}
+        return {"tls": tls if is_secure(url) else None, "headers": [name for name, _ in self.headers] or None}
+
+    def agreed(self, url: str) -> dict[str, str]:
+        """The TLS version and cipher that a connection to a server agrees on. Raises ServerError."""
+        parts, address = urlsplit(url), resolve(url)
+        host, port = address.sockaddr[:2]
+        try:
+            with (
+                socket.create_connection((str(host), int(port)), TIMEOUT_S) as plain,
+                self.context(url).wrap_socket(plain, server_hostname=parts.hostname) as connection,
+            ):
+                cipher = connection.cipher() or ("", "", 0)
+                return {"version": connection.version() or "", "cipher": cipher[0]}
+        except OSError as error:
+            raise ServerError(f"no TLS with {url}: {_said(error)}") from error
+
+    def address(self, url: str) -> Address:
+        """Where the server listens, and how it is talked to there. Raises ServerError, OptionError."""
+        if not is_secure(url):
+            return resolve(url)
+        host = urlsplit(url).hostname or ""
+        return resolve(url, functools.partial(TlsSocket, self.context(url), host, _alpn(url)))
+
+    def context(self, url: str) -> ssl.SSLContext:
+        """What makes TLS connections to a server: certificates and host names are checked. Raises OptionError."""
+        return _context(self.ca, self.certificate, self.key, _alpn(url))
+
+    def redact(self, text: str) -> str:
+        """A server's words without the secrets that it may repeat."""
+        for name, value in self.headers:
+            # The last word too: a server may leave "Bearer" out.
+            for secret in (value, value.rpartition(" ")[2]):
+                text = text.replace(secret, f"<{name}>") if len(secret) >= _SECRET_CHARS else text
+        return text
+
+
+NO_ACCESS = Access()
+"""A server that asks for nothing, over plain TCP or with a certificate that the system trusts."""
+
+_TLS_FLAGS = {"tls_ca": "--tls-ca", "client_cert": "--client-cert", "client_key": "--client-key"}
+
+
+def read_headers(file: Path) -> tuple[tuple[str, str], ...]:
+    """Read header fields, a `Name: value` on each line. Raises OptionError, which never shows a value."""
+    try:
+        lines = file.read_bytes().decode("ascii").splitlines()
+    except OSError as error:
+        raise OptionError(
+            f"--headers {file}: {error.strerror}", fix="name a file with lines like Name: value"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"--headers {file}: byte {error.start} is not ASCII", fix="write ASCII text only") from None
+    headers: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, separator, value = line.partition(":")
+        wrong = _wrong(name.lower(), value.strip(), headers) if separator else "there is no colon after a name"
+        if wrong:
+            raise OptionError(f"--headers {file}, line {number}: {wrong}", fix="write lines like Name: value")
+        headers[name.lower()] = value.strip()
+    if sum(len(name) + len(value) for name, value in headers.items()) > _MOST_BYTES:
+        raise OptionError(f"--headers {file} holds more than {_MOST_BYTES} bytes", fix="send fewer or shorter fields")
+    return tuple(headers.items())
+
+
+def _wrong(name: str, value: str, before: dict[str, str]) -> str | None:
+    """Why a field cannot be sent, without its value; None where it can."""
+    if not name or not _TOKEN.issuperset(name):
+        return "what is before the colon is no name of a field"
+    if name in _OURS or name.startswith("grpc-"):
+        return f"{name} is not for --headers: it says how a message travels"
+    if name in before:
+        return f"{name} is there twice"
+    if not value or not value.isprintable():
+        return f"the value of {name} is empty or has control characters"
+    return None
+
+
+def _alpn(url: str) -> str:
+    return HTTP2 if protocol_of(url) == "grpc" else HTTP
+
+
+@functools.cache
+def _context(ca: Path | None, certificate: Path | None, key: Path | None, protocol: str) -> ssl.SSLContext:
+    """Made once: reading the system's certificates takes milliseconds. Raises OptionError."""
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"--tls-ca {ca}: {_said(error)}", fix="name a PEM file with the CA's certificate") from error
+    if certificate is not None:
+        try:
+            # Without an answer OpenSSL would ask the terminal.
+            context.load_cert_chain(certificate, key, password=lambda: "")
+        except (OSError, ValueError) as error:
+            raise OptionError(
+                f"--client-cert {certificate}: {_said(error)}",
+                fix="name PEM files with the certificate and its key, which is not encrypted",
+            ) from error
+    context.set_alpn_protocols([protocol])
+    # A second handshake on a connection would come between requests (TLS 1.2 only).
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    return context
+
+
+def _said(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return reason(error)
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,212 @@
+"""An HTTP/2 connection below a channel: one stream at a time, and whatever else the server says."""
+
+from typing import ClassVar
+
+from loadgen.sut.channel import ConnectionFailed, State
+from loadgen.transport.http2_frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    GOAWAY,
+    HEAD_BYTES,
+    HEADERS,
+    INITIAL_WINDOW_SIZE,
+    LARGEST_WINDOW,
+    MAX_FRAME_SIZE,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH_PROMISE,
+    RECEIVED_FRAME,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    ProtocolViolation,
+    frame,
+    read_settings,
+    unpack_head,
+    window_update,
+)
+from loadgen.transport.http2_sender import Http2Sender
+
+
+class Http2Channel(Http2Sender):
+    """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
+
+    Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
+    may not send raises ProtocolViolation. The server gets its window back after `REFILL_BYTES`.
+    """
+
+    __slots__ = (
+        "_block", "_block_flags", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted", "_rest",
+    )  # fmt: skip
+
+    REFILL_BYTES: ClassVar[int] = 1 << 29
+
+    def _forget(self) -> None:
+        """Everything as on a new connection."""
+        super()._forget()
+        self._goaway = ""
+        self._greeted = False
+        self._rest = b""
+        self._data_left = self._data_flags = 0
+        self._block = bytearray()
+        self._block_flags = 0
+        self._consumed = 0
+
+    def connected(self) -> None:
+        """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
+        super().connected()
+        if self.state is State.CONNECTING:
+            return
+        self._unsent.append(PREFACE)
+        self._advance()
+        # The server's settings may have come with the end of the TLS handshake: epoll says no more of them.
+        self.unasked()
+
+    def unasked(self) -> bool:
+        """Take settings, pings and windows; False once the server wants no more requests here."""
+        data = self._receive()
+        if data is not None:
+            self._take(data)
+            self._advance()
+        return not self._goaway
+
+    def _take(self, data: bytes) -> None:
+        """Handle the frames in what has come; a part of one is kept."""
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        position, end = 0, len(data)
+        if self._data_left:
+            position = min(self._data_left, end)
+            self._data_left -= position
+            self._on_data(data[:position], 0 if self._data_left else self._data_flags)
+        while end - position >= HEAD_BYTES:
+            word, flags, stream = unpack_head(data, position)
+            body = position + HEAD_BYTES
+            stop = body + (word >> 8)
+            kind = word & 0xFF
+            if kind == DATA and stream == self._stream and not flags & PADDED:
+                self._consumed += stop - body
+                if stop > end:
+                    # A part of a long frame is taken at once, rather than copied until all of it is there.
+                    self._data_left, self._data_flags = stop - end, flags
+                    flags = 0
+                    stop = end
+                self._on_data(data[body:stop], flags)
+            elif kind == HEADERS and flags & END_HEADERS and stop <= end and stream == self._stream and flags < PADDED:
+                self._on_headers(data[body:stop], flags)
+            else:
+                self._check(kind, stop - body, data)
+                if stop > end:
+                    break
+                self._other(kind, flags, stream, data[body:stop])
+            position = stop
+        self._rest = data[position:]
+        if self._consumed >= self.REFILL_BYTES:
+            self._refill()
+
+    def _check(self, kind: int, size: int, data: bytes) -> None:
+        """Notice early what is no HTTP/2 server. Raises ProtocolViolation."""
+        if not self._greeted and kind != SETTINGS:
+            raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
+        if size > RECEIVED_FRAME:
+            raise ProtocolViolation(f"a frame of {size} bytes, longer than was announced")
+
+    def _other(self, kind: int, flags: int, stream: int, body: bytes) -> None:
+        """Handle what is not in every response. Raises ProtocolViolation, ConnectionFailed."""
+        if bool(self._block_flags) != (kind == CONTINUATION):
+            raise ProtocolViolation(f"a frame of kind {kind} inside or outside of a header block")
+        if kind == CONTINUATION:
+            self._continue(flags, body)
+        elif kind in {DATA, HEADERS}:
+            self._padded(kind, flags, stream, body)
+        elif kind == SETTINGS:
+            self._settings(flags, body)
+        elif kind == PING:
+            if not flags & ACK:
+                self._unsent.append(frame(PING, ACK, 0, body))
+        elif kind == WINDOW_UPDATE:
+            self._open_window(stream, int.from_bytes(body, "big") & LARGEST_WINDOW)
+        elif kind == RST_STREAM:
+            if stream == self._stream:
+                self._on_reset(int.from_bytes(body, "big"))
+        elif kind == GOAWAY:
+            self._go_away(body)
+        elif kind == PUSH_PROMISE:
+            raise ProtocolViolation("a pushed response, which was forbidden")
+
+    def _padded(self, kind: int, flags: int, stream: int, body: bytes) -> None:
+        """Unwrap DATA and HEADERS frames with padding or a priority, and the first part of a long header block."""
+        if stream != self._stream:
+            raise ProtocolViolation(f"a response on stream {stream}, the request was on {self._stream}")
+        first, last = 0, len(body)
+        if flags & PADDED:
+            first, last = 1, last - body[0] if body else 0
+        if kind == HEADERS and flags & PRIORITY:
+            first += 5
+        if first > last:
+            raise ProtocolViolation("a frame that is all padding")
+        if kind == DATA:
+            self._consumed += len(body)
+            self._on_data(body[first:last], flags)
+        elif flags & END_HEADERS:
+            self._on_headers(body[first:last], flags)
+        else:
+            self._block = bytearray(body[first:last])
+            self._block_flags = flags | END_HEADERS
+
+    def _continue(self, flags: int, body: bytes) -> None:
+        self._block += body
+        if len(self._block) > RECEIVED_FRAME:
+            raise ProtocolViolation("an endless header block")
+        if flags & END_HEADERS:
+            block, block_flags = bytes(self._block), self._block_flags
+            self._block_flags = 0
+            self._on_headers(block, block_flags)
+
+    def _settings(self, flags: int, body: bytes) -> None:
+        if flags & ACK:
+            return
+        self._greeted = True
+        found = read_settings(body)
+        self._frame = found.get(MAX_FRAME_SIZE, self._frame)
+        initial = found.get(INITIAL_WINDOW_SIZE, self._initial)
+        # It holds for open streams too, whose window may become negative (RFC 9113, section 6.9.2).
+        self._stream_window += initial - self._initial
+        self._initial = initial
+        self._unsent.append(frame(SETTINGS, ACK, 0))
+
+    def _open_window(self, stream: int, increment: int) -> None:
+        if stream == 0:
+            self._window += increment
+        elif stream == self._stream:
+            self._stream_window += increment
+        if max(self._window, self._stream_window) > LARGEST_WINDOW or not increment:
+            raise ProtocolViolation(f"a window is opened by {increment} bytes")
+
+    def _go_away(self, body: bytes) -> None:
+        last, code = int.from_bytes(body[:4], "big") & LARGEST_WINDOW, int.from_bytes(body[4:8], "big")
+        self._goaway = f"the server ends the connection (GOAWAY {code}) {body[8:208].decode(errors='replace')}".rstrip()
+        if self.state is State.BUSY and last < self._stream:
+            raise ConnectionFailed("connection_closed", self._goaway)
+
+    def _refill(self) -> None:
+        """Let the server send on, long before its window is used up."""
+        self._unsent.append(window_update(0, self._consumed))
+        self._consumed = 0
+
+    def _on_headers(self, block: bytes, flags: int) -> None:
+        """Take a complete header block of the current stream."""
+        raise NotImplementedError
+
+    def _on_data(self, piece: bytes, flags: int) -> None:
+        """Take a piece of the current stream's data."""
+        raise NotImplementedError
+
+    def _on_reset(self, code: int) -> None:
+        """Take the end of the current stream by RST_STREAM."""
+        raise NotImplementedError

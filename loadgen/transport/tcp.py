@@ -1,0 +1,137 @@
+"""The TCP socket below a channel: it connects, receives, and names what broke."""
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
+from servemark.errors import ServerError
+
+if TYPE_CHECKING:
+    _OriginalSocket = socket.socket
+else:
+    # Importing Locust replaces the socket module's classes by gevent's, which switch greenlets on every call. The
+    # driver does its own waiting, so it wants the operating system's.
+    from gevent.monkey import get_original
+
+    _OriginalSocket = get_original("socket", "socket")
+
+RECEIVE_BYTES = 1 << 16
+"""Most bytes taken at once, where it is not known that more will come."""
+_IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
+_PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
+_KINDS = {
+    errno.ECONNREFUSED: "connection_refused",
+    errno.ECONNRESET: "connection_reset",
+    errno.EPIPE: "connection_reset",
+    errno.ETIMEDOUT: "connect_timeout",
+    errno.EHOSTUNREACH: "host_unreachable",
+    errno.ENETUNREACH: "host_unreachable",
+    errno.EMFILE: "too_many_open_files",
+}
+
+
+class Socket(_OriginalSocket):
+    """What a channel sends and receives with: plain TCP, or a subclass that wraps what goes over it."""
+
+    __slots__ = ()
+
+    def handshake(self) -> int:
+        """Go on with what comes before the first request; what it waits for, 0 once it is done: nothing over TCP."""
+        return 0
+
+
+class Address(NamedTuple):
+    """A resolved TCP endpoint, and the sockets that reach it (family, kind)."""
+
+    family: int
+    sockaddr: tuple[str | int, ...]
+    socket: Callable[[int, int], Socket] = Socket
+
+
+class TcpChannel:
+    """A non-blocking socket with the state that the driver reads: what every channel over TCP has in common."""
+
+    __slots__ = (
+        "_address", "_socket", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+    )  # fmt: skip
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.fd = -1
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.payload: Payload | None = None
+        self.scheduled = self.sent = self.done = 0
+
+    def open(self) -> None:
+        """Begin to connect. Raises ConnectionFailed where that fails at once."""
+        try:
+            self._socket = self._address.socket(self._address.family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise failed(error.errno) from error
+        self._socket.setblocking(False)
+        # A request must not wait for the previous one's acknowledgement (Nagle).
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.fd = self._socket.fileno()
+        self.state = State.CONNECTING
+        self.wants = WRITE
+        code = self._socket.connect_ex(self._address.sockaddr)
+        if code not in (0, *_IN_PROGRESS):
+            raise failed(code)
+
+    def connected(self) -> None:
+        """Go on connecting, when what it wants has come: IDLE once it is done. Raises ConnectionFailed."""
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise failed(code)
+        try:
+            self.wants = self._socket.handshake()
+        except OSError as error:
+            raise failed(error.errno) from error
+        if self.wants:
+            return
+        self.state = State.IDLE
+        self.wants = READ
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self.state is not State.CLOSED:
+            self._socket.close()
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.fd = -1
+
+    def _receive(self, most: int = RECEIVE_BYTES) -> bytes | None:
+        """What has come, None where nothing has. Raises ConnectionFailed, also where the server has closed."""
+        try:
+            data = self._socket.recv(most)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise failed(error.errno) from error
+        if not data:
+            raise ConnectionFailed(
+                "connection_closed", "the server closed the connection before the response was complete"
+            )
+        return data
+
+
+def failed(code: int | None) -> ConnectionFailed:
+    """The outcome that an error number of the operating system is counted as."""
+    code = code or 0
+    return ConnectionFailed(_KINDS.get(code, "connection_error"), os.strerror(code))
+
+
+def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Address:
+    """Look up the address of a URL's host, for sockets of this class. Raises ServerError."""
+    parts = urlsplit(url)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
+    family, _, _, _, sockaddr = found[0]
+    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)), socket_class)

@@ -1,0 +1,71 @@
+"""`servemark list`: the workloads."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from servemark.cli._options import Json
+from servemark.errors import OptionError
+from servemark.output import stdout
+from servemark.results.directory import print_json
+from servemark.workload import Workload, workloads
+
+
+def list_workloads(
+    suite: Annotated[str, typer.Option(help="Only the workloads of this suite, like aibench or ai-matrix.")] = "",
+    json: Json = False,
+) -> None:
+    """Show the workloads: task, suites, size, cost, interface, metric.
+
+    Example: servemark list --suite aibench
+    """
+    chosen = [w for w in workloads().values() if any(_key(suite) in _key(name) for name in w.suites)]
+    if not chosen:
+        suites = sorted({name for w in workloads().values() for name in w.suites})
+        raise OptionError(f"no workload belongs to the suite {suite!r}", fix=f"one of: {', '.join(suites)}")
+    if json:
+        print_json([_row(w) for w in chosen])
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("workload", "task", "suites", "parameters", "GFLOPs", "inputs", "metric"):
+        table.add_column(
+            column, justify="right" if column in ("parameters", "GFLOPs") else "left", no_wrap=column == "workload"
+        )
+    for workload in chosen:
+        inputs = ", ".join(f"{t.name} {t.datatype}{list(t.shape)}" for t in workload.inputs)
+        table.add_row(
+            workload.name,
+            workload.task,
+            ", ".join(workload.suites),
+            f"{workload.parameters:,}",
+            f"{workload.flops / 1e9:.3g}",
+            inputs,
+            workload.quality.metric,
+        )
+    stdout().print(table)
+
+
+def _key(text: str) -> str:
+    """Compare suites without regard to case, spaces and dashes."""
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+def _row(workload: Workload) -> dict[str, Any]:
+    return {
+        "workload": workload.name,
+        "title": workload.title,
+        "task": workload.task,
+        "suites": list(workload.suites),
+        "parameters": workload.parameters,
+        "flops": workload.flops,
+        "max_batch": workload.max_batch,
+        "slo": str(workload.slo),
+        "inputs": [{"name": t.name, "datatype": t.datatype, "shape": list(t.shape)} for t in workload.inputs],
+        "outputs": [{"name": t.name, "datatype": t.datatype, "shape": list(t.shape)} for t in workload.outputs],
+        "metric": workload.quality.metric,
+        "target": workload.quality.target,
+        "dataset": workload.dataset,
+        "citation": workload.citation,
+        "locustfile": f"loadgen/{workload.locustfile}.py",
+    }

@@ -1,0 +1,1 @@
+"""Contenders side by side in interleaved rounds. Knows no command line."""

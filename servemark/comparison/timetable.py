@@ -1,0 +1,85 @@
+"""How long the runs of a comparison are, and it as a whole: chosen from the warm-ups, said before it starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from servemark.comparison.hosting import Place
+from servemark.comparison.validity import LONGEST_S, SPARE, requests_needed, round_length_s, search_length_s
+from servemark.comparison.warm_up import Warmed
+from servemark.max_rate.refinement import LEAST_ROUNDS, ROUND_RUNS
+from servemark.output import note
+from servemark.workload import Slo
+
+SEARCH_RUNS = 9
+"""Runs that a search for a highest rate takes more often than not, its probe included."""
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Seconds of each round's run and of each run of a search, and how many rounds there are of both."""
+
+    round_s: float
+    rounds: int
+    search_s: float = 0.0
+    rate_rounds: int = 0
+
+    def minutes(self, places: Sequence[Place], warmed: Mapping[str, Warmed]) -> tuple[float, float]:
+        """What the rounds and what the highest rates will take."""
+        found = []
+        runs = SEARCH_RUNS + self.rate_rounds * ROUND_RUNS if self.rate_rounds else 0.0
+        hosts = 1 + self.rate_rounds if self.rate_rounds else 0
+        for count, servers, length_s in ((self.rounds, self.rounds, self.round_s), (runs, hosts, self.search_s)):
+            seconds = 0.0
+            for place in places:
+                known = warmed[place.label]
+                seconds += servers * known.server_s + count * (length_s + place.config.warmup_s + known.overhead_s)
+            found.append(seconds / 60)
+        return found[0], found[1]
+
+    def announce(self, places: Sequence[Place], warmed: Mapping[str, Warmed]) -> None:
+        """Say how long it will take."""
+        rounds, rates = self.minutes(places, warmed)
+        plural = "s" if self.rounds > 1 else ""
+        each = f"{self.rounds} round{plural} of {self.round_s:g} s"
+        note(f"{each} for each of {len(places)} engines: about {_about(rounds)}")
+        if self.rate_rounds:
+            note(
+                f"then each one's highest rate, by a search and {self.rate_rounds} rounds of runs of "
+                f"{self.search_s:g} s: about {_about(rates)}, {_about(rounds + rates)} in all"
+            )
+
+
+def timetable(
+    places: Sequence[Place], warmed: Mapping[str, Warmed], rounds: int, slo: Slo | None, *, chosen: bool
+) -> Timetable:
+    """The lengths: what --duration says, or as long as the slowest engine needs for a verdict where `chosen`.
+
+    `slo` is the objective of the searches for the highest rates, None where there are none.
+    """
+    round_s = _round_s(places, warmed) if chosen else places[0].config.duration_s
+    if slo is None:
+        return Timetable(round_s, rounds)
+    slowest = min(known.rate for known in warmed.values())
+    search_s = search_length_s(slo.percentile, slowest) if chosen else places[0].config.duration_s
+    return Timetable(round_s, rounds, search_s, max(LEAST_ROUNDS, rounds // 2))
+
+
+def _round_s(places: Sequence[Place], warmed: Mapping[str, Warmed]) -> float:
+    """The length of the rounds for the engine that answers least, and why it is not the shortest."""
+    config = places[0].config
+    requests = requests_needed(closed=not config.open_loop, percentile=config.slo.percentile if config.slo else None)
+    slowest = min(warmed, key=lambda label: warmed[label].rate)
+    rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
+    if config.scenario.request_rate is not None:
+        rate, who = config.scenario.request_rate, f"there are {config.scenario.request_rate:g}"
+    length_s = round_length_s(requests, rate)
+    why = f"{who} requests/s, and a round's verdict asks for {requests:,}"
+    if requests > length_s * rate:
+        note(f"{why}: more than {LONGEST_S:g} s hold; --duration {SPARE * requests / rate:.0f} would do")
+    elif SPARE * requests > config.duration_s * rate:
+        note(f"{why} (--duration sets another length)")
+    return length_s
+
+
+def _about(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"

@@ -1,0 +1,93 @@
+"""The rounds of a comparison: their order, how long they have to be, and which of them count."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from servemark.errors import ExitCode
+from servemark.max_rate.search import lowest_rate
+from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, trend
+from servemark.stats.histogram import samples_needed
+
+SHORTEST_S, LONGEST_S = 8.0, 120.0
+SPARE = 1.25
+"""A round may find the machine slower than its warm-up did."""
+OPEN_WINDOWS = 10
+"""The most that a run has. Joined two by two they would be five, too few to show a trend."""
+SEARCHED_SHARE = 0.5
+"""A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
+ROUND_TREND_LEVEL = 0.005
+"""Of 20 rounds one would show a trend by luck in 64 of 100 comparisons at 5 %, in 10 of them at 0.5 %."""
+Result = Mapping[str, Any]
+
+
+def order(labels: Sequence[str], number: int) -> list[str]:
+    """The order of a round, counted from 1: A B C, then C B A, so that a drift of the machine hits all alike."""
+    return list(labels) if number % 2 else list(reversed(labels))
+
+
+def requests_needed(*, closed: bool, percentile: float | None) -> int:
+    """How many requests a round's verdict asks for: a p50 in each window, and its objective's percentile."""
+    windows = STEADY_WINDOWS if closed else OPEN_WINDOWS
+    return max(windows * samples_needed(50), samples_needed(percentile or 50))
+
+
+def round_length_s(requests: int, rate: float) -> float:
+    """Whole seconds in which the slowest engine, at so many requests/s, answers these requests."""
+    return _within(SPARE * requests / rate)
+
+
+def search_length_s(percentile: float, rate: float) -> float:
+    """Whole seconds in which a search's run holds enough requests for its percentile, near so many requests/s.
+
+    And for its windows: too short ones would call a run unsteady that is only random, as if its rate were too high.
+    """
+    requests = max(lowest_rate(percentile, 1.0), requests_needed(closed=False, percentile=percentile))
+    return _within(requests / (SEARCHED_SHARE * rate))
+
+
+def _within(seconds: float) -> float:
+    return min(max(float(math.ceil(seconds)), SHORTEST_S), LONGEST_S)
+
+
+def failed(result: Result) -> list[str]:
+    """The constraints that a run did not meet."""
+    return [constraint["name"] for constraint in result["verdict"]["constraints"] if not constraint["ok"]]
+
+
+def unmet(result: Result) -> list[str]:
+    """The constraints that keep a run from counting as a round; none: it counts.
+
+    They are the run's own, but for `steady_state` where its windows go to and fro without a trend. What a machine does
+    to one round it does to others too: that is what interleaved rounds, and an interval over them, are for.
+    """
+    return [name for name in failed(result) if name != "steady_state" or not _restless(result)]
+
+
+def _restless(result: Result) -> bool:
+    """Whether a run is unsteady by chance alone: enough requests, something answered all the time, and no trend.
+
+    Judged by the closed loop's throughput, which is concurrency over mean latency (Little's law) and known in every
+    window, however few its requests. An open loop's verdict has looked for a trend already.
+    """
+    rates = [window["requests_per_s"] for window in result["windows"]]
+    return (
+        result["scenario"]["mode"] == "closed"
+        and result["metrics"]["latency_ms"]["count"] >= STEADY_WINDOWS * samples_needed(50)
+        and len(rates) >= TREND_WINDOWS
+        and all(rates)
+        and not trend(rates, ROUND_TREND_LEVEL)
+    )
+
+
+def unsteady(result: Result) -> bool:
+    """Whether a run counts as a round although it was not steady."""
+    return "steady_state" in set(failed(result)) - set(unmet(result))
+
+
+def exit_code(result: Result) -> ExitCode:
+    """What a round contributes to the exit code of its comparison."""
+    names = unmet(result)
+    if not names:
+        return ExitCode.VALID
+    return ExitCode.SLO_MISSED if names == ["slo"] else ExitCode.INVALID

@@ -1,0 +1,1 @@
+"""Frameworks: how each is imported, in an order that works, and its constants."""

@@ -1,0 +1,210 @@
+"""What a measurement ran on, for result.json: hardware, operating system, library versions and the state of the code.
+
+Whatever cannot be read is None; nothing here raises, imports a framework or takes longer than a few tens of
+milliseconds, since every run calls it.
+"""
+
+import datetime
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+import psutil
+
+from servemark.machine import limits
+from servemark.machine.gpus import Gpu, boards
+from servemark.paths import CHECKOUT
+
+# Those whose version can move a figure.
+PACKAGES = (
+    "servemark",
+    "numpy",
+    "locust",
+    "gevent",
+    "geventhttpclient",
+    "hdrhistogram",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "onnx",
+    "onnxscript",
+    "torch",
+    "torchvision",
+    "triton",
+    "tensorrt",
+    "tensorflow",
+    "tensorflow-cpu",
+    "openvino",
+    "nncf",
+    "tritonclient",
+    "nvidia-pytriton",
+    "nvidia-ml-py",
+    "grpcio",
+)
+# Those that change how many threads, or which devices, a framework takes.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "LD_PRELOAD",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TORCH_NUM_THREADS",
+)
+GIT_TIMEOUT_S = 2.0
+T = TypeVar("T")
+_SYS = Path("/sys")
+
+
+class Environment(TypedDict):
+    """The `environment` key of result.json; GB are 10^9 bytes."""
+
+    collected: str
+    hostname: str
+    cpu: str | None
+    cores: int  # those this process may use, by affinity and quota
+    cores_physical: int | None  # the machine's
+    cores_logical: int | None
+    cores_affinity: int
+    cpu_quota: float | None  # the control groups' limit in cores, None where they set none
+    cores_limited_by: str  # machine, affinity (a cpuset, taskset) or quota
+    cpu_governor: str | None
+    cpu_max_mhz: float | None
+    memory_gb: float  # the machine's
+    memory_limit_gb: float | None  # the control groups' limit, None where they set none
+    load_average: list[float] | None  # 1, 5 and 15 minutes
+    container: str | None
+    virtual_machine: str | None
+    gpus: list[Gpu]
+    gpus_reason: str | None  # why the list is empty
+    driver: str | None
+    cuda: str | None  # the newest CUDA version the driver supports
+    os: str
+    kernel: str
+    python: str
+    packages: dict[str, str]
+    variables: dict[str, str]
+    git_commit: str | None
+    git_dirty: bool | None
+
+
+def collect() -> Environment:
+    """Describe this machine and this checkout now."""
+    found = boards()
+    git_commit, git_dirty = _git()
+    cores, memory = limits.cores(), limits.memory()
+    return {
+        "collected": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "hostname": socket.gethostname(),
+        "cpu": _cpu_name(),
+        "cores": cores.allowed,
+        "cores_physical": psutil.cpu_count(logical=False),
+        "cores_logical": psutil.cpu_count(),
+        "cores_affinity": cores.affinity,
+        "cpu_quota": cores.quota,
+        "cores_limited_by": cores.limited_by,
+        "cpu_governor": _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cpu_max_mhz": _cpu_max_mhz(),
+        "memory_gb": _gb(memory.machine_bytes),
+        "memory_limit_gb": None if memory.limit_bytes is None else _gb(memory.limit_bytes),
+        "load_average": _try(lambda: [round(load, 2) for load in os.getloadavg()]),
+        "container": _container(),
+        "virtual_machine": _virtual_machine(),
+        "gpus": found.gpus,
+        "gpus_reason": found.reason,
+        "driver": found.driver,
+        "cuda": found.cuda,
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": _packages(),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "git_commit": git_commit,
+        "git_dirty": git_dirty,
+    }
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _try(call: Callable[[], T]) -> T | None:
+    try:
+        return call()
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _gb(size_bytes: int) -> float:
+    return round(size_bytes / 1e9, 1)
+
+
+def _cpu_field(name: str) -> str | None:
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip() or None
+    return None
+
+
+def _cpu_name() -> str | None:
+    return _cpu_field("model name") or platform.processor() or platform.machine() or None
+
+
+def _cpu_max_mhz() -> float | None:
+    text = _read(_SYS / "devices/system/cpu/cpu0/cpufreq/scaling_max_freq")
+    return _try(lambda: float(text or "") / 1000)
+
+
+def _container() -> str | None:
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return "kubernetes"
+    if Path("/.dockerenv").exists():
+        return "docker"
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    return None
+
+
+def _virtual_machine() -> str | None:
+    if "hypervisor" not in (_cpu_field("flags") or "").split():
+        return None
+    return _read(_SYS / "class/dmi/id/sys_vendor") or "unnamed hypervisor"
+
+
+def _os_name() -> str:
+    release = _try(platform.freedesktop_os_release) or {}
+    return release.get("PRETTY_NAME", platform.system())
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _git() -> tuple[str | None, bool | None]:
+    """Commit and whether tracked files differ from it; None where this is no checkout, or git cannot tell."""
+    if not (CHECKOUT / ".git").exists():  # else git would answer for a repository that happens to lie around it
+        return None, None
+    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}  # a benchmark must not contend for the index
+    try:
+        done = subprocess.run(
+            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None, None
+    lines = done.stdout.splitlines()
+    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
+    return (commits[0] if commits else None), any(not line.startswith("#") for line in lines)

@@ -1,0 +1,130 @@
+"""Highest rates held against each other: each side's, found again in interleaved rounds around what a search found."""
+
+import statistics
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from servemark.errors import ExitCode
+from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point
+from servemark.stats.ratios import Ratio, ratio_of_repeats
+
+LEAST_ROUNDS = 3
+ROUND_RUNS = 2.5
+"""Runs that one side of a round takes more often than not."""
+MOST_MISSED = 6
+"""Runs of one side in one round that do not meet the objective. Those that do end by themselves: each is 5 % higher."""
+
+
+@dataclass
+class HighestRate:
+    """What is known of one engine's highest rate: by its search, then in rounds, which grow."""
+
+    found: MaxRate | None
+    """None: no search could be made, for the `reason`."""
+    reason: str | None = None
+    """Why it takes no part in the rounds, or why its ratio is not known."""
+    directory: str | None = None
+    rounds: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, found: MaxRate, directory: str) -> "HighestRate":
+        """What a search found; a rate that the server did not limit is no start for rounds."""
+        sound = found.best is not None and found.limited_by in {"server", "runs"}
+        return cls(found, None if sound else found.reason, directory)
+
+    @property
+    def rate(self) -> float | None:
+        """In requests/s: the rounds' geometric mean, before them what the search met."""
+        if self.rounds:
+            return statistics.geometric_mean(self.rounds)
+        return self.found.rate if self.found else None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What it contributes to the exit code of its comparison: an objective missed at every rate, or not known."""
+        if self.reason is None:
+            return ExitCode.VALID
+        missed = self.found is not None and self.found.best is None and self.found.limited_by == "server"
+        return ExitCode.SLO_MISSED if missed else ExitCode.INVALID
+
+    def again(self, measure: Callable[[float], Point], number: int) -> None:
+        """Find the rate once more, in round `number`; where it is not met near the last one, that is the reason."""
+        start = self.rounds[-1] if self.rounds else self.found and self.found.rate
+        assert start
+        rate, limited = around(measure, start)
+        if rate is None:
+            self.reason = f"in round {number} no rate near {start:,.4g}/s was met"
+        elif limited:
+            self.reason = f"in round {number} the generator, not the server, was the limit, above {rate:,.4g}/s"
+        else:
+            self.rounds.append(rate)
+
+    def against(self, first: "HighestRate") -> dict[str, Any]:
+        """This engine's rate to the first one's, from whole rounds of both, or why it is not known."""
+        count = min(len(self.rounds), len(first.rounds))
+        reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
+        if reason is None and count < LEAST_ROUNDS:
+            reason = f"needs {LEAST_ROUNDS} rounds, has {count}"
+        ratio = None if reason else rate_ratio(self.rounds, first.rounds).to_dict()
+        return {"max_rate": ratio, "max_rate_reason": reason}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As comparison.json holds it."""
+        searched = self.found.to_dict() if self.found else {"points": []}
+        return {
+            **searched,
+            "rate": self.rate,
+            "rate_reason": None if self.rate else self.reason,
+            "searched_rate": searched.get("rate"),
+            "rounds": self.rounds,
+            "rounds_reason": self.reason,
+            "directory": self.directory,
+        }
+
+
+def around(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:
+    """The highest rate met, by steps of the search's tolerance from where it was found before.
+
+    It goes up while rates are met, else down until one is. A doubtful run is made once more. The second value tells
+    whether the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
+    """
+    rate, met, missed, limited, left = _rounded(start), None, False, False, MOST_MISSED
+    while left > 0:
+        point = measure(rate)
+        if point.doubtful and left > 1:
+            left -= 1
+            point = measure(rate)
+        if point.valid:
+            met = rate
+            if missed:
+                break
+            rate = _rounded(rate * (1 + TOLERANCE))
+            continue
+        left -= 1
+        missed = True
+        limited |= point.generator_limits
+        if met is not None or point.failed & BROKEN:
+            break
+        rate = _rounded(rate / (1 + TOLERANCE))
+    return met, limited
+
+
+def _rounded(rate: float) -> float:
+    """To six digits, so that a step up and one down lead back to the same rate."""
+    return float(f"{rate:.6g}")
+
+
+def rate_ratio(rates: list[float], others: list[float]) -> Ratio:
+    """The ratio of two sides' rates with its 95 % interval, at least two rounds of each.
+
+    A rate that was met lies up to one step of the search below what the server can do: the interval is wider by that.
+    """
+    with warnings.catch_warnings():
+        # One side may have found the same rate in each round, of which SciPy warns.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ratio = ratio_of_repeats(rates, others)
+    if ratio.low is None or ratio.high is None:
+        return ratio
+    return replace(ratio, low=ratio.low / (1 + TOLERANCE), high=ratio.high * (1 + TOLERANCE))

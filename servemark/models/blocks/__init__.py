@@ -1,0 +1,1 @@
+"""Layers and weights that several workloads share. Torch is imported inside functions."""

@@ -1,0 +1,100 @@
+"""ImageNet classification: the requests, the real pictures, the interface and the weights that the networks share."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.datasets import image_folder
+from servemark.models.blocks.weights import calibrate, centre, he, seeded
+from servemark.models.synthesis.images import image
+from servemark.repository.agreement import Agreement
+from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CALIBRATION_SAMPLES = 8
+
+
+def samples(side: int, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw pictures [3, side, side] with the statistics of natural images, normalised."""
+    while True:
+        yield {"image": image(rng, side, side)}
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """Preprocess the pictures of ImageNet's `val` folder, or of any folder.
+
+    Raises InputDataError naming the file.
+    """
+    folder = path / "val" if (path / "val").is_dir() else path
+    for picture in image_folder.read(folder):
+        yield {"image": picture}
+
+
+def seeded_classifier(
+    name: str, network: Callable[[], "nn.Module"], samples: Callable[[np.random.Generator], Iterator[Sample]]
+) -> "nn.Module":
+    """Seed a network, calibrate its statistics and spread its answers, so that requests get different classes.
+
+    Random deep networks answer nearly the same to every picture. He's weights and BatchNorm statistics of synthetic
+    requests keep activations of order 1; the last layer, which must be dense, then takes out what all requests have in
+    common and scales what differs to order 1.
+    """
+    import torch
+    from torch import nn
+
+    requests = islice(samples(np.random.default_rng(0)), CALIBRATION_SAMPLES)
+    batch = torch.from_numpy(np.stack([next(iter(request.values())) for request in requests]))
+    with seeded(name), torch.no_grad():
+        model = network()
+        he(model)
+        calibrate(model, batch)
+        *_, head = (module for module in model.modules() if isinstance(module, nn.Linear))
+        centre(head, model(batch))
+    return model
+
+
+def classification(
+    name: str,
+    title: str,
+    citation: str,
+    *,
+    side: int,
+    classes: int,
+    parameters: int,
+    flops: int,
+    slo_ms: float,
+    build: Callable[[], "nn.Module"],
+    suites: tuple[str, ...] = ("AI Matrix",),
+    top1: float | None = None,
+    tiny: Workload | None = None,
+) -> Workload:
+    """Describe a network that maps `image` [3, side, side] to `logits` [classes]; `top1` is the suites' target.
+
+    `build` has to be a function of the network's own file, by which an export notices that the file was edited.
+    """
+    return Workload(
+        name=name,
+        title=title,
+        task="image classification",
+        suites=suites,
+        inputs=(Tensor("image", "FP32", (3, side, side)),),
+        outputs=(Tensor("logits", "FP32", (classes,)),),
+        parameters=parameters,
+        flops=flops,
+        max_batch=64,
+        slo=Slo(99, slo_ms),
+        quality=Quality("top-1", top1, "ImageNet validation, shorter side 256, centre crop 224"),
+        citation=citation,
+        locustfile="classification",
+        build=build,
+        samples=lambda rng: samples(side, rng),
+        dataset="imagenet" if tiny else None,
+        read=read if tiny else None,
+        agreement=Agreement(atol=1e-3),
+        tiny=tiny,
+    )

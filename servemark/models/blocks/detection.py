@@ -1,0 +1,125 @@
+"""Object detection: the requests, the interface and the calibration that ssd300, faster_rcnn and mask_rcnn share."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.datasets import image_folder
+from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
+from servemark.workload.spec import Sample, Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+Preprocess = Callable[["Image.Image"], Sample]
+BACKGROUND_LIMIT, BISECTION_STEPS = 100.0, 16
+
+
+def outputs(detections: int, *, masks: bool = False) -> tuple[Tensor, ...]:
+    """The interface of a detector: rows beyond `num_detections` are 0; masks are probabilities within the boxes."""
+    return (
+        Tensor("boxes", "FP32", (detections, 4)),
+        Tensor("scores", "FP32", (detections,)),
+        Tensor("labels", "INT32", (detections,)),
+        *((Tensor("masks", "FP32", (detections, 28, 28)),) if masks else ()),
+        Tensor("num_detections", "INT32", (1,)),
+    )
+
+
+def photograph(rng: np.random.Generator, height: int, width: int) -> "Image.Image":
+    """Draw a picture with the statistics of natural images, never the same twice."""
+    from PIL import Image
+
+    longer = max(height, width)
+    pool = image_pool(longer, longer)  # one pool for all shapes of a data set
+    top, left = rng.integers(longer - height + 1), rng.integers(longer - width + 1)
+    picture = pool[rng.integers(len(pool)), :, top : top + height, left : left + width]
+    noisy = picture + rng.standard_normal(picture.shape, dtype=np.float32) * np.float32(REQUEST_NOISE)
+    return Image.fromarray((np.clip(noisy, 0, 1) * 255).round().astype(np.uint8).transpose(1, 2, 0))
+
+
+def letterbox(picture: "Image.Image", *, shorter: int, side: int) -> Sample:
+    """Resize to the shorter side, the longer one capped at `side`, normalise, and pad with 0 to a square.
+
+    Bilinear, the picture in the upper left corner, as torchvision's GeneralizedRCNNTransform has it.
+    """
+    from PIL import Image
+
+    scale = min(shorter / min(picture.size), side / max(picture.size))
+    width, height = (max(1, min(side, int(length * scale))) for length in picture.size)
+    resized = picture.resize((width, height), Image.Resampling.BILINEAR)
+    canvas = np.zeros((3, side, side), np.float32)
+    canvas[:, :height, :width] = (_channels_first(resized) / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD
+    return {"image": canvas}
+
+
+def stretch(picture: "Image.Image", *, mean: npt.NDArray[np.float32], side: int) -> Sample:
+    """Resize to a square whatever the shape, and subtract `mean`, on the scale 0 to 255 (SSD)."""
+    from PIL import Image
+
+    return {"image": _channels_first(picture.resize((side, side), Image.Resampling.BILINEAR)) - mean}
+
+
+def _channels_first(picture: "Image.Image") -> npt.NDArray[np.float32]:
+    return np.ascontiguousarray(np.asarray(picture, np.float32).transpose(2, 0, 1))
+
+
+def samples(
+    rng: np.random.Generator, shapes: Sequence[tuple[int, int]], shares: Sequence[float], preprocess: Preprocess
+) -> Iterator[Sample]:
+    """Draw photographs whose (height, width) is one of `shapes`, in these shares."""
+    while True:
+        height, width = shapes[rng.choice(len(shapes), p=shares)]
+        yield preprocess(photograph(rng, height, width))
+
+
+def read(pictures: Iterator[Path], preprocess: Preprocess) -> Iterator[Sample]:
+    """Preprocess picture files. Raises InputDataError naming the file."""
+    for path in pictures:
+        yield preprocess(image_folder.decode(path, path))
+
+
+def calibration_batch(stream: Iterator[Sample], count: int) -> "torch.Tensor":
+    """Stack the first pictures of a stream."""
+    import torch
+
+    return torch.from_numpy(np.stack([sample["image"] for sample in islice(stream, count)]))
+
+
+def spread(layer: Any, answers: "torch.Tensor", deviation: float) -> None:
+    """Rescale a linear layer in place: its `answers` [N, channels] get this deviation, around a mean of 0 each."""
+    mean = answers.mean(dim=0)
+    scale = deviation / (answers - mean).std()
+    layer.weight.data.mul_(scale)
+    layer.bias.data.sub_(mean).mul_(scale)
+
+
+def spread_classes(layer: Any, inputs: "torch.Tensor", classes: int, deviation: float) -> None:
+    """Make a classifier, in place, that answers differently to different regions; class 0 is the background.
+
+    Takes the direction of the mean of `inputs` [N, channels, ...] out of the classes' weights and gives it to the
+    background, without any bias. So whether a region is an object hangs on what it holds and not on its contrast, and
+    pictures have similar numbers of detections.
+    """
+    weight = layer.weight.data
+    mean = inputs.transpose(0, 1).flatten(1).mean(dim=1).reshape(1, -1, *[1] * (weight.dim() - 2)).expand_as(weight[:1])
+    direction = mean / mean.square().sum()
+    response = (weight * mean).flatten(1).sum(dim=1)
+    weight.sub_(response.reshape(-1, *[1] * (weight.dim() - 1)) * direction)
+    layer.bias.data.zero_()
+    weight.mul_(deviation / layer(inputs).std())  # of all classes: few regions tell little about one
+    weight[::classes] = direction
+
+
+def find_background(count: Callable[[float], float], wanted: float) -> float:
+    """Bisect for the factor of the background's logits at which `count`, which falls with it, comes to `wanted`."""
+    low, high = 0.0, BACKGROUND_LIMIT
+    for _ in range(BISECTION_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if count(middle) > wanted else (low, middle)
+    return high

@@ -1,0 +1,215 @@
+"""Two-stage detectors on a feature pyramid: faster_rcnn and mask_rcnn, from torchvision's building blocks.
+
+torchvision answers a list of pictures with lists of differing lengths. Here the same modules, under the same parameter
+names, answer a batch with tensors of fixed shape: what does not count is marked instead of removed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from servemark.models.blocks import detection, resnet
+from servemark.models.blocks.suppression import select, survivors
+from servemark.workload.spec import Sample
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+STRIDES = (4, 8, 16, 32, 64)
+ANCHORS = (32, 64, 128, 256, 512)
+RATIOS = (0.5, 1.0, 2.0)
+SMALLEST_BOX = 1e-2
+"""Detections with a shorter side, in pixels, are dropped before suppression (torchvision; proposals: 1e-3)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Backbone, pyramid and heads; `classes` has the background in it; `masks` is the mask head's width, 0 for none."""
+
+    blocks: tuple[int, int, int, int]
+    side: int
+    classes: int
+    width: int = 64
+    pyramid: int = 256
+    representation: int = 1024
+    proposals: int = 1000
+    detections: int = 100
+    masks: int = 0
+    frozen: bool = False
+    """Whether the backbone's norms are constants instead of parameters."""
+    typical: int = 40
+    """How many detections the seeded weights give on the mean picture."""
+    calibration: int = 2
+    """Pictures that the weights are calibrated with."""
+
+
+TINY = Sizes(
+    blocks=(1, 1, 1, 1),
+    side=128,
+    classes=5,
+    width=8,
+    pyramid=24,
+    representation=32,
+    proposals=50,
+    detections=10,
+    typical=8,
+    calibration=8,
+)
+
+
+def network(sizes: Sizes) -> "nn.Module":
+    """Define the detector: image [B, 3, side, side] -> boxes [B, D, 4], scores, labels [B, D], (masks), counts [B, 1].
+
+    Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0. Masks [B, D, 28, 28] are the
+    probabilities of the detected class within its box.
+    """
+    import torch
+    from torch import nn
+    from torchvision.models.detection import FasterRCNN
+    from torchvision.models.detection.anchor_utils import AnchorGenerator
+    from torchvision.models.detection.backbone_utils import BackboneWithFPN
+    from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
+    from torchvision.models.detection.image_list import ImageList
+    from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
+    from torchvision.ops import MultiScaleRoIAlign, roi_align
+    from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
+
+    levels = ["0", "1", "2", "3"]
+
+    class Detector(FasterRCNN):  # type: ignore[misc]  # torchvision has no types
+        def __init__(self) -> None:
+            super().__init__(
+                BackboneWithFPN(
+                    resnet.network(resnet.Sizes(blocks=sizes.blocks, width=sizes.width)),
+                    return_layers={f"layer{level + 1}": name for level, name in enumerate(levels)},
+                    in_channels_list=[sizes.width * 4 * 2**level for level in range(len(levels))],
+                    out_channels=sizes.pyramid,
+                    extra_blocks=LastLevelMaxPool(),
+                ),
+                min_size=sizes.side,
+                max_size=sizes.side,
+                rpn_anchor_generator=AnchorGenerator(tuple((size,) for size in ANCHORS), (RATIOS,) * len(ANCHORS)),
+                rpn_pre_nms_top_n_test=sizes.proposals,
+                rpn_post_nms_top_n_test=sizes.proposals,
+                box_head=TwoMLPHead(sizes.pyramid * 7**2, sizes.representation),
+                box_predictor=FastRCNNPredictor(sizes.representation, sizes.classes),
+                box_detections_per_img=sizes.detections,
+            )
+            if sizes.masks:
+                self.roi_heads.mask_roi_pool = MultiScaleRoIAlign(levels, output_size=14, sampling_ratio=2)
+                self.roi_heads.mask_head = MaskRCNNHeads(sizes.pyramid, (sizes.masks,) * 4, dilation=1)
+                self.roi_heads.mask_predictor = MaskRCNNPredictor(sizes.masks, sizes.masks, sizes.classes)
+            grids = [torch.empty(1, 1, -(-sizes.side // stride), -(-sizes.side // stride)) for stride in STRIDES]
+            picture = torch.empty(1, 3, sizes.side, sizes.side)
+            (anchors,) = self.rpn.anchor_generator(ImageList(picture, [(sizes.side, sizes.side)]), grids)
+            self.anchors_per_level = [grid.shape[-1] ** 2 * len(RATIOS) for grid in grids]
+            self.register_buffer("anchors", anchors, persistent=False)
+
+        def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            features = list(self.backbone(image).values())
+            proposals, valid = self.propose(features)
+            boxes, scores, labels = self.detect(*self.classify(features, proposals), proposals, valid)
+            counts = (scores > 0).sum(dim=1, keepdim=True, dtype=torch.int32)
+            masks = (self.segment(features, boxes, labels, scores > 0),) if sizes.masks else ()
+            return boxes, scores, labels.int(), *masks, counts
+
+        def propose(self, features: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+            """Find regions [B, P, 4], best first, and which of them count [B, P]; the others are 0."""
+            boxes, scores = [], []
+            for logits, deltas, anchors in zip(
+                *self.rpn.head(features), self.anchors.split(self.anchors_per_level), strict=True
+            ):
+                batch, ratios = logits.shape[:2]
+                score, index = logits.permute(0, 2, 3, 1).flatten(1).topk(min(sizes.proposals, len(anchors)), dim=1)
+                delta = deltas.reshape(batch, ratios, 4, *deltas.shape[2:]).permute(0, 3, 4, 1, 2).flatten(1, 3)
+                delta = delta.gather(1, index[:, :, None].expand(-1, -1, 4))
+                decoded = self.rpn.box_coder.decode_single(delta.flatten(0, 1), anchors[index.flatten()])
+                padding = sizes.proposals - index.shape[1]
+                boxes.append(nn.functional.pad(decoded.reshape(batch, -1, 4), (0, 0, 0, padding)))
+                scores.append(nn.functional.pad(score.sigmoid(), (0, padding), value=-1))
+            level_boxes = torch.stack(boxes, dim=1).clamp(0, sizes.side)  # [B, L, P, 4]
+            score = torch.stack(scores, dim=1)
+            valid = (score >= 0) & _is_larger(level_boxes, self.rpn.min_size)
+            kept = survivors(level_boxes, valid, self.rpn.nms_thresh)
+            best, index = torch.where(kept, score, -1).flatten(1).topk(sizes.proposals, dim=1)
+            valid = best >= 0
+            found = level_boxes.flatten(1, 2).gather(1, index[:, :, None].expand(-1, -1, 4))
+            return found * valid[:, :, None], valid
+
+        def classify(self, features: list[torch.Tensor], proposals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            """Answer class logits [B, P, C] and box deltas [B, P, 4 C]."""
+            logits, deltas = self.roi_heads.box_predictor(self.roi_heads.box_head(self.align(features, proposals, 7)))
+            return logits.reshape(-1, sizes.proposals, logits.shape[-1]), deltas.reshape(
+                -1, sizes.proposals, deltas.shape[-1]
+            )
+
+        def detect(
+            self, logits: torch.Tensor, deltas: torch.Tensor, proposals: torch.Tensor, valid: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            """Choose the best detections: boxes [B, D, 4], scores [B, D] and labels [B, D]."""
+            heads = self.roi_heads
+            boxes = heads.box_coder.decode_single(deltas.flatten(0, 1), proposals.flatten(0, 1))
+            boxes = boxes.reshape(-1, sizes.proposals, sizes.classes, 4)[:, :, 1:].transpose(1, 2).clamp(0, sizes.side)
+            scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, P]
+            candidate = (scores > heads.score_thresh) & valid[:, None] & _is_larger(boxes, SMALLEST_BOX)
+            found, places = select(boxes, scores * candidate, heads.nms_thresh, sizes.detections)
+            picked = boxes.flatten(1, 2).gather(1, places[:, :, None].expand(-1, -1, 4))
+            is_real = found > 0
+            return picked * is_real[:, :, None], found, (places // sizes.proposals + 1) * is_real
+
+        def segment(
+            self, features: list[torch.Tensor], boxes: torch.Tensor, labels: torch.Tensor, is_real: torch.Tensor
+        ) -> torch.Tensor:
+            """Answer the masks [B, D, 28, 28] of the detections."""
+            logits = self.roi_heads.mask_predictor(self.roi_heads.mask_head(self.align(features, boxes, 14)))
+            side = logits.shape[-1]
+            own = logits.gather(1, labels.reshape(-1, 1, 1, 1).expand(-1, 1, side, side))
+            masks: torch.Tensor = own.sigmoid().reshape(-1, sizes.detections, side, side) * is_real[:, :, None, None]
+            return masks
+
+        def align(self, features: list[torch.Tensor], boxes: torch.Tensor, size: int) -> torch.Tensor:
+            """Crop [B * P, channels, size, size] from each box's level (Lin et al. 2017, equation 1).
+
+            Every level crops every box, those of other levels outside its picture, where the features count as 0. So
+            the sum is the crop from the box's own level, without indices whose number depends on the data.
+            """
+            batch, count = boxes.shape[:2]
+            picture = torch.arange(batch, device=boxes.device, dtype=boxes.dtype).repeat_interleave(count)[:, None]
+            regions = boxes.flatten(0, 1)
+            lengths = ((regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])).sqrt()[:, None]
+            crops: torch.Tensor = regions.new_zeros(())
+            for level, stride in enumerate(STRIDES[:-1]):
+                # the pyramid's level k of 2 to 5 holds sides from 224 * 2^(k - 4); torchvision adds 1e-6 to log2(side)
+                low, high = (224 * 2.0 ** (k - 4 - 1e-6) for k in (level + 2, level + 3))
+                own = torch.ones_like(lengths, dtype=torch.bool)
+                if level > 0:
+                    own = own & (lengths >= low)
+                if level < len(levels) - 1:
+                    own = own & (lengths < high)
+                placed = torch.where(own, regions, -4 * stride)
+                crops = crops + roi_align(
+                    features[level], torch.cat([picture, placed], dim=1), (size, size), 1 / stride, sampling_ratio=2
+                )
+            return crops
+
+    return Detector()
+
+
+def samples(
+    rng: np.random.Generator, sizes: Sizes, aspects: Sequence[tuple[int, int, float]], *, shorter: int
+) -> Iterator[Sample]:
+    """Draw photographs of (height, width, share), enlarged by 8 / 5 at the longer side, and letterboxed."""
+    longer = sizes.side * 5 // 8  # the pictures of VOC are 500 pixels long, those of COCO 640
+    shapes = [
+        (longer * height // max(height, width), longer * width // max(height, width)) for height, width, _ in aspects
+    ]
+    preprocess = partial(detection.letterbox, shorter=shorter, side=sizes.side)
+    return detection.samples(rng, shapes, [share for *_, share in aspects], preprocess)
+
+
+def _is_larger(boxes: "torch.Tensor", side: float) -> "torch.Tensor":
+    return (boxes[..., 2] - boxes[..., 0] >= side) & (boxes[..., 3] - boxes[..., 1] >= side)

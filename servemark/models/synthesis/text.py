@@ -1,0 +1,47 @@
+"""Sentences in, sentences out: what the translators and the summariser share."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.workload.spec import Sample, Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+ENGLISH = {"s": 1.0, "q": 2.7}
+"""Zipf-Mandelbrot's parameters for English words (Mandelbrot 1953)."""
+
+
+def inputs(source: int) -> tuple[Tensor, ...]:
+    """Describe a sentence of at most `source` ids; what lies beyond its length is ignored."""
+    return Tensor("src_ids", "INT32", (source,)), Tensor("src_len", "INT32", (1,))
+
+
+def outputs(target: int) -> tuple[Tensor, ...]:
+    """Describe an answer: ids without the end of sentence, then 0; the count of ids; the hypothesis' score."""
+    return Tensor("ids", "INT32", (target,)), Tensor("lengths", "INT32", (1,)), Tensor("score", "FP32", (1,))
+
+
+def sentences(rng: np.random.Generator, words: Popularity, lengths: Lengths, source: int) -> Iterator[Sample]:
+    """Draw sentences whose words have the frequencies of a language."""
+    while True:
+        yield request(words.draw(rng, lengths.draw(rng)), source)
+
+
+def request(ids: npt.ArrayLike, source: int) -> Sample:
+    """Pad a sentence to `source` ids, or cut it."""
+    sentence = np.asarray(ids, np.int32)[:source]
+    padded = np.zeros(source, np.int32)
+    padded[: len(sentence)] = sentence
+    return {"src_ids": padded, "src_len": np.array([len(sentence)], np.int32)}
+
+
+def beyond(ids: "torch.Tensor", length: "torch.Tensor") -> "torch.Tensor":
+    """Mark the padding: [B, S] of bool, for ids [B, S] and their lengths [B, 1]."""
+    import torch
+
+    return torch.arange(ids.shape[1], device=ids.device) >= length

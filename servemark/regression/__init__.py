@@ -1,0 +1,1 @@
+"""Saved results compared with a baseline. Measures nothing."""

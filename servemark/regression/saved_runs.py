@@ -1,0 +1,93 @@
+"""Saved runs, sorted by what was measured, and how the circumstances of two differ."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servemark.comparison.document import COMPARISON_FILE, read_latency
+from servemark.errors import ResultError
+from servemark.report.words import describe
+from servemark.results import directory as results
+from servemark.stats.histogram import Histogram
+
+_VARYING = {"collected", "load_average"}
+"""What of an environment differs from run to run by itself."""
+_PLACES = {"url", "model"}
+"""What of a configuration says where, not what."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One saved run; `label` names the engine as its comparison did."""
+
+    label: str
+    result: Mapping[str, Any]
+    latency: Histogram
+
+    @property
+    def subject(self) -> str:
+        """What was measured: runs of one subject are repeats."""
+        result = self.result
+        load = f"{describe(result['scenario'])}, batch {result['batch_size']}"
+        return f"{result['workload']} on {self.label}, {load}"
+
+
+def read_side(text: str) -> list[Run]:
+    """Read one side: results, comparisons, or directories of results, separated by commas. Raises ResultError."""
+    runs = [run for path in text.split(",") for run in _read(Path(path))]
+    if not runs:
+        raise ResultError(f"{text} holds no result", fix="name result directories that `servemark run` made")
+    return runs
+
+
+def _read(path: Path) -> list[Run]:
+    if not path.exists():
+        fix = "name result directories; engines are compared by `servemark compare WORKLOAD --engines A,B`"
+        raise ResultError(f"there is no result {path}", fix=fix)
+    if (path / COMPARISON_FILE).is_file():
+        listed = results.read(path / COMPARISON_FILE)["turns"]
+        return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
+    if path.is_dir() and not (path / results.RESULT_FILE).is_file():
+        return [_run(file.parent) for file in sorted(path.glob(f"*/{results.RESULT_FILE}"))]
+    return [_run(path if path.is_dir() else path.parent)]
+
+
+def _run(directory: Path, label: str | None = None) -> Run:
+    result = results.read(directory)
+    if result.get("kind") != "load":
+        raise ResultError(f"{directory} is a {result.get('kind')}, no load run", fix="name results of `servemark run`")
+    if result["metrics"] is None or result["partial"]:
+        raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
+    precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
+    return Run(label or f"{result['engine']}{precision}", result, read_latency(directory))
+
+
+def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs by what they measured, those of one subject being repeats."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.subject, []).append(run)
+    return found
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys of configuration and environment that differ between two results, with both values."""
+    a, b = _circumstances(first), _circumstances(second)
+    return [
+        {"key": key, "a": a.get(key), "b": b.get(key)}
+        for key in sorted(a.keys() | b.keys())
+        if a.get(key) != b.get(key)
+    ]
+
+
+def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:
+    config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
+    return config | _flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,1 @@
+"""Documents as pages with plots. Reads documents only."""

@@ -1,0 +1,1 @@
+"""Documents as tables on the terminal. Reads documents only."""

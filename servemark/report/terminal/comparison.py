@@ -1,0 +1,220 @@
+"""Engines side by side: on the terminal and in Markdown, from a comparison's document."""
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from servemark.report.terminal.load import figure
+from servemark.report.words import title
+
+Document = Mapping[str, Any]
+Cells = tuple[list[str], list[list[str]]]
+_ALWAYS = {"p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio"}
+RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
+"""Of an engine to the first, as they are called and as comparison.json calls them."""
+_NUMBERS = {"p50 ms", "p99 ms", "inferences/s", "max rate", "J/inference", "variation"}
+
+
+def render_comparison(document: Document, console: Console) -> None:
+    """Print a comparison: the figures, each engine against the first, and what is missing and why."""
+    console.print(heading(document), style="bold", markup=False)
+    for head, cells in _tables(document):
+        if cells:
+            console.print(_table(head, cells))
+            console.print()
+    for line in notes(document):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def markdown(document: Document) -> str:
+    """The same as a page for docs/results/, with the environment it holds for."""
+    environment = document["environment"]
+    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    parts = [
+        f"## {heading(document)}",
+        f"{document['created'][:10]}; {environment['cpu']}, {environment['cores']} cores, "
+        f"{environment['memory_gb']} GB; {environment['os']}, Python {environment['python']}; commit "
+        f"{environment['git_commit']}; {packages}.",
+        f"`{' '.join(document['command'])}`",
+        *(_pipes(head, cells) for head, cells in _tables(document) if cells),
+        "\n".join(f"- {line}" for line in notes(document)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def heading(document: Document) -> str:
+    """What was compared under which load."""
+    scenario = document["scenario"]
+    load = f"{title(scenario)}, " if scenario else ""
+    return (
+        f"{document['workload']} side by side: {load}batch {document['batch_size']}, "
+        f"{document['rounds_done']} interleaved rounds of {document['duration_s']:g} s"
+    )
+
+
+def notes(document: Document) -> list[str]:
+    """One line for each thing a reader must know: gaps with their reasons, invalid rounds, mixed precisions."""
+    rows = document["rows"]
+    lines = [f"partial: {document['partial_reason']}"] if document["partial"] else []
+    lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
+    for label, tuned in document.get("tuned", {}).items():
+        lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
+    precisions = sorted({str(row["precision"]) for row in rows})
+    if len(precisions) > 1:
+        lines.append(f"precisions differ ({', '.join(precisions)}): the outputs' errors say what speed cost")
+    for row in rows:
+        if not row["verdict"]["valid"]:
+            counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
+            said = f"{row['label']}: not every round is VALID ({counted} of {row['rounds']})"
+            remedy = row["verdict"].get("remedy")
+            lines.append(f"{said}: {remedy}" if remedy else said)
+    if any(row["ratio"].get("of_invalid_runs") for row in rows):
+        lines.append("* a ratio that rests on INVALID rounds")
+    return [*lines, *_noise(rows), *_gaps(rows)]
+
+
+def _noise(rows: Sequence[Document]) -> Iterator[str]:
+    """What the machine did to the rounds."""
+    counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
+    unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
+    if unsteady:
+        yield f"unsteady rounds without a trend count, their noise is in the intervals: {', '.join(unsteady)}"
+    drifting = [f"{row['label']} by {row['drift']:+.0%}" for row in rows if row["drift"] is not None]
+    if drifting:
+        who = "the machine" if len(drifting) == len(rows) else "the engine or the machine"
+        yield (
+            f"inferences/s went one way from round to round ({', '.join(drifting)}): {who} still changed. What all "
+            "engines share cancels in the ratios; an engine that warms up for long needs a longer --warmup"
+        )
+
+
+def _gaps(rows: Sequence[Document]) -> Iterator[str]:
+    """The reason of each dash, once for all engines that share it."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        found = {
+            "p50": row["latency_ms"].get("p50_reason"),
+            "p99": row["latency_ms"].get("p99_reason"),
+            "max rate": row.get("max_rate_reason"),
+            "max rate ratio": None if row["max_rate_reason"] else row["ratio"].get("max_rate_reason"),
+            "J/inference": row["energy"].get("reason"),
+            "outputs": row["output_agreement"].get("reason"),
+            "variation": row["variation"].get("reason"),
+            "intervals": row["ratio"].get("ci95_reason"),
+            "configuration": row.get("configuration_reason"),
+        }
+        for name, reason in found.items():
+            if reason:
+                reasons.setdefault(f"{name}: {reason}", []).append(row["label"])
+    for reason, labels in reasons.items():
+        yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
+
+
+def _tables(document: Document) -> Iterator[Cells]:
+    """What ran, how it did, and each engine against the first; a column of dashes only is left to the notes."""
+    subjects: dict[str, Callable[[Document], str]] = {
+        "device": device,
+        "instances x threads": layout,
+        "precision": lambda row: str(row["precision"] or "?"),
+        "max error, top-1": _outputs,
+        "tuned": lambda row: _tuned(document, row),
+    }
+    figures: dict[str, Callable[[Document], str]] = {
+        "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
+        "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
+        "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
+        "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
+        "J/inference": _joules,
+        "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
+        "verdict": _verdict,
+    }
+    rows = document["rows"]
+    yield _columns("engine", rows, subjects)
+    yield _columns("engine", rows, figures)
+    others = [row for row in rows if row["label"] != document["baseline"]]
+    ratios = {f"{title} ratio": functools.partial(_ratio, name) for title, name in RATIOS.items()}
+    yield _columns(f"against {document['baseline']}", others, ratios)
+
+
+def _columns(first: str, rows: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]) -> Cells:
+    """A table with a row for each engine."""
+    cells = {head: [cell(row) for row in rows] for head, cell in columns.items()}
+    shown = {first: [str(row["label"]) for row in rows]}
+    shown |= {head: column for head, column in cells.items() if head in _ALWAYS or set(column) - {"-"}}
+    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
+
+
+def device(row: Document) -> str:
+    """Where an engine ran, and by what of its own where that says more: "cpu, eager", but not "cpu, CPU"."""
+    place = str(row["device"] or "?")
+    kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
+    more = re.sub(rf"^({kind})(:\d+)?\s*", "", str(row["provider"] or ""), flags=re.IGNORECASE)
+    more = more.replace("ExecutionProvider", "").strip()
+    known = {"", str(row["precision"]), str(row["precision"]).replace("fp", "f")}
+    return place if more in known else f"{place}, {more}"
+
+
+def layout(row: Document) -> str:
+    """The instances of an engine and the threads of each, as its configuration says; 0 leaves them to the engine."""
+    found = row.get("configuration")
+    return f"{found['instances']} x {found['threads'] or 'all'}" if found else "-"
+
+
+def _tuned(document: Document, row: Document) -> str:
+    """What an engine's tuning came to: "better, 1.32", "same", "undecided"."""
+    found = document.get("tuned", {}).get(row["label"])
+    if found is None:
+        return "-"
+    better = found["outcome"] == "better" and found["ratio"]
+    return f"better, {better['value']:.2f}" if better else str(found["outcome"])
+
+
+def _joules(row: Document) -> str:
+    joules = row["energy"]["joules_per_inference"]
+    return "-" if joules is None else f"{joules:.3g} ({row['energy']['boundary']})"
+
+
+def _outputs(row: Document) -> str:
+    agreement = row["output_agreement"]
+    if not agreement["checked"]:
+        return "-"
+    error, top1 = agreement["max_abs_error"], agreement["top1_agreement"]
+    parts = [] if error is None else [f"{error:.1g}"]
+    return ", ".join([*parts, *([] if top1 is None else [f"{top1:.4g}"])])
+
+
+def _verdict(row: Document) -> str:
+    verdict, rounds = row["verdict"], row["rounds"]
+    return "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
+
+
+def _ratio(name: str, row: Document) -> str:
+    """An engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
+    ratio = row["ratio"][name]
+    if ratio is None:
+        return "-"
+    # The runs that met a rate are VALID, whatever the rounds were.
+    mark = "*" if row["ratio"]["of_invalid_runs"] and name != "max_rate" else ""
+    if ratio["ci95"] is None:
+        return f"{ratio['value']:.3f}{mark}"
+    low, high = ratio["ci95"]
+    note = "" if ratio["significant"] else ", not significant"
+    return f"{ratio['value']:.3f}{mark} ({low:.3f} to {high:.3f}{note})"
+
+
+def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in head:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left")
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _pipes(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])

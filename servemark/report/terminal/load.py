@@ -1,0 +1,156 @@
+"""A result on the terminal: one compact table, then the verdict block."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from servemark.report.words import title
+
+_COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+
+
+def render(result: Mapping[str, Any], console: Console) -> None:
+    """Print a load result."""
+    for part in (_title(result), _latencies(result), *_facts(result), *_verdict(result)):
+        console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def _title(result: Mapping[str, Any]) -> Text:
+    scenario = result["scenario"]
+    seconds = f"{scenario['duration_s']:g} s"
+    if scenario["measured_s"] > scenario["duration_s"]:
+        seconds += f" prolonged to {scenario['measured_s']:.3g} s"
+    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision", "protocol"))
+    return Text.assemble(
+        (result["workload"], "bold"),
+        f" on {where}  |  {title(scenario)}, batch {result['batch_size']}, {seconds}",
+    )
+
+
+def _latencies(result: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("ms", style="dim")
+    for column in _COLUMNS:
+        table.add_column(column.replace("_", "."), justify="right")
+    metrics = result["metrics"]
+    rows = [("latency", metrics["latency_ms"])]
+    if result["scenario"]["mode"] != "closed":
+        rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
+    for name, summary in rows:
+        table.add_row(name, *(figure(summary[column]) for column in _COLUMNS))
+    return table
+
+
+def _facts(result: Mapping[str, Any]) -> list[Text]:
+    metrics = result["metrics"]
+    throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
+    lines = [
+        f"{_rate(throughput['requests_per_s'])} requests/s, {_rate(throughput['inferences_per_s'])} inferences/s; "
+        f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
+    ]
+    bounds = metrics["early_stopping"]["bounds_ms"]
+    shown = {key.replace("_", "."): bounds[key] for key in _COLUMNS if bounds.get(key) is not None}
+    if shown:
+        sure = ", ".join(f"{key} <= {figure(value)}" for key, value in shown.items())
+        lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
+    if server["queue_ms"] is not None:
+        lines.append(
+            f"server: queue {figure(server['queue_ms'])} + input {figure(server['compute_input_ms'])} + infer "
+            f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
+            f"mean executed batch {figure(server['batch_size_mean'])}"
+        )
+    if result.get("workers"):
+        lines.append(_workers(result["workers"]))
+    limited = result["limited_by"]
+    lines.append(
+        f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}"
+    )
+    agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
+    if agreement["checked"]:
+        lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")
+    else:
+        lines.append(f"outputs: not checked ({agreement['max_abs_error_reason']})")
+    joules = energy["joules_per_inference"]
+    reason = energy.get("joules_per_inference_reason")
+    known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
+    lines.append(f"energy: {known}")
+    return [Text(line) for line in lines]
+
+
+def _workers(workers: Sequence[Mapping[str, Any]]) -> str:
+    """How many sent the load, from where, and how well their clocks are known."""
+    hosts = Counter(worker["host"] for worker in workers)
+    places = ", ".join(f"{count} on {host}" for host, count in hosts.items())
+    clocks = max(worker["clock_uncertainty_ms"] for worker in workers)
+    return f"workers: {len(workers)} ({places}), clocks known to {clocks:.2g} ms"
+
+
+def _rate(value: float | None) -> str:
+    """One decimal, or three digits of a slow model's."""
+    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
+
+
+def _verdict(result: Mapping[str, Any]) -> list[Text]:
+    verdict = result["verdict"]
+    word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
+    lines = [Text.assemble("Result is : ", (word, style))]
+    # A mix has its workloads' names before those of the constraints.
+    width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
+    for constraint in verdict["constraints"]:
+        ok = constraint["ok"]
+        line = Text.assemble(f"  {constraint['name']:<{width}} ", ("Yes", "green") if ok else ("No ", "bold red"))
+        value, limit = constraint["value"], constraint["limit"]
+        if value is not None and limit is not None:
+            # 1.104 beside a limit of 1.10 must not look like it.
+            shown = figure(value) if ok or figure(value) != figure(limit) else f"{value:.6g}"
+            line.append(f"  {shown} (limit {figure(limit)} {constraint['unit']})")
+        lines.append(line)
+        if not ok:
+            lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
+        if constraint["name"] == "slo":
+            lines.append(Text(f"  {'':<{width}} {_confidence(result['metrics']['early_stopping'])}"))
+    lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
+    return lines
+
+
+def _confidence(stopping: Mapping[str, Any]) -> str:
+    """Whether the objective is shown, and if not, what is missing."""
+    slo = stopping["slo"]
+    text = f"p{slo['percentile']:g} <= {slo['limit_ms']:g} ms holds with {stopping['confidence']:.0%} confidence: "
+    over = f"{slo['over']:,} of {slo['requests']:,} requests over"
+    if slo["holds"]:
+        return f"{text}yes ({over})"
+    if slo["more_requests"] is None:
+        return f"{text}no ({over}; more requests would not show it)"
+    return f"{text}no ({over}; {slo['more_requests']:,} more requests like these needed)"
+
+
+def _kinds(errors: Mapping[str, Any]) -> str:
+    if not errors["by_kind"]:
+        return ""
+    first = next((messages[0] for messages in errors["messages"].values() if messages), "")
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors["by_kind"].items())
+    return f" ({kinds}{f'; first: {first}' if first else ''})"
+
+
+def _agreement(agreement: Mapping[str, Any]) -> str:
+    parts = []
+    if agreement["max_abs_error"] is not None:
+        parts.append(f"max error {agreement['max_abs_error']:.2g}, cosine >= {agreement['cosine_min']:.6f}")
+    parts.append(f"top-1 agreement {agreement['top1_agreement']:.1%}")
+    return ", ".join(parts)
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits, or more where the number is large; a dash where there is none."""
+    if value is None:
+        return "-"
+    if value and abs(value) < 0.0005:
+        return f"{value:.2g}"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text

@@ -1,0 +1,26 @@
+"""The search for the highest rate on the terminal: the run that stands for it, and every rate that was tried."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from servemark.report.terminal.load import render
+
+
+def render_max_rate(result: Mapping[str, Any], console: Console) -> None:
+    """Print a search's result."""
+    found, slo = result["max_rate"], result["config"]["slo"]
+    render(result, console)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("requests/s", justify="right")
+    table.add_column(f"{slo.partition(':')[0]} ms", justify="right")
+    table.add_column("verdict")
+    for point in sorted(found["points"], key=lambda p: p["rate"]):
+        latency = "-" if point["latency_ms"] is None else f"{point['latency_ms']:,.2f}"
+        verdict = "VALID" if point["valid"] else f"INVALID: {', '.join(point['failed'])}"
+        table.add_row(f"{point['rate']:,.5g}", latency, verdict)
+    console.print(table)
+    rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
+    console.print(f"highest rate with {slo}: {rate} ({found['reason']})", markup=False)

@@ -1,0 +1,53 @@
+"""Saved results against each other, on the terminal: only differences beyond chance read as such."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from servemark.report.terminal.load import figure
+
+SHOWN = 12
+"""So many differing keys of the environments are listed."""
+_STYLES = {"worse": "bold red", "better": "bold green"}
+
+
+def render_regression(found: Mapping[str, Any], console: Console) -> None:
+    """Print how B differs from A."""
+    for subject in found["subjects"]:
+        runs = " and ".join(str(count) for count in subject["runs"])
+        name = subject["a"] if subject["a"] == subject["b"] else f"A: {subject['a']}; B: {subject['b']}"
+        console.print(f"{name}  |  {runs} runs", style="bold", markup=False)
+        console.print(_table(subject))
+    for line in [*found["warnings"], *_differing(found)]:
+        console.print(line, markup=False, soft_wrap=True)
+    worse = found["regressions"]
+    text, style = (f"B is worse: {'; '.join(worse)}", "bold red") if worse else ("B is not worse than A", "bold green")
+    console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _table(subject: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("", "A", "B", "B / A", "95 % interval", "reading"):
+        table.add_column(column, justify="left" if column in {"", "reading"} else "right")
+    for difference in subject["differences"]:
+        ratio, reading = difference["ratio"], difference["reading"]
+        interval = ratio and ratio["ci95"]
+        reason = f" ({difference['reason']})" if difference["reason"] else ""
+        table.add_row(
+            difference["figure"],
+            figure(difference["a"]),
+            figure(difference["b"]),
+            f"{ratio['value']:.3f}" if ratio else "-",
+            f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "-",
+            Text(reading + reason, style=_STYLES.get(reading, "")),
+        )
+    return table
+
+
+def _differing(found: Mapping[str, Any]) -> list[str]:
+    differing = found["differing"]
+    lines = [f"differs: {each['key']}: {each['a']} -> {each['b']}" for each in differing[:SHOWN]]
+    return lines + ([f"and {len(differing) - SHOWN} more keys (--json)"] if len(differing) > SHOWN else [])

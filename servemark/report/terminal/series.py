@@ -1,0 +1,64 @@
+"""Several runs side by side: the points of a range, and how far repeats lie apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from servemark.output import stdout
+from servemark.report.words import describe
+from servemark.stats.ratios import MINIMUM_REPEATS, variation
+
+
+def render_series(found: Sequence[Mapping[str, Any]], knee: float | None = None) -> None:
+    """Print one row for each run, that of the knee marked, and the variation of repeats."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("load", "requests/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "verdict"):
+        table.add_column(column, justify="left" if column in ("load", "verdict") else "right")
+    for result in found:
+        metrics = result["metrics"]
+        latency = metrics["latency_ms"]
+        table.add_row(
+            describe(result["scenario"]),
+            f"{metrics['throughput']['requests_per_s']:,.1f}",
+            *(_ms(latency[key]) for key in ("mean", "p50", "p90", "p99", "max")),
+            str(metrics["errors"]["count"]),
+            ("VALID" if result["verdict"]["valid"] else "INVALID") + ("  <- knee" if _at(result, knee) else ""),
+        )
+    stdout().print(table)
+    for load, runs in _repeats(found).items():
+        if len(runs) >= MINIMUM_REPEATS:
+            throughput = [run["metrics"]["throughput"]["requests_per_s"] for run in runs]
+            p50 = [run["metrics"]["latency_ms"]["p50"] for run in runs]
+            stdout().print(
+                f"{load}: coefficient of variation over {len(runs)} repeats: "
+                f"throughput {_variation(throughput)}, p50 {_variation(p50)}",
+                markup=False,
+            )
+
+
+def _at(result: Mapping[str, Any], knee: float | None) -> bool:
+    return knee is not None and result["scenario"]["requested_rate"] == knee
+
+
+def render_curve(found: Sequence[Mapping[str, Any]], curve: Mapping[str, Any]) -> None:
+    """Print the throughput-latency curve of a range of rates."""
+    render_series(found, curve["knee"])
+    knee = "none" if curve["knee"] is None else f"{curve['knee']:g} requests/s"
+    stdout().print(f"knee: {knee} ({curve['knee_reason']}); {curve['definition']}", markup=False, soft_wrap=True)
+
+
+def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for result in found:
+        groups.setdefault(describe(result["scenario"]), []).append(result)
+    return groups
+
+
+def _variation(values: Sequence[float | None]) -> str:
+    found = variation(values)
+    return "not known" if found is None else f"{found:.1%}"
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3f}"

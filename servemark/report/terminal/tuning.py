@@ -1,0 +1,119 @@
+"""A tuning on the terminal, and as the comment at the head of the configuration it found."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from servemark.report.terminal.load import figure
+
+Document = Mapping[str, Any]
+SHOWN = 12
+"""Rows of the table; the others are in tuning.json."""
+
+
+def render_tuning(document: Document, console: Console) -> None:
+    """Print a tuning: the candidates, what was not tried, and what was decided."""
+    console.print(
+        f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}: the highest "
+        f"Poisson rate with {document['config']['slo']}, batch {document['batch_size']}",
+        style="bold",
+        markup=False,
+    )
+    rows = sorted(document["candidates"], key=_merit, reverse=True)
+    console.print(_table(document, rows[:SHOWN]))
+    for line in _notes(document, len(rows) - SHOWN):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def header(document: Document) -> str:
+    """What made a config.pbtxt, for whom, on what, and what it is worth: its first lines."""
+    environment, rates, space = document["environment"], document["rates_requests_per_s"], document["space"]
+    lines = [
+        f"Tuned by `{' '.join(document['command'])}`",
+        f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {_gpus(environment)}.",
+        f"Highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}: "
+        f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}.",
+        f"Now {document['winner']['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
+    ]
+    limit = document["winner"]["candidate"]["max_batch"]
+    if limit < max(space["batches"], default=0):
+        lines.append(f"Requests of more than {limit} samples are refused now: raise max_batch_size for them.")
+    lines.append("An edited or tuned file is kept by later exports; `servemark export --force` writes it anew.")
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _merit(row: Document) -> tuple[float, float, float]:
+    rate = row["max_rate"]["rate"] if row["max_rate"] else None
+    return bool(row["rounds_requests_per_s"]), rate or 0.0, _mean(row["screens_requests_per_s"]) or 0.0
+
+
+def _table(document: Document, rows: list[Document]) -> Table:
+    percentile = document["config"]["slo"].partition(":")[0]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("candidate", "screened/s", "max rate/s", f"{percentile} ms", "in rounds/s", "verdict", ""):
+        table.add_column(column, justify="left" if column in {"candidate", "verdict", ""} else "right")
+    winner = document["winner"] and document["winner"]["text"]
+    for row in rows:
+        marks = {winner: "<- winner", document["present"]["text"]: "present"}
+        table.add_row(
+            row["text"],
+            figure(_mean(row["screens_requests_per_s"])),
+            figure(row["max_rate"] and row["max_rate"]["rate"]),
+            figure(row["latency_ms"]),
+            ", ".join(map(figure, row["rounds_requests_per_s"])) or "-",
+            _verdict(row),
+            marks.get(row["text"], ""),
+        )
+    return table
+
+
+def _verdict(row: Document) -> str:
+    found = row["max_rate"]
+    if row["failure"]:
+        return "FAILED"
+    if found is None:
+        return "screened"
+    if found["limited_by"] in {"generator", "broken"}:
+        return "limited by the generator" if found["limited_by"] == "generator" else "INVALID"
+    if found["rate"] is None:
+        return "below the present" if found["limited_by"] == "server" else "not finished"
+    return "VALID twice" if found["confirmed"] else "VALID once"
+
+
+def _notes(document: Document, hidden: int) -> list[str]:
+    lines = [f"{hidden} more candidates are in tuning.json"] if hidden > 0 else []
+    lines += [f"{row['text']}: {row['failure']}" for row in document["candidates"] if row["failure"]]
+    if document["not_tried"]:
+        shown, more = document["not_tried"][:3], len(document["not_tried"]) - 3
+        lines.append(f"no time for {', '.join(shown)}{f' and {more} more' if more > 0 else ''}: raise --budget")
+    if any(row["generator_limited"] for row in document["candidates"]):
+        lines.append("where the generator set the limit, the server may do more than the figure says")
+    lines.append(
+        f"{document['spent_s']:.0f} s of {document['budget_s']:g} s; {document['outcome']}: {document['reason']}"
+    )
+    if document.get("lacked") == "time":
+        lines.append(f"what would decide it: --budget {2 * document['budget_s']:g}, with --resume to go on from here")
+    if document["winner"]:
+        rates = document["rates_requests_per_s"]
+        lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}")
+    where = document["written"]
+    lines.append(f"written: {where}" if where else f"nothing written: {document['written_reason']}")
+    return lines
+
+
+def _ratio(document: Document) -> str:
+    ratio, rounds = document["ratio"], document["rounds"]
+    if ratio is None:
+        return f"no ratio: {document['ratio_reason']}"
+    low, high = ratio["ci95"]
+    return f"ratio {ratio['value']:.3f} (95 % interval {low:.3f} to {high:.3f}, {rounds} interleaved rounds)"
+
+
+def _gpus(environment: Document) -> str:
+    return ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

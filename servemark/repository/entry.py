@@ -1,0 +1,147 @@
+"""The contract between the stages: what one entry of the model repository holds, and where.
+
+    model_repo/<workload>_<engine>[_<precision>]/      no precision: fp32
+        config.pbtxt           Triton's model configuration
+        1/<artifact>           the model (model.onnx, model.pt2, ...)
+        golden.npz             sampled inputs and what eager PyTorch answers: "input:<name>", "output:<name>", N rows
+        export.json            how it was made: versions, parity errors, tolerances, digests
+
+Triton reads the first two and ignores the rest.
+"""
+
+import json
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import ArtifactError
+from servemark.repository.agreement import PRECISIONS, REDUCED
+
+FULL = PRECISIONS[0]
+DEFAULT_ENGINE = "onnxruntime"
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """Inputs and reference outputs, each array with one row per sample."""
+
+    inputs: Arrays
+    outputs: Arrays
+
+    @property
+    def rows(self) -> int:
+        """How many samples there are."""
+        return len(next(iter(self.inputs.values())))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model directory of a repository."""
+
+    repository: Path
+    workload: str
+    engine: str
+    precision: str = FULL
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self:
+        """Read an entry off its folder's name. Workloads have underscores in their names, engines have none."""
+        rest, _, last = folder.name.rpartition("_")
+        if last not in REDUCED:
+            return cls(folder.parent, rest, last)
+        workload, _, engine = rest.rpartition("_")
+        return cls(folder.parent, workload, engine, last)
+
+    @property
+    def model(self) -> str:
+        """The model's name in Triton."""
+        return f"{self.workload}_{self.engine}" + ("" if self.precision == FULL else f"_{self.precision}")
+
+    @property
+    def folder(self) -> Path:
+        """The model's directory."""
+        return self.repository / self.model
+
+    @property
+    def config(self) -> Path:
+        """Triton's model configuration."""
+        return self.folder / "config.pbtxt"
+
+    @property
+    def version(self) -> Path:
+        """The directory of the one version that servemark writes."""
+        return self.folder / "1"
+
+    @property
+    def golden(self) -> Path:
+        """Reference inputs and outputs."""
+        return self.folder / "golden.npz"
+
+    @property
+    def manifest(self) -> Path:
+        """How the artifact was made."""
+        return self.folder / "export.json"
+
+    def read_golden(self) -> Golden | None:
+        """Load the golden samples, None where there are none. Raises ArtifactError on a damaged file."""
+        if not self.golden.exists():
+            return None
+        try:
+            with np.load(self.golden, allow_pickle=False) as file:
+                arrays: Arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ArtifactError(
+                f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
+            ) from error
+        split: dict[str, Arrays] = {"input": {}, "output": {}}
+        for key, array in arrays.items():
+            kind, _, name = key.partition(":")
+            split[kind][name] = array
+        return Golden(split["input"], split["output"])
+
+    def write_golden(self, golden: Golden) -> None:
+        """Store the golden samples."""
+        arrays = {f"input:{k}": v for k, v in golden.inputs.items()} | {
+            f"output:{k}": v for k, v in golden.outputs.items()
+        }
+        np.savez(self.golden, **arrays)
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""
+        if not self.manifest.exists():
+            return None
+        try:
+            manifest: dict[str, Any] = json.loads(self.manifest.read_text())
+        except ValueError as error:
+            raise ArtifactError(
+                f"{self.manifest} cannot be read: {error}", fix=self.export_command(force=True)
+            ) from error
+        return manifest
+
+    def require(self) -> None:
+        """Check that the entry is there. Raises ArtifactError naming the export command."""
+        if not self.config.exists():
+            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command())
+        if not self.version.is_dir() or not any(self.version.iterdir()):
+            raise ArtifactError(f"{self.folder} holds no model file", fix=self.export_command(force=True))
+
+    def export_command(self, *, force: bool = False) -> str:
+        """The command that makes this entry."""
+        precision = "" if self.precision == FULL else f" --precision {self.precision}"
+        return f"servemark export {self.workload} --engine {self.engine}{precision}{' --force' if force else ''}"
+
+    def overlay(self, config: str, repository: Path) -> "Entry":
+        """Make a repository whose entry is this one with another configuration; what it holds besides is linked."""
+        entry = replace(self, repository=repository)
+        entry.folder.mkdir(parents=True)
+        for item in self.folder.iterdir():
+            if item != self.config:
+                (entry.folder / item.name).symlink_to(item.resolve())
+        entry.config.write_text(config)
+        return entry

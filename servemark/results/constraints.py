@@ -1,0 +1,254 @@
+"""The constraints that a run of load is held against; docs/explanation/verdict.md has the reasons for each."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from servemark.results.verdict import Constraint, Verdict
+from servemark.stats.histogram import max_over_min, samples_needed
+
+ACHIEVED_SHARE = 0.99
+"""An open loop must complete at least this share of what was scheduled."""
+SCHEDULE_DELAY_MS = 1.0
+SCHEDULE_DELAY_SHARE = 0.01
+"""The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
+CPU_SHARE = 0.90
+"""Above this share of one core the generator is taken to limit the run."""
+CLOCK_UNCERTAINTY_MS = 10.0
+"""Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
+STEADY_WINDOWS = 3
+STEADY_RATIO = 1.10
+"""perf_analyzer's rule: the last three windows lie within 10 %."""
+TREND_WINDOWS = 6
+TREND_LEVEL = 0.05
+"""The open loop's queue swings by itself: a run of so many windows is steady also where they show no trend."""
+
+Windows = Sequence[tuple[float, float | None]]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What the verdict looks at; times in ms, rates in requests/s."""
+
+    requests: int
+    measured_s: float
+    errors: int
+    max_error_share: float
+    cpu_share: float
+    windows: Windows
+    """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
+    stages: Sequence[Windows] = ()
+    """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
+    timeouts: int = 0
+    """How many of the errors are requests that were not answered in time."""
+    open_loop: bool = False
+    unfinished_growth: int = 0
+    """How many more requests were on their way at the end of the interval than at its start."""
+    in_flight_edges: int = 0
+    """Requests on their way at the start plus at the end of the interval."""
+    schedule_delay_p99_ms: float = 0.0
+    latency_p99_ms: float = 0.0
+    slo_percentile: float | None = None
+    slo_limit_ms: float | None = None
+    slo_latency_ms: float | None = None
+    output_mismatch: str | None = None
+    outputs_checked: int | None = None
+    """None: there are no golden outputs to compare with."""
+    server_restarted: bool = False
+    server_gone: bool = False
+    backend_died: bool = False
+    interrupted: str | None = None
+    workers: int = 0
+    """How many processes sent the load; 0: this one alone."""
+    worker_troubles: Sequence[str] = ()
+    """Each of them whose share is not what was asked for, and why."""
+    clock_uncertainty_ms: float = 0.0
+    """By how much the workers may have begun at different times."""
+    not_judged: Mapping[str, str] = field(default_factory=dict)
+
+
+def judge(seen: Observations) -> Verdict:
+    """Hold a run against the constraints that apply to it."""
+    constraints = [_completed(seen), _errors(seen)]
+    if seen.open_loop:
+        constraints += [_achieved(seen), _schedule_delay(seen)]
+    if "client_cpu" not in seen.not_judged:
+        constraints.append(_cpu(seen))
+    constraints.append(_samples(seen))
+    if "steady_state" not in seen.not_judged:
+        constraints.append(_steady(seen))
+    constraints.append(_server(seen))
+    if seen.outputs_checked is not None:
+        constraints.append(_outputs(seen))
+    if seen.workers:
+        constraints += [_workers(seen), _clocks(seen)]
+    if seen.slo_percentile is not None:
+        constraints.append(_slo(seen))
+    return Verdict(constraints, seen.not_judged)
+
+
+def _completed(seen: Observations) -> Constraint:
+    remedy = "; ".join(filter(None, [seen.interrupted, "run it to its end"]))
+    return Constraint("completed", seen.interrupted is None, None, None, "", remedy)
+
+
+def _errors(seen: Observations) -> Constraint:
+    share = seen.errors / seen.requests if seen.requests else 1.0
+    remedy = "see the errors by kind; allow more with --max-error-share"
+    if 2 * seen.timeouts > seen.errors:
+        remedy = "most were not answered in time: raise --request-timeout, or lower the load"
+    if not seen.requests:
+        remedy = "no request was sent in the measured interval; raise --duration or the rate"
+    return Constraint("error_share", share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
+
+
+def _achieved(seen: Observations) -> Constraint:
+    """Completed against scheduled, with an allowance for chance at the interval's two edges.
+
+    The requests on their way at the start count as completed inside, those at the end do not. In a steady state both
+    are the same Poisson number N, so their difference has the variance 2N: three deviations are no sign of overload.
+    """
+    scheduled = max(seen.requests, 1)
+    share = 1 - (seen.unfinished_growth + seen.errors) / scheduled
+    allowance = 3 * max(seen.in_flight_edges, 0) ** 0.5 / scheduled
+    limit = min(ACHIEVED_SHARE, 1 - allowance)
+    remedy = "the server cannot keep up: lower --request-rate, or serve with more instances"
+    return Constraint("achieved_rate", share >= limit, share, limit, "share of scheduled", remedy)
+
+
+def _schedule_delay(seen: Observations) -> Constraint:
+    limit = schedule_delay_limit_ms(seen.latency_p99_ms)
+    value = seen.schedule_delay_p99_ms
+    remedy = (
+        "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is reached"
+    )
+    return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
+
+
+def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
+    """By how much a generator may send late at p99."""
+    return max(SCHEDULE_DELAY_MS, SCHEDULE_DELAY_SHARE * latency_p99_ms)
+
+
+def _cpu(seen: Observations) -> Constraint:
+    remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
+    return Constraint("client_cpu", seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy)
+
+
+def _samples(seen: Observations) -> Constraint:
+    percentile = seen.slo_percentile or 50.0
+    needed, count = samples_needed(percentile), seen.requests - seen.errors
+    remedy = f"p{percentile:g} needs {needed} requests: {_longer(seen, needed)}"
+    return Constraint("samples", count >= needed, count, needed, "requests", remedy)
+
+
+def _longer(seen: Observations, needed: int) -> str:
+    """What gives so many requests at the rate seen, with a tenth to spare, to two digits."""
+    good = seen.requests - seen.errors
+    # Stages and traces bring their own duration, and a run that was cut short had enough.
+    flag = not seen.stages and "steady_state" not in seen.not_judged
+    if not good or not seen.measured_s:
+        return "raise --duration" if flag else "run for longer"
+    seconds = 1.1 * needed * seen.measured_s / good
+    unit = 10 ** max(math.floor(math.log10(seconds)) - 1, 0)
+    about = f"about {math.ceil(seconds / unit) * unit} s"
+    return f"raise --duration to {about}" if flag else f"run for {about}"
+
+
+def _steady(seen: Observations) -> Constraint:
+    """The whole interval, or the least steady of its stages."""
+    if not seen.stages:
+        return _steady_windows(seen, seen.windows)
+    judged = [_steady_windows(seen, windows) for windows in seen.stages]
+    worst = max(range(len(judged)), key=lambda n: (not judged[n].ok, judged[n].value or math.inf))
+    found = judged[worst]
+    return replace(found, remedy=f"in stage {worst + 1} of those judged: {found.remedy}")
+
+
+def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
+    last = windows[-STEADY_WINDOWS:]
+    name, unit = "steady_state", "max/min of the last 3 windows"
+    if len(last) < STEADY_WINDOWS:
+        return Constraint(
+            name, False, None, STEADY_RATIO, unit, "fewer than 3 windows: raise --duration to 3 s or more"
+        )
+    needed = STEADY_WINDOWS * samples_needed(50)
+    few = seen.requests - seen.errors < needed
+    too_few = f"3 windows of {samples_needed(50)} requests tell whether it is steady: {_longer(seen, needed)}"
+    latencies = [p50 for _, p50 in last if p50 is not None]
+    if len(latencies) < STEADY_WINDOWS:
+        unanswered = "nothing was answered in one of the last 3 windows: see the errors by kind and the server's log"
+        return Constraint(name, False, None, STEADY_RATIO, unit, too_few if few else unanswered)
+    ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
+    drifted = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
+    remedy = too_few if few else drifted
+    # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
+    value = ratio if math.isfinite(ratio) else None
+    if ratio > STEADY_RATIO and value is not None and seen.open_loop and not _trend(windows):
+        # No limit beside it, which it would seem to exceed.
+        return Constraint(name, True, value, None, f"{unit}; its p50 has no trend", remedy)
+    return Constraint(name, ratio <= STEADY_RATIO, value, STEADY_RATIO, unit, remedy)
+
+
+def _trend(windows: Windows) -> bool:
+    """Whether the windows' p50 shows a trend, or they are too few to tell.
+
+    Random arrivals make the queue of a stationary server swing: an M/D/1 server of 400/s at half its capacity, measured
+    15 s, keeps its last three windows within 10 % in every second run only, at 0.9 of it in 2 of 100.
+    """
+    latencies = [p50 for _, p50 in windows if p50 is not None]
+    return len(latencies) < max(TREND_WINDOWS, len(windows)) or trend(latencies)
+
+
+def trend(values: Sequence[float], level: float = TREND_LEVEL) -> bool:
+    """Whether values go one way rather than to and fro: Kendall's rank test, by which 4 values never do."""
+    from scipy.stats import kendalltau
+
+    return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= level)
+
+
+def _server(seen: Observations) -> Constraint:
+    remedy = "the server restarted during the run: read its log, then run again"
+    if seen.server_gone:
+        remedy = "the server did not answer after the run: read its log, then run again"
+    if seen.backend_died:
+        remedy = "the process that ran the model died: read the server's log, restart the server, then run again"
+    ok = not (seen.server_restarted or seen.server_gone or seen.backend_died)
+    return Constraint("server_alive", ok, None, None, "", remedy)
+
+
+def _outputs(seen: Observations) -> Constraint:
+    checked = seen.outputs_checked or 0
+    if not checked:
+        remedy = "no golden request was answered: raise --duration"
+    else:
+        again = "export again with --force, or the engine computes something else"
+        remedy = "; ".join(filter(None, [seen.output_mismatch, again]))
+    return Constraint(
+        "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
+    )
+
+
+def _workers(seen: Observations) -> Constraint:
+    """What the others sent is kept: the run goes on without a worker that is lost."""
+    good = seen.workers - len(seen.worker_troubles)
+    return Constraint(
+        "workers", not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
+    )
+
+
+def _clocks(seen: Observations) -> Constraint:
+    value = seen.clock_uncertainty_ms
+    remedy = "the workers may have begun that far apart: a faster or quieter network between master and workers"
+    return Constraint("clocks", value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
+
+
+def _slo(seen: Observations) -> Constraint:
+    value, limit = seen.slo_latency_ms, seen.slo_limit_ms
+    ok = value is not None and limit is not None and value <= limit
+    remedy = "over the latency objective: lower --request-rate or --concurrency, or tune the server"
+    if value is None:
+        percentile = seen.slo_percentile or 50.0
+        longer = _longer(seen, samples_needed(percentile))
+        remedy = f"p{percentile:g} is not known from so few requests: {longer}"
+    return Constraint("slo", ok, value, limit, f"ms at p{seen.slo_percentile:g}", remedy)

@@ -1,0 +1,1 @@
+"""One run as a process, with its server. Knows no command line."""

@@ -1,0 +1,44 @@
+"""The repository entries of a run, and settings of a served model for this run alone."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from servemark.errors import OptionError
+from servemark.repository.entry import FULL, Entry
+from servemark.repository.model_config import Settings
+from servemark.workload import get
+
+
+def entries(workloads: list[str], engine: str, repository: Path, precision: str = FULL) -> list[Entry]:
+    """The repository entries of workloads. Raises OptionError, ArtifactError naming the export command."""
+    from servers.engines import engine_names
+
+    found = [Entry(repository, get(name).name, engine, precision) for name in workloads]
+    if engine not in engine_names():
+        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
+    for entry in found:
+        entry.require()
+    return found
+
+
+def find_models(names: list[str], engine: str, repository: Path, precision: str) -> tuple[list[str], list[Entry]]:
+    """Models by their names in Triton: of workloads their entries, and by hand anything else with a configuration.
+
+    Raises OptionError, ArtifactError naming the export command.
+    """
+    by_hand = [name for name in names if (repository / name / "config.pbtxt").is_file()]
+    return by_hand, entries([name for name in names if name not in by_hand], engine, repository, precision)
+
+
+@contextlib.contextmanager
+def repository_with(repository: Path, entries: Sequence[Entry], settings: Settings) -> Iterator[Path]:
+    """Yield the repository, or one with the entries' settings changed. Raises ArtifactError on a malformed config."""
+    if not settings:
+        yield repository
+        return
+    with tempfile.TemporaryDirectory(prefix="servemark-repository-") as folder:
+        for entry in entries:
+            entry.overlay(settings.apply(entry.config.read_text()), Path(folder))
+        yield Path(folder)

@@ -1,0 +1,73 @@
+"""`servemark run --in-process`: the framework baseline. The engine runs here, under the load of a served run."""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from loadgen.evaluation.measured_run import progress, record
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.sender import Sender
+from loadgen.targets.engine_threads import Engine, Workers
+from loadgen.targets.in_process import InProcess
+from servemark.errors import ArtifactError
+from servemark.repository.entry import Entry
+from servemark.repository.model_config import Settings, parse
+from servemark.runs.locust_process import check
+
+Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Takes the flags of one run, `seed` among them, and gives its result."""
+
+
+@contextlib.contextmanager
+def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Iterator[Measure]:
+    """Load the model as Triton would, and yield what measures one run of it; `quiet` keeps stdout free.
+
+    A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises ArtifactError, ServerError, and what
+    the engine raises where it cannot be loaded.
+    """
+    from servers.engines._loading import engine_options
+
+    model = configuration(config.entry, settings)
+    with Workers(_loaders(config.entry, model)) as workers:
+
+        def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
+            config = check(flags, flags["seed"], "")
+            target = InProcess(config, workers, engine_options(model))
+            sender = Sender(config, target, on_request=lambda *_: None)
+            measurement = Measurement(config, target, sender, on_progress=progress(config))
+            with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
+                result = record(config, measurement)
+            if result["partial"]:
+                raise KeyboardInterrupt
+            return result
+
+        yield measure
+
+
+def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
+    """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
+    from google.protobuf.json_format import MessageToDict
+
+    entry.require()
+    model = parse(settings.apply(entry.config.read_text()))
+    return dict(MessageToDict(model, preserving_proto_field_name=True))
+
+
+def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:
+    """What loads each instance of the model, on the devices that its configuration names. Raises ArtifactError."""
+    from servers.engines._loading import load_model
+
+    loaders: list[Callable[[], Engine]] = []
+    for group in model.get("instance_group", []):
+        kind = group.get("kind", "KIND_AUTO")
+        if kind not in {"KIND_CPU", "KIND_GPU"}:
+            raise ArtifactError(f"{entry.config} leaves the device open ({kind})", fix="name one: --device cpu")
+        devices = ["cpu"] if kind == "KIND_CPU" else [f"cuda:{index}" for index in group.get("gpus", [0])]
+        places = devices * group.get("count", 1)
+        loaders += [functools.partial(load_model, model, entry.version, device) for device in places]
+    if not loaders:
+        raise ArtifactError(f"{entry.config} has no instance_group", fix="name a device: --device cpu")
+    return loaders

@@ -1,0 +1,281 @@
+"""Latency statistics: a high-dynamic-range histogram, percentiles with their confidence, and what a sample supports."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.stats.order_statistics import dispersion, interval_ranks
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+SURE = 0.99
+"""Confidence of the early-stopping criterion, MLPerf's."""
+SIGNIFICANT_DIGITS = 3
+HIGHEST_US = 3_600_000_000
+"""One hour in µs, the highest latency that is told apart."""
+
+# HdrHistogram's layout for 3 significant digits: 2048 sub-buckets, so that 1000 +/- 0.5 can be told apart, doubling in
+# width from bucket to bucket. A value keeps its 11 leading bits, an error of at most 1/2048 = 0.05 %.
+_SUB_BUCKET_BITS = 11
+_HALF = 1 << (_SUB_BUCKET_BITS - 1)
+_BUCKETS = HIGHEST_US.bit_length() - _SUB_BUCKET_BITS + 1
+_SLOTS = (_BUCKETS + 1) * _HALF
+
+
+def percentile_key(percentile: float) -> str:
+    """The key of a percentile in result.json: 99 -> p99, 99.9 -> p99_9."""
+    return f"p{percentile:g}".replace(".", "_")
+
+
+def samples_needed(percentile: float) -> int:
+    """How many samples a percentile asks for: 10 beyond it, 10 / (1 - p)."""
+    return math.ceil(round(1000 / (100 - percentile), 6))
+
+
+def requests_to_show(percentile: float, over: int, confidence: float = SURE) -> int:
+    """The fewest requests that show a percentile to lie within a bound which `over` of them exceeded.
+
+    If fewer than the percentile's share were within the bound, so few over it among n would be luck: n is the smallest
+    number at which the chance of that, Binomial(n, 1 - p) <= over, is at most 1 - confidence. MLPerf Inference's
+    early-stopping criterion (mlcommons/inference, loadgen/early_stopping.cc), its table reproduced by a test.
+    """
+    share = _share_over(percentile)
+    few, many = over + 1, 2 * (over + 1)
+    while _luck(over, many, share) > 1 - confidence:
+        few, many = many, 2 * many
+    while few < many:
+        middle = (few + many) // 2
+        if _luck(over, middle, share) <= 1 - confidence:
+            many = middle
+        else:
+            few = middle + 1
+    return many
+
+
+def over_allowed(percentile: float, requests: int, confidence: float = SURE) -> int | None:
+    """How many of these requests may exceed a bound that their percentile is shown to keep; None: they are too few."""
+    share = _share_over(percentile)
+    if _luck(0, requests, share) > 1 - confidence:
+        return None
+    few, many = 0, requests
+    while few < many:
+        middle = (few + many + 1) // 2
+        if _luck(middle, requests, share) <= 1 - confidence:
+            few = middle
+        else:
+            many = middle - 1
+    return few
+
+
+def _share_over(percentile: float) -> float:
+    return round(1 - percentile / 100, 12)
+
+
+def _luck(over: int, requests: int, share: float) -> float:
+    """The chance of at most `over` requests beyond the bound, if a `share` of all lay beyond it."""
+    from scipy.special import bdtr
+
+    return float(bdtr(over, requests, share))
+
+
+class Histogram:
+    """Counts of durations at 1 µs resolution and 3 significant digits, in constant memory.
+
+    Recording is vectorised (a Python call per value would cost as much as sending the request). The buckets are those
+    of HdrHistogram (G. Tene), and `encode` hands them to its library for the standard file format.
+    """
+
+    def __init__(self) -> None:
+        self.counts: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
+        self.count = 0
+        self.min_ns = 0
+        self.max_ns = 0
+        self._sum_ns = 0.0
+        self._sum_squares = 0.0
+        self._packed: list[Any] | None = None
+
+    def record(self, durations_ns: npt.NDArray[np.int64]) -> None:
+        """Add durations in nanoseconds; a negative one is a programming error."""
+        if not durations_ns.size:
+            return
+        low, high = int(durations_ns.min()), int(durations_ns.max())
+        if low < 0:
+            raise ValueError(f"a duration of {low} ns was recorded: clocks were mixed")
+        durations_us = np.minimum((durations_ns + 500) // 1000, HIGHEST_US)
+        np.add.at(self.counts, _slots(durations_us), 1)
+        self.min_ns = min(self.min_ns, low) if self.count else low
+        self.max_ns = max(self.max_ns, high)
+        self.count += durations_ns.size
+        seconds = durations_ns / 1e9
+        self._sum_ns += float(durations_ns.sum())
+        self._sum_squares += float(np.dot(seconds, seconds))
+
+    def merge(self, other: "Histogram") -> None:
+        """Add another histogram's counts: percentiles are merged this way, never averaged."""
+        if not other.count:
+            return
+        self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
+        self.max_ns = max(self.max_ns, other.max_ns)
+        self.counts += other.counts
+        self.count += other.count
+        self._sum_ns += other._sum_ns
+        self._sum_squares += other._sum_squares
+
+    def without(self, part: "Histogram") -> "Histogram":
+        """What is left of it without some that it counts; minimum and maximum stay its own."""
+        rest = Histogram()
+        rest.counts, rest.count = self.counts - part.counts, self.count - part.count
+        rest.min_ns, rest.max_ns = self.min_ns, self.max_ns
+        rest._sum_ns, rest._sum_squares = self._sum_ns - part._sum_ns, self._sum_squares - part._sum_squares
+        return rest
+
+    def at_rank(self, rank: int) -> float:
+        """The duration in ms of the rank-th smallest sample (1-based)."""
+        return self._seen_ms(self._slot_at(rank))
+
+    def _slot_at(self, rank: int) -> int:
+        return int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
+
+    def _rank(self, percentile: float) -> int:
+        return math.ceil(round(self.count * percentile / 100, 9))
+
+    def percentile(self, percentile: float) -> float:
+        """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
+        return self.at_rank(self._rank(percentile))
+
+    def count_above(self, limit_ms: float) -> int:
+        """How many samples exceeded a limit, to the histogram's resolution."""
+        return sum(
+            int(self.counts[slot]) for slot in np.flatnonzero(self.counts) if self._seen_ms(int(slot)) > limit_ms
+        )
+
+    def _seen_ms(self, slot: int) -> float:
+        """A slot's middle, but never outside what was seen."""
+        return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
+
+    def interval(self, percentile: float, windows: Sequence["Histogram"] = ()) -> tuple[float, float]:
+        """95 % distribution-free confidence interval of a percentile in ms, from binomial order statistics.
+
+        `windows` are its samples by the time they were taken; where they differ by more than chance it is wider.
+        """
+        beyond = self._slot_at(self._rank(percentile)) + 1
+        taken = [window for window in windows if window.count]
+        spread = dispersion([int(w.counts[beyond:].sum()) for w in taken], [w.count for w in taken])
+        lower, upper = interval_ranks(self.count, percentile, spread)
+        return self.at_rank(lower), self.at_rank(upper)
+
+    def mean_ms(self) -> float:
+        """Arithmetic mean in ms, exact."""
+        return self._sum_ns / self.count / 1e6
+
+    def stdev_ms(self) -> float:
+        """Standard deviation in ms, exact."""
+        mean_s = self._sum_ns / self.count / 1e9
+        return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
+
+    def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> dict[str, Any]:
+        """The statistics as result.json holds them (docs/explanation/metrics.md, "Percentiles"), in ms.
+
+        A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
+        costs a third, which counts while requests are sent. `windows`: see `interval`.
+        """
+        keys = [percentile_key(p) for p in PERCENTILES]
+        if not self.count:
+            names = ["mean", "stdev", "min", *keys, "max"]
+            reasons = {f"{key}_reason": "no request succeeded" for key in names}
+            return {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}}
+        out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
+        ci95: dict[str, list[float]] = {}
+        for percentile, key in zip(PERCENTILES, keys, strict=True):
+            needed = samples_needed(percentile)
+            if self.count < needed:
+                out[key] = None
+                out[f"{key}_reason"] = f"needs {needed} samples, has {self.count}"
+            else:
+                out[key] = self.percentile(percentile)
+                if intervals:
+                    ci95[key] = list(self.interval(percentile, windows))
+        return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95}
+
+    def encode(self) -> str:
+        """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""
+        from hdrh.histogram import HdrHistogram
+
+        histogram = HdrHistogram(1, HIGHEST_US, SIGNIFICANT_DIGITS)
+        for slot in np.flatnonzero(self.counts):
+            histogram.record_value(max(int(_middle_us(int(slot))), 1), int(self.counts[slot]))
+        encoded: bytes = histogram.encode()
+        return encoded.decode("ascii")
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read what `encode` wrote; minimum, maximum and mean are exact to a slot's width only. Raises ValueError."""
+        from hdrh.histogram import HdrHistogram
+
+        try:
+            decoded = HdrHistogram.decode(text)
+        except Exception as error:
+            # the library raises anything from zlib.error to its own classes
+            raise ValueError(f"no HdrHistogram: {error}") from error
+        histogram = cls()
+        recorded = [(i.value_iterated_to, i.count_at_value_iterated_to) for i in decoded.get_recorded_iterator()]
+        if recorded:
+            values_us, counts = np.array(recorded, np.int64).T
+            slots = _slots(values_us)
+            middles_ns = np.array([_middle_us(int(slot)) * 1e3 for slot in slots])
+            histogram.counts[slots] = counts
+            histogram.count = int(counts.sum())
+            histogram.min_ns, histogram.max_ns = int(middles_ns[0]), int(middles_ns[-1])
+            histogram._sum_ns = float(counts @ middles_ns)
+            histogram._sum_squares = float(counts @ (middles_ns / 1e9) ** 2)
+        return histogram
+
+    def pack(self) -> list[Any]:
+        """All of it, exactly and without its empty slots, as msgpack can hold it; what did not change costs nothing."""
+        if self._packed is None or self._packed[2] != self.count:
+            slots = np.flatnonzero(self.counts)
+            sums = [self.count, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
+            self._packed = [slots.astype("<u2").tobytes(), self.counts[slots].astype("<i8").tobytes(), *sums]
+        return self._packed
+
+    @classmethod
+    def unpack(cls, packed: Sequence[Any]) -> Self:
+        """What `pack` made."""
+        histogram = cls()
+        slots, counts, histogram.count, histogram.min_ns, histogram.max_ns = packed[:5]
+        histogram._sum_ns, histogram._sum_squares = packed[5:]
+        histogram.counts[np.frombuffer(slots, "<u2")] = np.frombuffer(counts, "<i8")
+        return histogram
+
+    @staticmethod
+    def value_ms(slot: int) -> float:
+        """The duration in ms that a slot of `counts` stands for."""
+        return _middle_us(slot) / 1e3
+
+
+def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Slot of each value: its bucket (the power of two beyond 11 bits) and its 11 leading bits within it."""
+    # frexp is exact: |value| < 2^53, so the exponent is the bit length.
+    bits = np.frexp(durations_us.astype(np.float64))[1].astype(np.int64)
+    bucket = np.maximum(bits - _SUB_BUCKET_BITS, 0)
+    slots: npt.NDArray[np.int64] = bucket * _HALF + (durations_us >> bucket)
+    return slots
+
+
+def _middle_us(slot: int) -> float:
+    """The middle of a slot's values in µs."""
+    bucket = max(slot // _HALF - 1, 0)
+    return ((slot - bucket * _HALF) << bucket) + ((1 << bucket) - 1) / 2
+
+
+def max_over_min(values: list[float]) -> float:
+    """How far values lie apart, as the ratio of the largest to the smallest; infinite where one is 0."""
+    return max(values) / min(values) if min(values) > 0 else math.inf
+
+
+def get_ms(summary: Mapping[str, Any], percentile: float) -> float | None:
+    """Read a percentile out of a summary."""
+    value: float | None = summary.get(percentile_key(percentile))
+    return value

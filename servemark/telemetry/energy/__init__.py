@@ -1,0 +1,77 @@
+"""Energy meters: joules over a window from NVML (GPU boards) or RAPL (CPU packages, DRAM), never from a guess.
+
+    meter, reason = open_meter("cpu_package")
+    if meter is not None:
+        meter.start()
+        ...
+        reading = meter.stop()
+
+A meter that is not there, or that cannot resolve the window, gives None and the reason, never 0. It sees this machine
+only: a server elsewhere cannot be metered from here.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter, Source, UnavailableError
+from servemark.telemetry.energy.nvml import nvml_meter
+from servemark.telemetry.energy.rapl import POWERCAP, rapl_meter
+
+__all__ = ["BOUNDARY_OF_DEVICE", "Availability", "Boundary", "EnergyReading", "Meter", "discover", "open_meter"]
+
+BOUNDARY_OF_DEVICE: dict[str, Boundary] = {"cpu": "cpu_package", "cuda": "gpu_board"}
+
+
+class Availability(NamedTuple):
+    """One row of discover()."""
+
+    source: Source
+    boundary: Boundary
+    available: bool
+    reason: str | None
+
+
+def _candidates(
+    powercap: Path, nvml: ModuleType | None, gpus: Sequence[int] | None = None
+) -> list[tuple[Source, Boundary, Callable[[], Meter]]]:
+    """Every known meter, the better one of a boundary first."""
+    return [
+        ("nvml_total_energy", "gpu_board", lambda: nvml_meter("nvml_total_energy", nvml, gpus)),
+        ("nvml_power", "gpu_board", lambda: nvml_meter("nvml_power", nvml, gpus)),
+        ("rapl", "cpu_package", lambda: rapl_meter("cpu_package", powercap)),
+        ("rapl", "dram", lambda: rapl_meter("dram", powercap)),
+    ]
+
+
+def open_meter(
+    boundary: Boundary = "cpu_package",
+    *,
+    gpus: Sequence[int] | None = None,
+    powercap: Path = POWERCAP,
+    nvml: ModuleType | None = None,
+) -> tuple[Meter, None] | tuple[None, str]:
+    """Open the best meter of a boundary, or say why there is none; of GPUs those with these numbers in CUDA, or all."""
+    reasons = []
+    for _, candidate, build in _candidates(powercap, nvml, gpus):
+        if candidate != boundary:
+            continue
+        try:
+            return build(), None
+        except UnavailableError as error:
+            reasons.append(str(error))
+    return None, "; ".join(dict.fromkeys(reasons))
+
+
+def discover(*, powercap: Path = POWERCAP, nvml: ModuleType | None = None) -> list[Availability]:
+    """Try every meter this module knows, for `servemark doctor`."""
+    rows = []
+    for source, boundary, build in _candidates(powercap, nvml):
+        try:
+            build()
+        except UnavailableError as error:
+            rows.append(Availability(source, boundary, available=False, reason=str(error)))
+        else:
+            rows.append(Availability(source, boundary, available=True, reason=None))
+    return rows

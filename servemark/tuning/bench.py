@@ -1,0 +1,216 @@
+"""Trials of a tuning on a Triton of our own: a repository of links, a config.pbtxt for each candidate, real runs."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import typer
+
+import servers
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.probe import probe
+from loadgen.sut.channel import Payload
+from loadgen.sut.target import Target
+from loadgen.targets.open import open_target
+from servemark.errors import ServerError
+from servemark.max_rate.search import point_of
+from servemark.output import note
+from servemark.results.bottleneck import GENERATOR
+from servemark.runs.locust_process import address_of, check, drive
+from servemark.tuning import Candidate, Space, Trial
+from servers.launch.reloading import load_model, unload_model
+
+SCREEN_S = 2.5
+SCREEN_WARMUP_S = 0.5
+WARM_S = 1.0
+WARM_CONCURRENCY = 4
+"""What is loaded answers for so long, and as many requests at least, before its first trial: what an engine does once
+(allocate, compile) weighs on none. Twice as many as instances, so that each of them gets some."""
+LOAD_TIMEOUT_S = 300.0
+"""For loading, and for a request of the warm-up: a model that compiles may take minutes for either."""
+TAIL_CHARACTERS = 400
+STAGES = {"screen": 0, "search": 1000, "round": 2000}
+"""What is added to the seed, besides the trial's number: candidates meet the same schedules as far as they can."""
+
+
+class ServedBench:
+    """What measures candidates; `config_text` is the present configuration, `flags` the locustfile's without load."""
+
+    def __init__(
+        self, config: LoadConfig, flags: Mapping[str, Any], config_text: str, space: Space, folder: Path
+    ) -> None:
+        self._config, self._flags, self._text, self._space, self._folder = config, flags, config_text, space, folder
+        self._repository = contextlib.ExitStack()
+        self._running = contextlib.ExitStack()
+        self._server: servers.Server | None = None
+        self._target: Target
+        self._requests: Iterator[Payload]
+        self._loaded: Candidate | None = None
+        self._mark_s = time.monotonic()
+        # Those of a tuning that goes on, also of a run that was cut short.
+        self._count = max((int(item.name.partition("-")[0]) for item in folder.glob("[0-9]*-*")), default=0)
+
+    def __enter__(self) -> Self:
+        scratch = self._repository.enter_context(tempfile.TemporaryDirectory(prefix="servemark-tuning-"))
+        self._entry = self._config.entry.overlay(self._text, Path(scratch))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.__exit__(kind, error, trace)
+        self._repository.close()
+
+    def text(self, candidate: Candidate) -> str:
+        """The candidate's config.pbtxt; the present configuration's is untouched."""
+        settings = candidate.settings(self._space.present)
+        return settings.apply(self._text) if settings else self._text
+
+    def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+        """Serve the candidate and make one run of it."""
+        try:
+            address = self._served(candidate)
+        except ServerError as error:
+            return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=error.what))
+        self._count += 1
+        directory = self._folder / f"{self._count:03}-{stage}"
+        directory.mkdir()
+        flags = {**self._flags, "host": address, "seed": self._config.seed + STAGES[stage] + number}
+        if stage == "screen":
+            flags |= {"num_users": int(load), "duration": SCREEN_S, "warmup": SCREEN_WARMUP_S, "slo": ""}
+        else:
+            flags |= {"request_rate": load}
+        with _errors(directory) as errors:
+            try:
+                result = drive(self._config, flags, directory=directory, output=errors, errors=errors)
+            except typer.Exit:
+                result = None
+            said = _tail(errors.name)
+        dead = self._death()
+        if result is None or "server_alive" in _failed(result):
+            self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
+        elif "error_share" in _failed(result):
+            self._loaded = None  # what fails requests is not asked again as it is
+        if result is None:
+            why = dead or f"a run ended without a result: {said}"
+            return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
+        return self._kept(self._read(Trial(stage, candidate, load, number, self._seconds()), result, directory, dead))
+
+    def _read(self, trial: Trial, result: Mapping[str, Any], directory: Path, dead: str | None) -> Trial:
+        """The trial with what its run found."""
+        outcome: dict[str, Any] = {"directory": directory.name, "failure": dead}
+        if trial.stage != "screen":
+            point = point_of(result, directory.name)
+            outcome |= {"point": point, "generator_limits": point.generator_limits}
+        else:
+            errors, failed = result["metrics"]["errors"], _failed(result)
+            outcome |= {"throughput": result["metrics"]["throughput"]["requests_per_s"]}
+            outcome |= {"generator_limits": result["limited_by"]["by"] == GENERATOR}
+            if "error_share" in failed or not outcome["throughput"]:
+                first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
+                outcome |= {"failure": dead or f"{errors['count']:,} requests failed: {first}", "throughput": None}
+            elif "output_agreement" in failed:
+                outcome |= {"failure": "its outputs do not agree with the golden ones", "throughput": None}
+        return Trial(**{**vars(trial), **outcome})
+
+    def _served(self, candidate: Candidate) -> str:
+        """Have the candidate loaded; where the server dies of it, once more on another one. Raises ServerError."""
+        try:
+            return self._serve(candidate)
+        except ServerError as error:
+            if self._server is not None:
+                raise
+            note(f"{error.what}\nonce more on another server")
+            return self._serve(candidate)
+
+    def _serve(self, candidate: Candidate) -> str:
+        """Have the candidate loaded and warm, on a new server where there is none. Raises ServerError."""
+        if candidate != self._loaded:
+            self._loaded = None
+            self._entry.config.write_text(self.text(candidate))
+            try:
+                self._load(candidate)
+            except ServerError:
+                self._death()
+                raise
+            self._loaded = candidate
+        assert self._server is not None
+        return address_of(self._server, "http")
+
+    def _load(self, candidate: Candidate) -> None:
+        """Load it and have it answer. Raises ServerError, InputDataError."""
+        if self._server is not None:
+            try:
+                unload_model(self._server, self._entry.model)
+            except ServerError:
+                self._end_server()
+        if self._server is not None:
+            load_model(self._server, self._entry.model, LOAD_TIMEOUT_S)
+        else:
+            opening = servers.open_server(
+                "auto", self._entry.repository, [self._entry.model], start_timeout_s=LOAD_TIMEOUT_S
+            )
+            self._server = self._running.enter_context(opening)
+            self._target = open_target(check(self._flags, self._config.seed, address_of(self._server, "http")))
+            self._requests = self._target.payloads(None)
+        concurrency = max(WARM_CONCURRENCY, 2 * candidate.instances)
+        probe(self._target, self._requests, concurrency, least_s=WARM_S, timeout_s=LOAD_TIMEOUT_S)
+
+    def _death(self) -> str | None:
+        """Why the server has ended, where it has; the next trial gets another one."""
+        if self._server is None:
+            return None
+        try:
+            self._server.check()
+        except ServerError as error:
+            self._end_server()
+            return error.what
+        return None
+
+    def _end_server(self) -> None:
+        self._running.close()
+        self._server = self._loaded = None
+
+    def _seconds(self) -> float:
+        """Since the trial before, so that whatever lies between them counts too."""
+        before, self._mark_s = self._mark_s, time.monotonic()
+        return self._mark_s - before
+
+    def _kept(self, trial: Trial) -> Trial:
+        note(line(trial))
+        return trial
+
+
+def line(trial: Trial) -> str:
+    """One trial, while the others are still to come."""
+    if trial.stage == "screen":
+        head = f"screen  {trial.candidate}, {trial.load:g} on their way"
+    else:
+        head = f"{trial.stage:<7} {trial.candidate}, {trial.load:,.4g}/s"
+    if trial.failure:
+        return f"{head}: FAILED: {trial.failure}"
+    limited = " (the generator limits)" if trial.generator_limits else ""
+    if trial.point is None:
+        return f"{head}: {trial.throughput:,.4g} requests/s{limited}"
+    verdict = "VALID" if trial.point.valid else f"INVALID ({', '.join(sorted(trial.point.failed))})"
+    latency = "-" if trial.point.latency_ms is None else f"{trial.point.latency_ms:,.4g} ms"
+    return f"{head}: {latency}, {verdict}{limited}"
+
+
+def _failed(result: Mapping[str, Any]) -> set[str]:
+    return {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
+
+
+@contextlib.contextmanager
+def _errors(directory: Path) -> Iterator[Any]:
+    """A file for what a run prints, since its own report is in its directory."""
+    with (directory / "output.txt").open("w+") as file:
+        yield file
+
+
+def _tail(path: str) -> str:
+    return Path(path).read_text(errors="replace").strip()[-TAIL_CHARACTERS:] or "it said nothing"

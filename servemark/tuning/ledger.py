@@ -1,0 +1,65 @@
+"""What a search has asked for so far: the trials' candidates, numbers and costs."""
+
+import statistics
+from collections import Counter
+
+from servemark.max_rate.search import Point
+from servemark.tuning.space import Candidate
+from servemark.tuning.trial import Bench, Standing, Trial
+
+
+class Book:
+    """Keeps account of a bench's trials; `duration_s` is how long a run at a rate measures."""
+
+    def __init__(self, bench: Bench, duration_s: float) -> None:
+        self._bench, self._duration_s = bench, duration_s
+        self._standings: dict[Candidate, Standing] = {}
+        self._made: Counter[tuple[str, Candidate]] = Counter()
+        self._screen_costs_s: list[float] = []
+        self._run_costs_s: list[float] = []
+
+    @property
+    def standings(self) -> list[Standing]:
+        """Of all candidates that were tried."""
+        return [standing for standing in self._standings.values() if standing.screens or standing.failure]
+
+    def standing(self, candidate: Candidate) -> Standing:
+        """A candidate's, a new one where it was never asked for."""
+        return self._standings.setdefault(candidate, Standing(candidate))
+
+    @property
+    def spent_s(self) -> float:
+        """What all trials cost."""
+        return sum(self._screen_costs_s) + sum(self._run_costs_s)
+
+    @property
+    def screen_cost_s(self) -> float:
+        """What the next screen will cost: the median of those before, since the first one started the server too."""
+        return statistics.median(self._screen_costs_s)
+
+    @property
+    def run_cost_s(self) -> float:
+        """What the next run at a rate will cost, from those before; the first one from the screens."""
+        if self._run_costs_s:
+            return statistics.fmean(self._run_costs_s)
+        return min(self._screen_costs_s) + self._duration_s
+
+    def screen(self, standing: Standing, concurrency: int) -> None:
+        """Screen a candidate once more."""
+        trial = self._trial("screen", standing, concurrency)
+        if trial.throughput is not None:
+            standing.screens.append(trial.throughput)
+            standing.limited |= {"screen"} if trial.generator_limits else set()
+
+    def run(self, stage: str, standing: Standing, rate: float) -> Point:
+        """One run at a rate; without an outcome it is a point that no other rate would mend."""
+        return self._trial(stage, standing, rate).point or Point(rate, frozenset({"completed"}))
+
+    def _trial(self, stage: str, standing: Standing, load: float) -> Trial:
+        """A candidate's next trial in this stage."""
+        number = self._made[stage, standing.candidate]
+        self._made[stage, standing.candidate] += 1
+        trial = self._bench.trial(stage, standing.candidate, load, number)
+        (self._screen_costs_s if stage == "screen" else self._run_costs_s).append(trial.seconds)
+        standing.failure = standing.failure or trial.failure
+        return trial

@@ -1,0 +1,155 @@
+"""One tuning with real trials, from its log to its document; also what `compare --tuned` asks for."""
+
+import hashlib
+import json
+import os
+import statistics
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from loadgen.load.load_config import LoadConfig
+from servemark.machine import limits
+from servemark.machine.environment import collect
+from servemark.output import note
+from servemark.repository.model_config import parse
+from servemark.results import directory
+from servemark.tuning import Candidate, Log, Objective, Space, Standing, Tuning
+from servemark.tuning import tune as search
+from servemark.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
+
+BUDGET_S = 540.0
+NOT_COMPARED = frozenset({"out", "data_root"})
+"""Flags that may differ when a tuning is resumed."""
+
+
+def session(
+    config: LoadConfig,
+    flags: Mapping[str, Any],
+    config_text: str,
+    *,
+    folder: Path,
+    budget_s: float,
+    resume: bool = False,
+    oversubscribe: bool = False,
+) -> dict[str, Any]:
+    """Tune an entry from a configuration of it; the document, in which nothing is written yet.
+
+    `config` has the objective, `flags` are the locustfile's without its load. The model repository is only read; the
+    log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps the log.
+    """
+    slo = config.slo
+    assert slo is not None
+    space = Space.of(
+        config_text,
+        cores=limits.cores().allowed,
+        batch_size=config.batch_size,
+        largest=config.workload.max_batch,
+        oversubscribe=oversubscribe,
+    )
+    asked = _asked(config, flags, config_text, space)
+    log = Log.resume(folder, asked) if resume else Log.new(folder, asked)
+    if log.remembered:
+        note(f"{log.remembered} trials are in the log already")
+    objective = Objective(slo.percentile, slo.limit_ms, config.duration_s)
+    with ServedBench(config, flags, config_text, space, folder) as bench:
+        try:
+            tuning = search(log.over(bench), space, objective, budget_s)
+        except KeyboardInterrupt:
+            note(f"the log is kept; go on with --resume {os.path.relpath(folder)} and the same flags")
+            raise
+        winner = {**_named(tuning.winner), "config": bench.text(tuning.winner)} if tuning.winner else None
+    return _document(config, tuning, space, {**_named(space.present), "config": config_text}, winner, budget_s)
+
+
+def _asked(config: LoadConfig, flags: Mapping[str, Any], config_text: str, space: Space) -> dict[str, Any]:
+    """What makes two tunings the same, as the first line of the log holds it."""
+    return {
+        "kind": "tuning-log",
+        "schema_version": directory.SCHEMA_VERSION,
+        "flags": {name: str(value) for name, value in flags.items() if name not in NOT_COMPARED},
+        "seed": config.seed,
+        "screens": _screens(),
+        "space": json.loads(json.dumps(space.to_dict())),
+        "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
+        "artifact_sha256": _digest(config.entry.version),
+    }
+
+
+def _screens() -> dict[str, float]:
+    """How long a model that was loaded is warmed, and its screens."""
+    return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
+
+
+def _digest(version: Path) -> str:
+    """Of all files of the artifact, with their names."""
+    sha256 = hashlib.sha256()
+    for path in sorted(path for path in version.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        sha256.update(f"{digest} {path.relative_to(version)}\n".encode())
+    return sha256.hexdigest()
+
+
+def _document(
+    config: LoadConfig,
+    tuning: Tuning,
+    space: Space,
+    present: Mapping[str, Any],
+    winner: Mapping[str, Any] | None,
+    budget_s: float,
+) -> dict[str, Any]:
+    before, ratio = tuning.standing(space.present), tuning.ratio
+    after = tuning.standing(tuning.winner) if tuning.winner else None
+    return {
+        "schema_version": directory.SCHEMA_VERSION,
+        "kind": "tuning",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": ["servemark", *sys.argv[1:]],
+        "config": config.to_dict(),
+        "seed": config.seed,
+        "workload": config.workload.name,
+        "engine": config.engine,
+        "device": _device(str(present["config"])),
+        "precision": config.precision,
+        "batch_size": config.batch_size,
+        "budget_s": budget_s,
+        "spent_s": round(tuning.spent_s, 3),
+        "screens": _screens(),
+        "space": space.to_dict(),
+        "present": present,
+        "winner": winner,
+        "outcome": tuning.outcome,
+        "reason": tuning.reason,
+        "lacked": tuning.lacked,
+        "rates_requests_per_s": {"before": _rate(before), "after": after and _rate(after)},
+        "rounds": len(before.rounds),
+        "ratio": ratio and ratio.to_dict(),
+        "ratio_reason": None if ratio else "no interleaved rounds were made",
+        "candidates": [standing.to_dict() for standing in tuning.standings],
+        "not_tried": list(tuning.not_tried),
+        "written": None,
+        "written_reason": None,
+        "environment": collect(),
+    }
+
+
+def _named(candidate: Candidate) -> dict[str, Any]:
+    return {"candidate": candidate.to_dict(), "text": str(candidate)}
+
+
+def _rate(standing: Standing) -> float | None:
+    """Of the rounds where there were some, else of the search."""
+    if not standing.rounds:
+        return standing.rate
+    return statistics.geometric_mean(standing.rounds)
+
+
+def _device(config_text: str) -> str:
+    """Where the configuration puts its instances."""
+    groups = parse(config_text).instance_group
+    if not groups or groups[0].kind != groups[0].KIND_GPU:
+        return "cpu"
+    return ",".join(f"cuda:{number}" for number in groups[0].gpus) or "cuda"

@@ -1,0 +1,88 @@
+"""Starting, watching and ending a server process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from servemark.errors import ServerError
+
+GUARD = Path(__file__).with_name("guard.py")
+GRACE_S = 5.0
+TAIL_BYTES = 16_384
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to run: `remove` are glob patterns of files to delete, `afterwards` a command to run once it has ended."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    remove: Sequence[str] = ()
+    afterwards: Sequence[str] = ()
+
+
+class Process:
+    """A command under guard: it ends with this object's owner, however that one ends."""
+
+    def __init__(self, command: Command, log: Path) -> None:
+        self.log = log
+        order = {
+            "parent": os.getpid(),
+            "command": list(command.argv),
+            "grace_s": GRACE_S,
+            "remove": list(command.remove),
+            "afterwards": list(command.afterwards),
+        }
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as file:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(GUARD), json.dumps(order)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C in the terminal is servemark's to handle, not the server's
+                env=dict(command.environment),
+            )
+
+    def check(self) -> None:
+        """Raise ServerError with the last lines of the log if the process has ended."""
+        status = self._guard.poll()
+        if status is not None:
+            raise ServerError(
+                f"the server ended with exit status {status}; its last lines:\n{self.tail()}", fix=f"read {self.log}"
+            )
+
+    def children(self) -> list[psutil.Process]:
+        """Processes that the command has started, as far as they can be seen from here."""
+        try:
+            commands = psutil.Process(self._guard.pid).children()
+            return [process for command in commands for process in command.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def tail(self, lines: int = 15) -> str:
+        """Read the last lines of the log."""
+        with self.log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+        kept = [line for line in text.splitlines() if line.strip() and not line.startswith(("+--", "| "))]
+        return "\n".join(kept[-lines:])
+
+    def stop(self) -> None:
+        """End the process and all it started; does nothing where it has ended already."""
+        with contextlib.suppress(ProcessLookupError):
+            self._guard.terminate()
+        try:
+            self._guard.wait(GRACE_S * 3)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._guard.pid, signal.SIGKILL)  # the server dies with its guard
+            self._guard.wait()

@@ -1,0 +1,76 @@
+"""Is a server ready for its models? KServe v2 health endpoints over HTTP, and Triton's repository index."""
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Sequence
+
+from servemark.errors import ServerError
+
+POLL_S = 0.05
+REQUEST_TIMEOUT_S = 5.0
+_NO_GPU = "invalid or unsupported gpu id"
+
+
+def request(
+    endpoint: str, path: str, *, method: str = "GET", timeout_s: float = REQUEST_TIMEOUT_S
+) -> tuple[int, bytes]:
+    """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
+    connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except http.client.HTTPException as error:
+        raise OSError(f"no HTTP server: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def wait_ready(probe: Callable[[], list[str]], timeout_s: float, check: Callable[[], None]) -> None:
+    """Return as soon as nothing is waiting any more.
+
+    `probe` names what is not ready yet, or raises OSError where nothing listens yet. `check` is asked at every turn
+    and raises when the server has ended. Raises ServerError as soon as a model fails to load, with Triton's own
+    message, and when `timeout_s` has passed.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        check()
+        try:
+            waiting = probe()
+        except OSError as error:
+            waiting = [f"the server ({error})"]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            raise ServerError(f"not ready after {timeout_s:g} s: {', '.join(waiting)}")
+        time.sleep(POLL_S)
+
+
+def not_ready(endpoint: str, models: Sequence[str]) -> list[str]:
+    """Name what is not ready yet. Raises OSError when unreachable, ServerError when a model failed to load."""
+    paths = {"the server": "/v2/health/ready"} | {model: f"/v2/models/{model}/ready" for model in models}
+    waiting = [name for name, path in paths.items() if request(endpoint, path)[0] != http.client.OK]
+    if waiting:
+        _raise_load_failure(endpoint, models)
+    return waiting
+
+
+def _raise_load_failure(endpoint: str, models: Sequence[str]) -> None:
+    """Ask Triton's repository index why a model is not there; other servers have no such page."""
+    status, body = request(endpoint, "/v2/repository/index", method="POST")
+    if status != http.client.OK:
+        return
+    for entry in json.loads(body):
+        if entry["name"] in models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
+            raise load_failure(entry["name"], entry["reason"])
+
+
+def load_failure(model: str, reason: str) -> ServerError:
+    """Triton's reason as an error: a Python traceback follows "At:", and an error of ours carries its own fix."""
+    what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
+    if _NO_GPU in what:
+        # Triton lists those it has after it, here none.
+        what, fix = what.partition(". ")[0], "name a GPU that `servemark doctor` shows, or --device cpu"
+    return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)

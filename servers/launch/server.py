@@ -1,0 +1,161 @@
+"""A Triton that servemark starts itself: what every way of starting one has in common."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from servemark.errors import ArtifactError, ServerError
+from servemark.repository.entry import Entry
+from servers.engines import engine_names
+from servers.launch import ports, readiness
+from servers.launch.process import Command, Process
+
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
+FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
+EXIT_TIMEOUT_S = 3
+
+
+@dataclass(frozen=True)
+class ServerJob:
+    """What a Triton is to serve, and where it listens."""
+
+    repository: Path
+    models: Sequence[str]
+    host: str
+    ports: dict[str, int]
+    """Flag -> port: --http-port, --grpc-port, --metrics-port."""
+    scratch: Path
+    """A directory of this server alone, for its log and for what it needs to start."""
+
+    def arguments(self, repository: str | None = None) -> list[str]:
+        """Triton's flags; `repository` where it sees the repository under another path."""
+        loopback = [f"--{service}-address={self.host}" for service in ("http", "grpc", "metrics")]
+        return [
+            f"--model-repository={repository or self.repository}",
+            "--model-control-mode=explicit",
+            *(f"--load-model={model}" for model in self.models),
+            *loopback,
+            *(f"{flag}={port}" for flag, port in self.ports.items()),
+            # A model that fails to load must not end the server before its reason has been asked for.
+            "--exit-on-error=false",
+            f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
+        ]
+
+
+class Server:
+    """A Triton process of our own. Its endpoints are "host:port", known once started.
+
+    As a context manager it is started and ready inside, and gone afterwards.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        command: Callable[[ServerJob], Command],
+        repository: Path,
+        models: Sequence[str],
+        *,
+        host: str = "127.0.0.1",
+        port_flags: Mapping[str, int] = FREE_PORTS,
+        start_timeout_s: float = 120.0,
+    ) -> None:
+        self.mode = mode
+        self.models = _with_steps(repository, models)
+        self._command = command
+        self._repository = repository.resolve()
+        self._host = host
+        self._ports = port_flags
+        self._start_timeout_s = start_timeout_s
+        self._process: Process | None = None
+
+    @property
+    def http(self) -> str:
+        """The HTTP endpoint, "host:port"; known once started."""
+        return self._endpoint("--http-port")
+
+    @property
+    def grpc(self) -> str:
+        """The gRPC endpoint, "host:port"; known once started."""
+        return self._endpoint("--grpc-port")
+
+    @property
+    def metrics(self) -> str:
+        """The Prometheus endpoint, "host:port"; known once started."""
+        return self._endpoint("--metrics-port")
+
+    @property
+    def log(self) -> Path | None:
+        """Triton's log; it goes with the server when all went well, and is kept after an error."""
+        return self._process.log if self._process else None
+
+    def start(self) -> None:
+        """Start the process. Raises ServerError for a port in use, ArtifactError for a model that is not there."""
+        for model in self.models:
+            if not (self._repository / model).is_dir():
+                entry = Entry.of_folder(self._repository / model)
+                raise ArtifactError(
+                    f"{model} is not in {self._repository}",
+                    fix=entry.export_command() if entry.engine in engine_names() else None,
+                )
+        self._ports = ports.claim(self._host, self._ports)
+        scratch = Path(tempfile.mkdtemp(prefix="servemark-triton-"))
+        job = ServerJob(self._repository, self.models, self._host, self._ports, scratch)
+        self._process = Process(self._command(job), scratch / "triton.log")
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once the models can be asked. Raises ServerError, with Triton's own message where it has one."""
+        try:
+            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models), timeout_s, self.check)
+        except ServerError as error:
+            raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
+
+    def check(self) -> None:
+        """Raise ServerError, with the last lines of the log, if the server has died."""
+        if self._process is None:
+            raise ServerError("the server has not been started")
+        self._process.check()
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes in which models run, of Python-based backends; none can be seen in a container."""
+        return self._process.children() if self._process else []
+
+    def stop(self) -> None:
+        """End the server and everything it started."""
+        if self._process:
+            self._process.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_ready(self._start_timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self.log and kind is None:
+            shutil.rmtree(self.log.parent, ignore_errors=True)
+
+    def _endpoint(self, flag: str) -> str:
+        return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"
+
+
+def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
+    """List ensembles after the models they run: Triton loads those itself, but does not say when one of them cannot."""
+    found: list[str] = []
+    for model in models:
+        config = repository / model / "config.pbtxt"
+        steps = re.findall(r'\bmodel_name:\s*"([^"]+)"', config.read_text()) if config.is_file() else []
+        found += [*steps, model]
+    return list(dict.fromkeys(found))

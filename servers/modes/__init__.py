@@ -1,0 +1,1 @@
+"""Ways to start a Triton: the embedded one, one on PATH, one in Docker. One module each."""

@@ -1,0 +1,106 @@
+"""Triton's Python backend interface over an engine; every `backends/<engine>/model.py` is this class.
+
+Runs in the Python backend's stub, which calls `initialize`, `execute` and `finalize` (Triton's Python backend README,
+"Usage") and provides the module `triton_python_backend_utils`.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import triton_python_backend_utils as triton
+
+from servers.engines import DeviceEngine, Engine
+from servers.engines._loading import load_model
+from servers.triton_backend import tensors
+
+ENGINE_METRIC = "servemark_engine_info"
+"""A metric that is always 1; its labels say which engine, device and provider really run a model."""
+
+
+class Tensors(Protocol):
+    """Triton's tensors to the engine's and back: the module `tensors`, or `DeviceTensors` on a GPU."""
+
+    def read(self, tensor: "triton.Tensor") -> Any:
+        """View a request's tensor."""
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Join requests along the batch."""
+
+    def write(self, name: str, value: Any, /) -> "triton.Tensor":
+        """Wrap an answer for a response."""
+
+
+class Adapter:
+    """One instance of a model in Triton."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the model's artifact on the instance's device; what is raised here becomes Triton's load error."""
+        config = json.loads(args["model_config"])
+        self._inputs = [tensor["name"] for tensor in config["input"]]
+        self._batched = config["max_batch_size"] > 0
+        version = Path(args["model_repository"], args["model_version"])
+        on_gpu = args["model_instance_kind"] == "GPU"
+        self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
+        self._tensors, self._run = _path(self._engine)
+        self._publish(args["model_name"])
+
+    def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
+        """Answer the requests of a dynamic batch by one run of the engine."""
+        if len(requests) > 1 and self._batched:
+            try:
+                return self._together(requests)
+            except Exception:  # one bad request must not fail its neighbours: find out which it is
+                triton.Logger.log_warn(f"a batch of {len(requests)} requests failed and is run one by one")
+        return [self._alone(request) for request in requests]
+
+    def finalize(self) -> None:
+        """Let go of the metric, then its family, while Triton listens: later the stub would crash."""
+        while self._metric:
+            self._metric.pop(0)
+
+    def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
+        try:
+            return self._response(request, self._run(self._read(request)))
+        except Exception as error:  # whatever the engine raises belongs to the client
+            return triton.InferenceResponse(error=triton.TritonError(f"{self._engine.name}: {error}"))
+
+    def _together(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
+        arrays = [self._read(request) for request in requests]
+        batch = {name: self._tensors.join([each[name] for each in arrays]) for name in self._inputs}
+        answer = self._run(batch)
+        ends = np.cumsum([len(each[self._inputs[0]]) for each in arrays]).tolist()
+        return [
+            self._response(request, {name: array[start:end] for name, array in answer.items()})
+            for request, start, end in zip(requests, [0, *ends], ends, strict=False)
+        ]
+
+    def _read(self, request: "triton.InferenceRequest") -> dict[str, Any]:
+        # Looked up by name, each would cost 3 us.
+        return {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
+
+    def _response(self, request: "triton.InferenceRequest", answer: dict[str, Any]) -> "triton.InferenceResponse":
+        asked = request.requested_output_names()
+        return triton.InferenceResponse([self._tensors.write(name, answer[name]) for name in answer if name in asked])
+
+    def _publish(self, model: str) -> None:
+        """Make what really runs readable at the metrics endpoint, where every client can see it."""
+        family = triton.MetricFamily(
+            name=ENGINE_METRIC, description="What runs the model", kind=triton.MetricFamily.GAUGE
+        )
+        engine = self._engine
+        labels = {"model": model, "engine": engine.name, "device": engine.device, "provider": engine.provider}
+        metric = family.Metric(labels=labels)
+        metric.set(1)
+        self._metric = [metric, family]  # the stub takes a metric away when Python drops it
+
+
+def _path(engine: Engine) -> tuple[Tensors, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Choose how tensors reach an engine, and what of it runs them: on a GPU they stay there, if it takes them so."""
+    if engine.device != "cpu" and isinstance(engine, DeviceEngine):
+        from servers.triton_backend.device_tensors import DeviceTensors
+
+        return DeviceTensors(engine.device), engine.run_tensors
+    return tensors, engine.run

@@ -1,0 +1,1 @@
+"""Programs for maintainers: the demo, generated docs and tables, GPU sessions."""

@@ -1,0 +1,56 @@
+"""The command-line reference from each command's help: `python -m tools.cli_reference > docs/reference/cli.md`."""
+
+import argparse
+import functools
+from typing import Any
+
+import typer
+
+from loadgen.load.load_config import add_arguments
+from servemark.cli import build
+
+_HEAD = """# Command line
+
+`python -m tools.cli_reference` writes this page from `--help`, and a test checks that it is current.
+
+Exit codes: 0 valid; 1 Locust's own (a bad command line or configuration); 2 invalid or unstable; 3 bad option or input;
+4 the SLO was missed; 5 `compare` found a regression; 99 internal error.
+"""
+_LOCUSTFILES = """## locust -f loadgen/TASK.py
+
+Locust's own `--help` does not read the locustfile, so it shows Locust's options only. A locustfile adds these, here for
+`ranking.py`:
+"""
+_WIDTH = 110
+
+
+class _Parser(argparse.ArgumentParser):
+    """Locust's, as far as the locustfile's flags need it: importing Locust patches threads and sockets."""
+
+    def add_argument(self, *names: Any, include_in_web_ui: bool = True, **settings: Any) -> argparse.Action:  # noqa: ARG002 - Locust's keyword
+        return super().add_argument(*names, **settings)
+
+
+def reference() -> str:
+    """The whole page."""
+    group = build()
+    parts = [_HEAD]
+    # Help is laid out for this width, whatever the terminal's.
+    settings: dict[str, Any] = {"max_content_width": _WIDTH, "terminal_width": _WIDTH, "resilient_parsing": True}
+    top = group.make_context("servemark", [], **settings)
+    for name, command in group.commands.items():
+        context = command.make_context(name, [], parent=top, **settings)
+        parts.append(f"## servemark {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+    return "\n".join([*parts, _locustfiles()])
+
+
+def _locustfiles() -> str:
+    """The flags of a locustfile."""
+    formatter = functools.partial(argparse.HelpFormatter, width=_WIDTH)
+    parser = _Parser(usage="locust -f loadgen/ranking.py [OPTIONS]", formatter_class=formatter, add_help=False)
+    add_arguments(parser, ["ranking"])
+    return f"{_LOCUSTFILES}\n```text\n{parser.format_help().rstrip()}\n```\n"
+
+
+if __name__ == "__main__":
+    typer.echo(reference(), nl=False)

@@ -1,0 +1,75 @@
+"""A card for each workload: `python -m tools.model_cards > docs/reference/models.md`."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from servemark import datasets
+from servemark.workload import Tensor, Workload, workloads
+
+_HEAD = """# Models
+
+One card for each built-in workload. `python -m tools.model_cards` writes this page from the registry, and a test
+checks that it is current.
+
+- FLOPs are those of one sample's forward pass. A multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
+- Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
+- Weights are random, from a seed.
+- The layouts of the [data sets](#data-sets) stand at the end.
+"""
+
+
+def cards() -> str:
+    """The whole page."""
+    zoo = workloads()
+    contents = "\n".join(f"- [{workload.name}](#{workload.name}): {workload.task}" for workload in zoo.values())
+    models = [_card(workload) for workload in zoo.values()]
+    return "\n".join([_HEAD, contents, *models, "\n## Data sets", *_layouts()])
+
+
+def _card(workload: Workload) -> str:
+    notes = inspect.getdoc(importlib.import_module(f"servemark.models.{workload.name}")) or ""
+    rows = "\n".join(f"| {label} | {value} |" for label, value in _rows(workload) if value)
+    return f"\n## {workload.name}\n\n{notes}\n\n| {workload.title} | |\n|---|---|\n{rows}"
+
+
+def _layouts() -> Iterator[str]:
+    """What each reader says of its data set: citation and official layout, under the names that the cards use."""
+    for key, reader in datasets.readers().items():
+        yield f"\n### {key}\n\n{inspect.getdoc(reader)}"
+
+
+def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
+    quality = workload.quality
+    yield "task", f"{workload.task} ({', '.join(workload.suites)})"
+    yield "citation", workload.citation
+    yield "parameters", f"{workload.parameters:,}"
+    yield "GFLOPs", f"{workload.flops / 1e9:,.4g}"
+    yield "inputs", _tensors(workload.inputs)
+    yield "outputs", _tensors(workload.outputs)
+    yield "maximum batch", str(workload.max_batch)
+    yield "requests", _summary(workload.samples, "samples")
+    yield "metric", f"{quality.metric}: {quality.protocol}"
+    yield "target", f"{quality.target:g}" if quality.target is not None else "none published"
+    yield "objective", f"p{workload.slo.percentile:g} within {workload.slo.limit_ms:g} ms"
+    if workload.dataset:
+        yield "data set", f"`DATA_ROOT/{workload.dataset}`: {_summary(workload.read, 'read')}"
+    yield "load it with", f"`locust -f loadgen/{workload.locustfile}.py --model {workload.name}`"
+
+
+def _tensors(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(f"`{tensor.name}` {tensor.datatype} {list(tensor.shape)}" for tensor in tensors)
+
+
+def _summary(bound: object, name: str) -> str:
+    """What the workload's module says of one of its functions, which the registry may have bound to sizes."""
+    function = getattr(sys.modules[getattr(bound, "__module__", "")], name, bound)
+    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
+    return " ".join(paragraph.split()).partition(" Raises ")[0]
+
+
+if __name__ == "__main__":
+    typer.echo(cards(), nl=False)

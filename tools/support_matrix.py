@@ -1,0 +1,212 @@
+"""What runs where: tries the export of every workload on every engine in every precision, and keeps what came of it.
+
+    python -m tools.support_matrix --size tiny
+    python -m tools.support_matrix --size full --engine openvino --precision fp32
+
+Writes docs/reference/support.json after each try and support.md beside it, so that an interrupted run goes on where it
+was, and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's.
+A crash or a time-out ends the worker process, not the run.
+"""
+
+import argparse
+import json
+import multiprocessing
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import exporters
+from servemark.errors import ArtifactError, ServemarkError
+from servemark.machine import environment
+from servemark.paths import MODEL_REPOSITORY
+from servemark.repository.entry import FULL, Entry
+from servemark.results.directory import write_atomically
+from servemark.workload import get, names
+from tools.support_table import MARKDOWN, RECORD, render
+
+SOURCE = "onnxruntime"
+KINDS = {
+    "differs from eager PyTorch": "agreement",
+    "cannot run a batch": "run",
+    "cannot convert": "conversion",
+    "quantise": "conversion",
+    "cannot run": "conversion",
+    "has no": "device",
+}
+"""What an ArtifactError says -> the class of the reason."""
+
+UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
+NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One try."""
+
+    workload: str
+    engine: str
+    precision: str
+
+
+def main() -> None:
+    """Try what is asked for and has not been tried."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=["tiny", "full"], default="tiny")
+    parser.add_argument("--engine", action="append", choices=exporters.engines())
+    parser.add_argument("--precision", action="append")
+    parser.add_argument("--workload", action="append", choices=names())
+    parser.add_argument("--again", action="store_true", help="also what has been tried")
+    parser.add_argument("--limit-s", type=float, default=900.0, help="longest try")
+    parser.add_argument(
+        "--model-repository", type=Path, default=MODEL_REPOSITORY, help="ONNX entries are taken from it"
+    )
+    options = parser.parse_args()
+    record = Record(options.size)
+    cells = [
+        Cell(name, engine, precision)
+        for name in sorted(options.workload or names(), key=lambda name: get(name).flops)
+        for engine in options.engine or exporters.engines()
+        for precision in exporters.precisions(engine)
+        if precision in (options.precision or exporters.precisions(engine))
+    ]
+    todo = [cell for cell in cells if options.again or not record.has(cell)]
+    for cell, found in _tries(todo, options.size, options.model_repository, options.limit_s):
+        record.add(cell, found)
+        print(f"{cell.workload} {cell.engine} {cell.precision}: {found.get('reason', 'ok')}", flush=True)
+    record.write()
+
+
+class Record:
+    """docs/reference/support.json, and support.md made from it."""
+
+    def __init__(self, size: str) -> None:
+        self._size = size
+        self._cells: dict[Cell, dict[str, Any]] = {}
+        self._read()
+
+    def _read(self) -> None:
+        if RECORD.exists():
+            for cell in json.loads(RECORD.read_text())["cells"]:
+                self._cells[Cell(cell["workload"], cell["engine"], cell["precision"])] = cell
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell has been tried at this size or a larger one."""
+        found = self._cells.get(cell)
+        return found is not None and found["ok"] is not None and found["size"] in {self._size, "full"}
+
+    def add(self, cell: Cell, found: dict[str, Any]) -> None:
+        """Keep one try and write both files."""
+        self.write({cell: {**asdict(cell), "size": self._size, **found}})
+
+    def write(self, found: Mapping[Cell, dict[str, Any]] = MappingProxyType({})) -> None:
+        """Write both files, with every cell that there is by now; another run may have written meanwhile."""
+        self._read()
+        self._cells |= found
+        machine = environment.collect()
+        for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
+            untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).DEVICE == "cpu" else NO_GPU
+            self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
+        record = {
+            "created": datetime.now(UTC).date().isoformat(),
+            "cpu": machine["cpu"],
+            "python": machine["python"],
+            "packages": _versions(machine["packages"]),
+            "cells": sorted(
+                self._cells.values(), key=lambda each: (each["workload"], each["engine"], each["precision"])
+            ),
+        }
+        write_atomically(RECORD, json.dumps(record, indent=1) + "\n")
+        write_atomically(MARKDOWN, render(record))
+
+
+def _versions(packages: dict[str, str]) -> dict[str, str]:
+    wanted = ("torch", "onnx", "onnxruntime", "openvino", "nncf", "tensorflow", "tensorflow-cpu", "tensorrt")
+    return {name: packages[name] for name in wanted if name in packages}
+
+
+def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Try cells in a worker process, which is started anew where it crashed or took too long."""
+    gpus = environment.collect()["gpus"]
+    with tempfile.TemporaryDirectory(prefix="servemark-support-") as folder:
+        repository = Path(folder)
+        worker: ProcessPoolExecutor | None = None
+        for cell in cells:
+            if exporters.exporter(cell.engine).DEVICE != "cpu" and not gpus:
+                yield cell, NO_GPU
+                continue
+            name = cell.workload if size == "full" else f"{cell.workload}_tiny"
+            _link(name, source, repository)
+            worker = worker or _worker()
+            try:
+                found = worker.submit(attempt, name, cell.engine, cell.precision, repository).result(limit_s)
+            except (TimeoutError, BrokenProcessPool) as error:
+                _end(worker)
+                worker = None
+                late = isinstance(error, TimeoutError)
+                reason = f"not done after {limit_s:.0f} s" if late else "the process was killed or crashed"
+                found = {"ok": False, "kind": "time-out" if late else "crash", "reason": reason}
+            yield cell, found
+            if (cell.engine, cell.precision) != (SOURCE, FULL):
+                shutil.rmtree(Entry(repository, name, cell.engine, cell.precision).folder, ignore_errors=True)
+        if worker:
+            worker.shutdown()
+
+
+def _worker() -> ProcessPoolExecutor:
+    """A process for each try: what frameworks keep of the models before would fill the memory."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
+
+
+def attempt(workload: str, engine: str, precision: str, repository: Path) -> dict[str, Any]:
+    """Export once: how far the artifact lies from eager PyTorch, or the reason why there is none."""
+    try:
+        report = exporters.export(get(workload), engine, repository, precision=precision)
+    except ArtifactError as error:
+        kind = next((kind for words, kind in KINDS.items() if words in error.what), "other")
+        return {"ok": False, "kind": kind, "reason": _short(error.what, workload)}
+    except ServemarkError as error:
+        return {"ok": False, "kind": "other", "reason": _short(error.what, workload)}
+    except Exception as error:
+        return {"ok": False, "kind": "other", "reason": _short(f"{type(error).__name__}: {error}", workload)}
+    outputs = [output for batch in report.manifest["parity"].values() for output in batch.values()]
+    errors = [output["max_rel"] for output in outputs if output["max_rel"] is not None]
+    cosines = [output["cosine_min"] for output in outputs if output["cosine_min"] is not None]
+    return {
+        "ok": True,
+        "max_rel": max(errors, default=None),
+        "cosine_min": min(cosines, default=None),
+        "top1_share": min(output["top1_share"] for output in outputs),
+        "seconds": report.manifest["seconds"],
+        "peak_rss_mib": report.manifest["peak_rss_mib"],
+    }
+
+
+def _short(what: str, workload: str) -> str:
+    """One line without the workload's name, so that equal reasons are one."""
+    line = " ".join(what.replace(f"{workload}: ", "").replace(f" {workload}", "").split())
+    return line if len(line) <= 240 else line[:237] + "..."
+
+
+def _link(name: str, source: Path, repository: Path) -> None:
+    """Let an ONNX entry that is there be taken; a stale one is exported anew, beside it."""
+    entry = Entry(repository, name, SOURCE)
+    theirs = Entry(source, name, SOURCE).folder
+    if theirs.exists() and not entry.folder.exists():
+        entry.folder.symlink_to(theirs.resolve())
+
+
+def _end(worker: ProcessPoolExecutor) -> None:
+    for process in multiprocessing.active_children():
+        process.kill()
+    worker.shutdown(cancel_futures=True)
+
+
+if __name__ == "__main__":
+    main()
