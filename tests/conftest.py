@@ -11,10 +11,10 @@ import pytest
 from hypothesis import settings
 
 from servemark.frameworks import tensorflow as quiet_tensorflow
-from tests.certificates import Authority
+from tests.support.certificates import Authority
 
 if TYPE_CHECKING:
-    from tests.exporting import Exports
+    from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
 
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> "Exports":
     """Exports each workload once for all tests, also where several processes run them."""
-    from tests.exporting import Exports  # torch takes seconds to import
+    from tests.support.exporting import Exports  # torch takes seconds to import
 
     base = tmp_path_factory.getbasetemp()
     return Exports((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported")

@@ -12,8 +12,8 @@ MARKDOWN = CHECKOUT / "docs" / "reference" / "support.md"
 HEAD = """\
 # What runs on which engine
 
-`python -m tools.support_matrix` tries each export and compares the artifact with eager PyTorch. It writes this page from
-[support.json](support.json). {machine}.
+`python -m tools.support_matrix` tries each export and compares the artifact with eager PyTorch. It writes this page
+from [support.json](support.json). {machine}.
 
 | cell | meaning |
 | --- | --- |

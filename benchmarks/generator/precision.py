@@ -2,7 +2,7 @@
 
     python -m benchmarks.generator.precision
 
-The golden server (tests/golden_server.py) is another process; its clock is CLOCK_MONOTONIC too, and it notes when a
+The golden server (tests/golden/server.py) is another process; its clock is CLOCK_MONOTONIC too, and it notes when a
 request came and when its answer was written. It is Python, so that it answers later than it is told: what it did
 counts. It polls and never sleeps: a core that was idle needs 0.1 ms and more to wake up in a virtual machine, which
 would lie between the sending of a request and the server's note of it. What a run measures beyond the log is the way
@@ -15,9 +15,9 @@ import numpy.typing as npt
 from benchmarks.generator.wake_up import wake_up
 from benchmarks.rig.aims import Aim, check
 from servemark.stats.histogram import Histogram
-from tests.golden_behaviour import Behaviour
-from tests.golden_load import Load, constant_ns
-from tests.golden_server import GoldenServer
+from tests.golden.behaviour import Behaviour
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
 
 DELAYS_MS = (0.2, 1, 10, 100)
 REQUESTS, LONGEST_S = 400, 4.0

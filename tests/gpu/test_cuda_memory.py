@@ -10,10 +10,10 @@ import pytest
 from loadgen.kserve.control import Control
 from servemark.repository.model_config import Settings
 from servers import Server, open_server
-from tests.locust_run import run, the_result
-from tests.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
-from tests.small_models import passthrough, total
-from tests.test_shared_memory import LOCUSTFILE, MODEL
+from tests.integration.test_shared_memory import LOCUSTFILE, MODEL
+from tests.support.locust_run import run, the_result
+from tests.support.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
+from tests.support.small_models import passthrough, total
 from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]

@@ -1,0 +1,154 @@
+"""The benchmarks' own reading and arithmetic: what they say of perf_analyzer, of CPU time and of aims."""
+
+import math
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.generator.__main__ import BENCHMARKS
+from benchmarks.rig import cpu_meter, locust_load, perf_analyzer
+from benchmarks.rig.aims import Aim, Claim
+from benchmarks.rig.load import Endpoints, Figures, Load
+from benchmarks.rig.null_server import NullServer
+from benchmarks.rig.pairs import alternate
+from loadgen.kserve.control import Control
+from tests.golden.load import Load as Driven
+from tests.golden.load import payloads
+
+HEAD = "Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
+HEAD += "Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency\n"
+CLOSED = f"Concurrency,{HEAD}32,3937.89,1795,2737,3378,10,139,28,0,6597,14897,17942,35798\n"
+RATE = f"Request Rate,{HEAD}2000,1988.8,74,299,308,16,180,36,0,628,1295,2808,6154\n"
+DELAYED = """
+Request Rate: 2000 inference requests per seconds
+  Client:
+    Avg send request rate: 1990.00 infer/sec
+    [WARNING] Perf Analyzer was not able to keep up with the desired request rate. 31.77% of the requests were delayed.
+"""
+
+
+def test_what_perf_analyzer_reports_is_read() -> None:
+    done = cpu_meter.Run(DELAYED, 0, 41.5)
+    assert perf_analyzer.read(CLOSED, done) == Figures(3937.89, 6.597, 41.5)
+    assert perf_analyzer.read(RATE, done) == Figures(1988.8, 0.628, 41.5, late_share=0.3177)
+    assert perf_analyzer.read(RATE, done._replace(output="")).late_share == 0
+
+
+@pytest.mark.parametrize(
+    ("load", "theirs", "ours"),
+    [
+        (Load(), "-m identity -u h -i http --concurrency-range 32", "--users 32"),
+        (Load(protocol="grpc", streaming=True), "-i grpc --streaming", "--streaming"),
+        (Load(rate=2000), "--request-rate-range 2000 --request-distribution poisson", "--request-rate 2000"),
+        (Load("identity_image", shared_memory="system"), "--shared-memory=system", "--shared-memory system"),
+    ],
+)
+def test_both_generators_are_told_the_same_load(load: Load, theirs: str, ours: str) -> None:
+    assert theirs in " ".join(perf_analyzer.flags(load, "h"))
+    told = " ".join(locust_load.flags(load, "h"))
+    assert ours in told
+    assert f"--host {load.protocol}://h --model {load.model}" in told
+
+
+def test_cpu_for_each_request_is_the_difference_of_two_readings() -> None:
+    assert cpu_meter.cpu_us(cpu_meter.Reading(1.5, 100), cpu_meter.Reading(2.5, 40_100)) == pytest.approx(25)
+    assert math.isnan(cpu_meter.cpu_us(cpu_meter.Reading(1.5, 100), cpu_meter.Reading(2.5, 100)))
+
+
+BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=True)\n"
+
+
+def test_used_cpu_is_that_of_a_process_and_its_children() -> None:
+    child = f"import subprocess, sys, time\np = subprocess.Popen([sys.executable, '-c', {BURN + 'time.sleep(60)'!r}])\n"
+    with subprocess.Popen([sys.executable, "-c", child + "time.sleep(60)"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"burnt\n"
+        used_s = cpu_meter.used_s(process.pid)
+        for each in psutil.Process(process.pid).children():
+            each.kill()
+        process.kill()
+    assert used_s >= 0.28  # the kernel counts in ticks of 10 ms
+
+
+def test_a_generator_is_metered_while_it_runs(tmp_path: Path) -> None:
+    enough, asked = tmp_path / "enough", count(0, 100)
+
+    def answered() -> int:
+        counted = next(asked)
+        if counted == 300:  # before it began, at the first answers, at the first edge and now at the last
+            enough.touch()
+        return counted
+
+    child = f"import pathlib\nprint('on')\nwhile not pathlib.Path({str(enough)!r}).exists(): pass"
+    done = cpu_meter.run([sys.executable, "-c", child], answered, seconds=0.5)
+    assert (done.output, done.code) == ("on\n", 0)
+    assert done.cpu_us > 0
+
+
+def test_a_generator_that_ends_too_early_has_no_cpu_figure() -> None:
+    done = cpu_meter.run([sys.executable, "-c", "print('wrong flag'); raise SystemExit(3)"], lambda: 0, seconds=1)
+    assert (done.output, done.code) == ("wrong flag\n", 3)
+    assert math.isnan(done.cpu_us)
+
+
+@pytest.mark.parametrize(
+    ("aim", "value", "words"),
+    [
+        (Aim(least=1.5), 1.5, "aim >= 1.5: met"),
+        (Aim(least=1.5), 1.499, "aim >= 1.5: NOT MET"),
+        (Aim(most=0.8), 0.81, "aim <= 0.8: NOT MET"),
+        (Aim(0.99, 1.01), 1.0, "aim 0.99 to 1.01: met"),
+        (Aim(0.99, 1.01), 0.98, "aim 0.99 to 1.01: NOT MET"),
+        (Aim(most=1.0), math.nan, "aim <= 1: NOT MET"),
+        (Aim(), 3.0, "no aim"),
+    ],
+)
+def test_an_aim_says_whether_it_was_met(aim: Aim, value: float, words: str) -> None:
+    assert aim.verdict(value) == words
+
+
+def test_a_claim_is_the_ratio_of_pairs() -> None:
+    pairs = [(Figures(3000 * n, 1.0, 20.0), Figures(2000 * n, 1.0, 40.0)) for n in (1, 2, 3)]
+    shown = Claim("requests_per_s", Aim(least=1.6)).report(pairs)
+    assert shown == "requests_per_s ratio servemark / perf_analyzer: 1.500 (no interval); aim >= 1.6: NOT MET"
+    assert "0.500 (no interval); aim <= 0.8: met" in Claim("cpu_us", Aim(most=0.8)).report(pairs)
+
+
+def test_pairs_alternate() -> None:
+    order: list[str] = []
+    assert list(alternate(lambda: order.append("a"), lambda: order.append("b"), 3)) == [(None, None)] * 3
+    assert "".join(order) == "abbaab"
+
+
+def test_every_benchmark_of_the_table_is_there() -> None:
+    table = {"http", "grpc", "latency", "image", "image-shm", "open-loop", "processes", "memory", "precision"}
+    assert table <= set(BENCHMARKS)
+
+
+@pytest.fixture(scope="module")
+def null() -> Iterator[Endpoints]:
+    with NullServer(processes=2) as server:
+        yield server.endpoints
+
+
+def test_the_null_server_answers_and_counts_every_request(null: Endpoints) -> None:
+    host, port = null.http.split(":")
+    before = null.counter("identity")()
+    load = Driven(int(port), connect=4).closed(4, 0.2)
+    assert set(load.kinds) == {"ok"}
+    assert null.counter("identity")() - before == len(load.outcomes) > 0
+    assert Control(f"http://{null.http}").placement("identity").engine == "null"
+    request = next(payloads(width=32)).request  # another length than before, in pieces, and two at once
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        for piece in (request[:10], request[10:200], request[200:] + request):
+            connection.sendall(piece)
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 2:
+            received += connection.recv(65536)
+    assert null.counter("identity")() - before == len(load.outcomes) + 2

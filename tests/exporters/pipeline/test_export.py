@@ -1,0 +1,247 @@
+"""Around an export: entries that are whole or not there, configurations that survive, errors that say what to do."""
+
+import dataclasses
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import exporters
+from exporters import ExportReport
+from exporters.pipeline import export
+from exporters.pipeline.job import Job
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
+from servemark.errors import ArtifactError, OptionError
+from servemark.repository.entry import Entry
+from servemark.workload import Workload
+from tests.support.exporting import FROM_TORCH, Exports, variant
+
+
+@pytest.fixture
+def begun(exported: Exports, tmp_path: Path) -> Entry:
+    """A repository of the test's own, in which the smallest workload is up to date."""
+    made = exported("ncf_tiny", "pytorch")
+    shutil.copytree(made.folder, tmp_path / made.folder.name)
+    return Entry(tmp_path, made.workload, made.engine)
+
+
+def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **changes: Any) -> ExportReport:
+    """Export the smallest workload, changed."""
+    return exporters.export(dataclasses.replace(models.get("ncf_tiny"), **changes), engine, tmp_path, force=force)
+
+
+def test_export_says_nothing_on_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for engine in FROM_TORCH:
+            exporters.export(models.get("ranking_tiny"), engine, tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_second_export_is_up_to_date_and_force_makes_it_anew(tmp_path: Path) -> None:
+    first = linear(tmp_path)
+    assert not first.up_to_date
+    second = linear(tmp_path)
+    assert second.up_to_date
+    assert second.manifest == first.manifest
+    assert not linear(tmp_path, force=True).up_to_date
+
+
+def damage_artifact(entry: Entry) -> None:
+    path = entry.version / "model.pt2"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def damage_golden(entry: Entry) -> None:
+    entry.golden.write_bytes(entry.golden.read_bytes()[:-100])
+
+
+def damage_manifest(entry: Entry) -> None:
+    entry.manifest.write_text(entry.manifest.read_text()[:-10])
+
+
+def age_manifest(entry: Entry) -> None:
+    entry.manifest.write_text(entry.manifest.read_text().replace(torch.__version__.partition("+")[0], "2.0.0"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_artifact,
+        damage_golden,
+        damage_manifest,
+        age_manifest,
+        lambda entry: entry.golden.unlink(),
+        lambda entry: entry.config.unlink(),
+        lambda entry: (entry.version / "model.pt2").unlink(),
+    ],
+)
+def test_anything_but_a_whole_recent_entry_is_made_anew(begun: Entry, tmp_path: Path, damage: Any) -> None:
+    assert linear(tmp_path).up_to_date
+    damage(begun)
+    again = linear(tmp_path)
+    assert (again.up_to_date, again.config_kept) == (False, False)
+    assert linear(tmp_path).up_to_date
+
+
+def test_edited_configuration_is_kept_unless_forced(begun: Entry, tmp_path: Path) -> None:
+    entry = begun
+    assert not linear(tmp_path).config_kept
+    written = entry.config.read_text()
+    edited = written.replace("# max_queue", "max_queue")
+    entry.config.write_text(edited)
+
+    report = linear(tmp_path)
+    assert (report.up_to_date, report.config_kept) == (True, True)
+    for damage in (damage_artifact, damage_manifest, damage_golden):
+        damage(entry)
+        report = linear(tmp_path)
+        assert (report.up_to_date, report.config_kept, entry.config.read_text()) == (False, True, edited)
+
+    assert not linear(tmp_path, force=True).config_kept
+    assert entry.config.read_text() == written
+
+
+def test_files_that_are_not_servemarks_survive(begun: Entry, tmp_path: Path) -> None:
+    entry = begun
+    (entry.folder / "labels.txt").write_text("a film")
+    (entry.folder / "2").mkdir()
+    linear(tmp_path, force=True)
+    assert {path.name for path in entry.folder.iterdir()} == {
+        "1", "2", "config.pbtxt", "export.json", "golden.npz", "labels.txt"
+    }  # fmt: skip
+
+
+def drifting(workload: Workload, engine: str) -> Any:
+    """An exporter of this engine whose artifact answers a little off."""
+    real = exporter(engine)
+
+    def load(path: Path, _: Workload) -> Any:
+        run = real.load(path, workload)
+        return lambda inputs: {name: np.add(array, np.float32(0.01)) for name, array in run(inputs).items()}
+
+    return variant(real, load=load)
+
+
+@pytest.mark.parametrize("engine", FROM_TORCH)
+def test_out_of_tolerance_export_fails_and_leaves_nothing(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = models.get("ncf_tiny")
+    module = drifting(workload, engine)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
+    with pytest.raises(ArtifactError, match=r"scores at batch 1 differs from eager PyTorch: .*max_abs 0\.01"):
+        exporters.export(workload, engine, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_export_keeps_what_was_there(begun: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, entry = models.get("ncf_tiny"), begun
+    before = entry.manifest.read_text()
+    module = drifting(workload, "pytorch")
+    monkeypatch.setattr(export, "exporter", lambda _: module)
+    with pytest.raises(ArtifactError):
+        linear(tmp_path, force=True)
+    assert entry.manifest.read_text() == before
+    assert list(tmp_path.iterdir()) == [entry.folder]
+
+
+def test_wrong_parameter_count_stops_the_export(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="2,505 parameters, its workload says 2,506"):
+        linear(tmp_path, parameters=2_506)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_that_breaks_its_interface_stops_the_export(tmp_path: Path) -> None:
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(2_505))
+
+        def forward(self, user: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+            return (user + items).double()
+
+    with pytest.raises(ArtifactError, match=r"answers scores as float64 \[20\], its interface says float32 \[20\]"):
+        linear(tmp_path, build=Doubled)
+
+
+@pytest.mark.parametrize("engine", FROM_TORCH)
+def test_a_model_that_fixes_the_batch_size_is_refused(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parity check itself notices: an artifact traced for a batch of two answers no other."""
+    real = exporter(engine)
+    module = variant(real, write=write_fixed)
+    monkeypatch.setattr(export, "exporter", lambda _: module)
+    with pytest.raises(ArtifactError, match=r"cannot run a batch of 1: .*2"):
+        linear(tmp_path, engine=engine)
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_fixed(job: Job) -> dict[str, object]:
+    names = [tensor.name for tensor in job.workload.inputs]
+    tensors = tuple(torch.from_numpy(job.example[name]) for name in names)
+    if job.path.suffix == ".pt2":
+        torch.export.save(torch.export.export(job.model, tensors), job.path)
+    else:
+        outputs = ["scores"]
+        torch.onnx.export(
+            job.model, tensors, job.path, input_names=names, output_names=outputs, dynamo=True, verbose=False
+        )
+    return {}
+
+
+def test_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter("pytorch"), "PACKAGES", ("no-such-package",))
+    with pytest.raises(ArtifactError, match=r"(?s)needs the package no-such-package.*\[export,torch\]"):
+        linear(tmp_path)
+
+
+def test_unknown_engine_lists_the_known(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"onnxruntime, .*pytorch"):
+        linear(tmp_path, engine="caffe")
+
+
+def test_unwritable_repository_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match=r"cannot be written: .*Not a directory"):
+        linear(tmp_path / "file" / "repository")
+
+
+@pytest.mark.parametrize("engine", FROM_TORCH)
+def test_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path, engine: str) -> None:
+    """A limit on the size of a file fails writes as a full disk does; in a process of its own, since it is for good."""
+    code = f"""
+import resource, signal, sys
+from pathlib import Path
+import exporters
+from servemark import models
+from servemark.errors import ArtifactError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, {resource.RLIM_INFINITY}))
+try:
+    exporters.export(models.get("ncf_tiny"), {engine!r}, Path({str(tmp_path)!r}))
+except ArtifactError as error:
+    print(error)
+    sys.exit(int(error.exit_code))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "cannot be written" in done.stdout
+    assert "make room in" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_manifest_is_plain_json(exported: Any) -> None:
+    text = exported("ranking_tiny", "onnxruntime").manifest.read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["format"] == {"opset": 18, "ir_version": 10}

@@ -1,0 +1,142 @@
+"""Every workload's export: parity with eager PyTorch, a manifest that describes it, a configuration for Triton."""
+
+import dataclasses
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from exporters.pipeline import parity
+from servemark import workload as models
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Entry
+from tests.support.exporting import FROM_TORCH
+
+SLOW_ABOVE = 5_000_000
+"""Full-size workloads of more parameters are exported in the slow suite only."""
+EXPORTS = [
+    pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if slow else [])
+    for full in models.workloads().values()
+    for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
+    for engine in FROM_TORCH
+]
+
+
+def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
+    """Run an artifact with nothing of servemark's exporters in between."""
+    if entry.engine == "onnxruntime":
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(entry.version / "model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(inputs)), strict=True))
+    program = torch.export.load(entry.version / "model.pt2")
+    with torch.inference_mode():
+        answer: Any = program.module()(*(torch.from_numpy(array) for array in inputs.values()))
+    answer = answer if isinstance(answer, tuple) else (answer,)
+    names = [tensor.name for tensor in models.get(entry.workload).outputs]
+    return {name: tensor.numpy() for name, tensor in zip(names, answer, strict=True)}
+
+
+@pytest.mark.parametrize(("name", "engine"), EXPORTS)
+def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported: Any, name: str, engine: str) -> None:
+    workload, entry = models.get(name), exported(name, engine)
+    rows = 7
+    drawn = islice(workload.samples(np.random.default_rng(99)), 2 * rows)
+    # where sizes vary, the smaller half: the largest take a full-size model minutes
+    samples = sorted(drawn, key=lambda sample: sum(array.nbytes for array in sample.values()))[:rows]
+    inputs: Arrays = models.stack(samples, workload.inputs)
+    golden = parity.eager(workload.build(), workload, inputs)
+    for size in (1, 2, rows):
+        answer = run_artifact(entry, {name: array[:size] for name, array in inputs.items()})
+        for tensor in workload.outputs:
+            reference = golden.outputs[tensor.name][:size]
+            assert (answer[tensor.name].dtype, answer[tensor.name].shape) == (tensor.dtype, reference.shape)
+            assert tensor.fits(reference.shape[1:])
+            assert compare(answer[tensor.name], reference, workload.agreement).agrees
+            if tensor.dtype.kind == "f":
+                got, expected = answer[tensor.name].astype(np.float64), reference.astype(np.float64)
+                np.testing.assert_allclose(got, expected, atol=max(1e-3, workload.agreement.atol))
+
+
+@pytest.mark.parametrize(("name", "engine"), EXPORTS)
+def test_entry_is_complete_and_describes_itself(exported: Any, name: str, engine: str) -> None:
+    workload, entry = models.get(name), exported(name, engine)
+    entry.require()
+    manifest = entry.read_manifest()
+    assert manifest is not None
+    assert (manifest["workload"], manifest["engine"], manifest["precision"]) == (name, engine, "fp32")
+    assert manifest["parameters"] == workload.parameters
+    assert manifest["agreement"] == dataclasses.asdict(workload.agreement)
+    assert manifest["versions"]["torch"] == torch.__version__.partition("+")[0]
+    assert manifest["seconds"] > 0
+    assert manifest["peak_rss_mib"] > 50
+    assert set(manifest["parity"]) == {"batch_1", "batch_3"}
+    for outputs in manifest["parity"].values():
+        assert set(outputs) == {tensor.name for tensor in workload.outputs}
+        assert all(each["agrees"] for each in outputs.values())
+    golden = entry.read_golden()
+    assert golden is not None
+    assert golden.rows == 16
+    tensors, arrays = (*workload.inputs, *workload.outputs), golden.inputs | golden.outputs
+    assert {name: array.dtype for name, array in arrays.items()} == {t.name: t.dtype for t in tensors}
+    assert all(tensor.fits(arrays[tensor.name].shape[1:]) for tensor in tensors)
+
+
+@pytest.mark.parametrize(("name", "engine"), EXPORTS)
+def test_configuration_is_what_triton_reads(exported: Any, name: str, engine: str) -> None:
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2
+
+    workload, entry = models.get(name), exported(name, engine)
+    config: Any = text_format.Parse(entry.config.read_text(), model_config_pb2.ModelConfig())
+    assert (config.name, config.backend, config.max_batch_size) == (entry.model, engine, workload.max_batch)
+    assert (entry.version / config.default_model_filename).is_file()
+    assert config.HasField("dynamic_batching")
+    assert [(g.count, g.kind) for g in config.instance_group] == [(1, model_config_pb2.ModelInstanceGroup.KIND_CPU)]
+    for written, tensors in ((config.input, workload.inputs), (config.output, workload.outputs)):
+        assert [(t.name, model_config_pb2.DataType.Name(t.data_type), tuple(t.dims)) for t in written] == [
+            (t.name, f"TYPE_{t.datatype}", t.shape) for t in tensors
+        ]
+
+
+def test_commented_settings_are_valid_once_uncommented(exported: Any) -> None:
+    from google.protobuf import text_format
+    from tritonclient.grpc import model_config_pb2
+
+    lines = exported("din_tiny", "onnxruntime").config.read_text().splitlines()
+    assert sum(line.lstrip().startswith("# ") for line in lines) > 5
+    text = "\n".join(
+        line.replace("# ", "", 1) if "# max_queue" in line or "# preferred" in line or "# parameters" in line else line
+        for line in lines
+    )
+    config: Any = text_format.Parse(text, model_config_pb2.ModelConfig())
+    assert config.dynamic_batching.max_queue_delay_microseconds == 500
+    assert list(config.dynamic_batching.preferred_batch_size) == [4, 8, 16, 32]
+    assert config.parameters["intra_op_thread_count"].string_value == "1"
+
+
+@pytest.mark.parametrize("name", [f"{name}_tiny" for name in models.names()])
+def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any, name: str) -> None:
+    import onnx
+
+    entry = exported(name, "onnxruntime")
+    assert [path.name for path in entry.version.iterdir()] == ["model.onnx"]
+    model = onnx.load(entry.version / "model.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert model.ir_version <= 10
+    assert [(opset.domain, 17 <= opset.version <= 20) for opset in model.opset_import] == [("", True)]
+    for value in (*model.graph.input, *model.graph.output):
+        assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+@pytest.mark.parametrize("name", [f"{name}_tiny" for name in models.names()])
+def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: str) -> None:
+    """Every output has to vary from request to request by more than its tolerance, or parity would prove nothing."""
+    workload, golden = models.get(name), exported(name, "pytorch").read_golden()
+    for output in golden.outputs.values():
+        other = np.roll(output, 1, axis=0)
+        told = (output != 0) | (other != 0)  # padding is the same in all rows
+        one, another = output[told][:, None], other[told][:, None]
+        assert compare(another, one, workload.agreement).match_share < 0.5

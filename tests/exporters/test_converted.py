@@ -1,0 +1,154 @@
+"""OpenVINO and TensorFlow, converted from the ONNX file: their engines answer what eager PyTorch answers."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import exporters
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
+from servemark.errors import ArtifactError
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Arrays, Entry
+from servemark.workload import Workload
+from servers.engines import Engine, load_engine
+
+QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
+"""One of each kind; what else TensorFlow runs is tested in the slow suite, since it takes minutes."""
+CONVERTED = [
+    pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else pytest.mark.slow)
+    for engine in ("openvino", "tensorflow")
+    for name in models.names()
+]
+VARYING = [name for name in models.names() if any(tensor.variable_axes for tensor in models.get(name).inputs)]
+
+
+def loaded(entry: Entry, workload: Workload) -> Engine:
+    return load_engine(
+        entry.engine,
+        entry.version / exporter(entry.engine).ARTIFACT,
+        inputs=[tensor.name for tensor in workload.inputs],
+        outputs=[tensor.name for tensor in workload.outputs],
+    )
+
+
+@pytest.mark.parametrize(("name", "engine"), CONVERTED)
+def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, engine: str) -> None:
+    """Rows and a batch size that the export's own check has not seen."""
+    workload, entry = models.get(f"{name}_tiny"), exported(f"{name}_tiny", engine)
+    golden = entry.read_golden()
+    answer = loaded(entry, workload).run({key: array[6:13] for key, array in golden.inputs.items()})
+    for tensor in workload.outputs:
+        found, reference = answer[tensor.name], golden.outputs[tensor.name][6:13]
+        assert (found.dtype, found.shape) == (tensor.dtype, reference.shape)
+        assert compare(found, reference, workload.agreement).agrees
+
+
+@pytest.mark.parametrize("engine", ["openvino", "tensorflow"])
+@pytest.mark.parametrize("name", VARYING)
+def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str) -> None:
+    workload = models.get(f"{name}_tiny")
+    entry, source = (exported(workload.name, each) for each in (engine, "onnxruntime"))
+    longer: Arrays = {
+        tensor.name: np.pad(
+            entry.read_golden().inputs[tensor.name][:2],
+            [(0, 5 if axis in tensor.variable_axes else 0) for axis in range(len(tensor.shape) + 1)],
+        )
+        for tensor in workload.inputs
+    }
+    answer, reference = loaded(entry, workload).run(longer), loaded(source, workload).run(longer)
+    assert all(compare(answer[key], reference[key], workload.agreement).agrees for key in reference)
+
+
+def export(tmp_path: Path, name: str, precision: str) -> tuple[Entry, Workload]:
+    workload = models.get(name)
+    exporters.export(workload, "openvino", tmp_path, precision=precision)
+    return Entry(tmp_path, name, "openvino", precision), workload
+
+
+def test_openvino_fp16_stores_halves_and_computes_in_fp32(tmp_path: Path) -> None:
+    half, workload = export(tmp_path, "ncf_tiny", "fp16")
+    whole, _ = export(tmp_path, "ncf_tiny", "fp32")
+    sizes = [(entry.version / "model.bin").stat().st_size for entry in (half, whole)]
+    assert sizes[0] < 0.6 * sizes[1]
+    assert loaded(half, workload).provider == "CPU f32"
+    manifest = half.read_manifest()
+    assert manifest is not None
+    assert (manifest["format"]["weights"], manifest["format"]["computes_in"]) == ("f16", "f32")
+
+
+def test_openvino_bf16_computes_in_bf16_or_is_refused(tmp_path: Path) -> None:
+    import openvino
+
+    if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        entry, workload = export(tmp_path, "ncf_tiny", "bf16")
+        assert loaded(entry, workload).provider == "CPU bf16"
+    else:
+        with pytest.raises(ArtifactError, match="no bf16"):
+            export(tmp_path, "ncf_tiny", "bf16")
+
+
+def test_openvino_int8_quantises_products_and_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    entry, _ = export(tmp_path, "ncf_tiny", "int8")
+    assert "FakeQuantize" in (entry.version / "model.xml").read_text()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_tensorflow_names_the_operators_it_lacks() -> None:
+    from onnx import TensorProto, helper
+
+    from exporters.onnx_to_tensorflow import Unsupported, concrete
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
+    nodes = [helper.make_node("Erf", ["x"], ["z"]), helper.make_node("Celu", ["z"], ["y"])]
+    with pytest.raises(Unsupported, match="operators Celu, Erf"):
+        concrete(helper.make_model(helper.make_graph(nodes, "graph", ends[:1], ends[1:])))
+
+
+def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> None:
+    """As an embedding that is the last layer's weight too, too large for ONNX's optimiser to transpose ahead."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    from exporters.onnx_to_tensorflow import concrete
+
+    weight = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["weight", "x"], ["embedded"]),
+        helper.make_node("Transpose", ["weight"], ["transposed"], perm=[1, 0]),
+        helper.make_node("MatMul", ["embedded", "transposed"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, [numpy_helper.from_array(weight, "weight")])
+    answer = concrete(helper.make_model(graph))(x=np.array([4, 0]))
+    np.testing.assert_allclose(answer["y"], weight[[4, 0]] @ weight.T, rtol=1e-6)
+
+
+def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
+    """An unrolled network would pass the 2 GiB that TensorFlow's files can hold."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    from exporters.onnx_to_tensorflow import concrete
+
+    kernel = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    steps = [helper.make_node("Conv", [f"x{n}", "kernel"], [f"x{n + 1}"], pads=[1, 1, 1, 1]) for n in range(8)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 16, 8, 8]) for name in ("x0", "x8")]
+    graph = helper.make_graph(steps, "graph", ends[:1], ends[1:], [numpy_helper.from_array(kernel, "kernel")])
+    size = concrete(helper.make_model(graph)).graph.as_graph_def().ByteSize()
+    assert kernel.nbytes < size < 2 * kernel.nbytes
+
+
+def test_tensorflow_starts_in_silence_and_leaves_room_for_another_llvm() -> None:
+    """In a process of its own: LLVM ends the process where it finds itself registered twice."""
+    pytest.importorskip("triton._C.libtriton")
+    code = """
+from servemark.frameworks.tensorflow import import_tensorflow
+import_tensorflow().constant(1)
+import triton._C.libtriton
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,193 @@
+"""Reduced precisions: real artifacts that compute in them, agree within their floor and keep their interface."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import exporters
+from exporters.pipeline.registry import exporter
+from servemark import workload as models
+from servemark.errors import ArtifactError, OptionError
+from servemark.repository.agreement import PRECISIONS
+from servemark.repository.entry import Entry
+from servers.engines import load_engine
+from tests.support.exporting import FROM_TORCH
+
+QUICK = {
+    ("ncf", "onnxruntime", "int8"),
+    ("ranking", "onnxruntime", "fp16"),
+    ("ranking", "onnxruntime", "int8"),
+    ("ranking", "pytorch", "bf16"),
+    ("ncf", "pytorch", "fp16"),
+}
+"""Small graphs with and without convolutions, of integers and floats; the others are exported in the slow suite."""
+DETECTORS = {"faster_rcnn", "mask_rcnn", "ssd300"}
+IMPOSSIBLE = {
+    ("onnxruntime", "int8"): DETECTORS
+    | {"deepspeech", "deepspeech2", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
+    ("pytorch", "fp16"): DETECTORS,
+    ("pytorch", "bf16"): DETECTORS | {"deepspeech", "deepspeech2", "googlenet", "nmt_greedy"},
+}
+"""Tiny workloads that a precision cannot do: a test fails where one of them can, or another cannot."""
+REDUCED = [(engine, precision) for engine in FROM_TORCH for precision in exporter(engine).PRECISIONS[1:]]
+POSSIBLE = [
+    pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else pytest.mark.slow)
+    for engine, precision in REDUCED
+    for name in models.names()
+    if name not in IMPOSSIBLE.get((engine, precision), ())
+]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repository")
+
+
+def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
+    exporters.export(models.get(f"{name}_tiny"), engine, repository, precision=precision)
+    return Entry(repository, f"{name}_tiny", engine, precision)
+
+
+@pytest.mark.parametrize("engine", exporters.engines())
+def test_every_precision_is_made_or_refused_with_a_reason(engine: str) -> None:
+    module = exporter(engine)
+    assert sorted([*module.PRECISIONS, *module.REFUSED]) == sorted(PRECISIONS)
+    assert module.PRECISIONS[0] == PRECISIONS[0]
+    for precision, reason in module.REFUSED.items():
+        with pytest.raises(OptionError, match=re.escape(f"{engine} has no export in {precision}: {reason}")):
+            exporters.export(models.get("ranking_tiny"), engine, Path("nowhere"), precision=precision)
+    with pytest.raises(OptionError, match="has no export in fp64: a precision is one of fp32, fp16"):
+        exporters.check_precision(engine, "fp64")
+
+
+@pytest.mark.parametrize(("name", "engine", "precision"), POSSIBLE)
+def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
+    repository: Path, name: str, engine: str, precision: str
+) -> None:
+    entry = exported(repository, name, engine, precision)
+    workload, golden, manifest = models.get(f"{name}_tiny"), entry.read_golden(), entry.read_manifest()
+    assert golden is not None
+    assert manifest is not None
+    assert manifest["precision"] == precision
+    assert all(each["agrees"] for outputs in manifest["parity"].values() for each in outputs.values())
+    loaded = load_engine(
+        engine,
+        entry.version / exporter(engine).ARTIFACT,
+        inputs=[tensor.name for tensor in workload.inputs],
+        outputs=[tensor.name for tensor in workload.outputs],
+        options={"intra_op_thread_count": "1"},
+    )
+    for rows in (1, 5):
+        answer = loaded.run({key: array[:rows] for key, array in golden.inputs.items()})
+        for tensor in workload.outputs:
+            assert answer[tensor.name].dtype == tensor.dtype
+            assert answer[tensor.name].shape == golden.outputs[tensor.name][:rows].shape
+    errors = [each["max_abs"] for outputs in manifest["parity"].values() for each in outputs.values()]
+    if any(error is not None for error in errors):
+        assert max(error for error in errors if error is not None) > 0  # or it computes in float32
+
+
+def multiplied(path: Path) -> Counter[str]:
+    """In which types a model's products are computed, loops included."""
+    import onnx
+    import onnx_ir as ir
+
+    kinds: Counter[str] = Counter()
+    for node in ir.traversal.RecursiveGraphIterator(ir.from_proto(onnx.load(path)).graph):
+        if node.op_type in {"Conv", "Gemm", "MatMul"}:
+            weights = node.inputs[1]
+            assert weights is not None
+            producer = weights.producer()
+            int8 = producer is not None and producer.op_type == "DequantizeLinear"
+            kinds["int8" if int8 else str(weights.dtype)] += 1
+    return kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "kind"),
+    [
+        ("ranking", "fp16", "FLOAT16"),
+        ("ranking", "int8", "int8"),
+        pytest.param("enas", "fp16", "FLOAT16", marks=pytest.mark.slow),  # its products are in a loop
+    ],
+)
+def test_products_are_computed_in_the_precision(repository: Path, name: str, precision: str, kind: str) -> None:
+    path = exported(repository, name, "onnxruntime", precision).version / "model.onnx"
+    assert set(multiplied(path)) == {kind}
+
+
+def test_int8_in_name_only_is_refused(tmp_path: Path) -> None:
+    """A recurrent layer with a small projection: what could be quantised is a tenth of it."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    from exporters.onnx_passes.quantisation import to_int8
+
+    rng = np.random.default_rng(0)
+    weights = {"W": (1, 96, 32), "R": (1, 96, 32), "P": (32, 21)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("GRU", ["X", "W", "R"], ["Y"], hidden_size=32),
+            helper.make_node("MatMul", ["Y", "P"], ["Z"]),
+        ],
+        "recurrent",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [5, "batch", 32])],
+        [helper.make_tensor_value_info("Z", TensorProto.FLOAT, [5, 1, "batch", 21])],
+        [numpy_helper.from_array(rng.standard_normal(shape, np.float32), name) for name, shape in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    checker.check_model(model)
+    save(model, tmp_path / "recurrent.onnx")
+    with pytest.raises(ArtifactError, match=r"quantise 10% of the weights; it has no static .* for: GRU 90%"):
+        to_int8(tmp_path / "recurrent.onnx", tmp_path / "int8.onnx", iter([]))
+    assert [path.name for path in tmp_path.iterdir()] == ["recurrent.onnx"]
+
+
+def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
+    """Other calibration data, other scales: the ranges are measured, not assumed."""
+    import onnx
+
+    from exporters.onnx_passes.quantisation import to_int8
+
+    source = exported(tmp_path, "ncf", "onnxruntime", "fp32")
+    golden: Any = source.read_golden()
+    batch = {name: array[:4] for name, array in golden.inputs.items()}
+    other = {name: np.zeros_like(array) for name, array in batch.items()}
+    files = []
+    for index, batches in enumerate(([batch], [other])):
+        files.append(tmp_path / f"{index}.onnx")
+        to_int8(source.version / "model.onnx", files[-1], iter(batches))
+    constants = [{each.name: each for each in onnx.load(file).graph.initializer} for file in files]
+    scales = [
+        {name: onnx.numpy_helper.to_array(each).tolist() for name, each in found.items() if name.endswith("_scale")}
+        for found in constants
+    ]
+    assert scales[0].keys() == scales[1].keys()
+    assert scales[0] != scales[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "engine", "precision"),
+    [(name, *key) for key, names in IMPOSSIBLE.items() for name in sorted(names)],
+)
+def test_what_a_precision_cannot_do_says_why(repository: Path, name: str, engine: str, precision: str) -> None:
+    with pytest.raises(ArtifactError, match=r"could quantise \d+%|differs from eager PyTorch|not implemented for"):
+        exported(repository, name, engine, precision)
+
+
+def test_a_program_computes_the_same_whatever_the_default_type(repository: Path) -> None:
+    """A program in bf16 was traced where bf16 is the default, and runs where float32 is."""
+    import torch
+
+    program = torch.export.load(exported(repository, "ranking", "pytorch", "bf16").version / "model.pt2")
+    makers = [
+        node for node in program.graph.nodes if str(node.target).startswith(("aten.full", "aten.zeros", "aten.ones"))
+    ]
+    assert makers
+    assert all(node.kwargs["dtype"] is not None for node in makers if node.meta["val"].is_floating_point())
+    kinds = {str(tensor.dtype) for tensor in program.state_dict.values() if tensor.is_floating_point()}
+    assert kinds == {"torch.bfloat16"}

@@ -1,0 +1,160 @@
+"""What goes wrong inside a real Triton's backend: failed requests in its words, INVALID, and a clean next run."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import psutil
+import pytest
+
+from loadgen.evaluation.measured_run import record
+from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.sender import Sender
+from loadgen.targets.http import Served
+from servemark.repository.entry import Entry, Golden
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servers import Server, open_server
+from servers.modes import embedded
+from tests.support.load_config import config
+from tests.support.result_checks import constraint
+from tests.support.small_models import TABLE, lookup
+
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
+
+START_S = 90.0
+OUTSIDE = 99
+"""An ID that the table does not have: onnxruntime raises for it."""
+
+
+def _nothing_to_build() -> NoReturn:
+    raise TypeError("the model is written by tests/support/small_models.py")
+
+
+def workload(ids: list[int]) -> Workload:
+    """The look-up model, asked for these IDs in turn."""
+
+    def samples(_: np.random.Generator) -> Iterator[Sample]:
+        while True:
+            yield from ({"ID": np.array([number])} for number in ids)
+
+    return Workload(
+        name="lookup",
+        title="Lookup",
+        task="lookup",
+        suites=(),
+        inputs=(Tensor("ID", "INT64", (1,)),),
+        outputs=(Tensor("ROW", "FP32", (3,)),),
+        parameters=0,
+        flops=0,
+        max_batch=8,
+        slo=Slo(99, 100),
+        quality=Quality("none", None, ""),
+        citation="",
+        locustfile="",
+        build=_nothing_to_build,
+        samples=samples,
+    )
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    lookup(root, queue_delay_us=0)
+    Entry(root, "lookup", "onnxruntime").write_golden(Golden({"ID": np.arange(4).reshape(4, 1)}, {"ROW": TABLE}))
+    return root
+
+
+def serve(repository: Path) -> Server:
+    return open_server("embedded", repository, ["lookup_onnxruntime"], start_timeout_s=START_S)
+
+
+def load(
+    server: Server,
+    repository: Path,
+    ids: list[int],
+    out: Path,
+    *,
+    seconds: float = 1.0,
+    progress: Callable[[float], None] = lambda _: None,
+) -> dict[str, Any]:
+    """The result of a closed loop of four; `progress` is called every second with the seconds measured so far."""
+
+    def on_progress(elapsed_s: float, _: Recorder) -> None:
+        progress(elapsed_s)
+
+    flags = ["--url", f"http://{server.http}", "--model-repository", str(repository), "--out", str(out)]
+    flags += ["--users", "4", "--warmup", "0.2", "--duration", str(seconds)]
+    resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
+    target = Served(resolved)
+    sender = Sender(resolved, target, on_request=lambda *_: None)
+    measurement = Measurement(resolved, target, sender, on_progress=on_progress)
+    return record(resolved, measurement)
+
+
+def clean(result: dict[str, Any]) -> bool:
+    """Whether nothing failed and what was answered is right."""
+    checks = [constraint(result, name)["ok"] for name in ("error_share", "server_alive", "output_agreement")]
+    return all(checks) and result["metrics"]["errors"]["count"] == 0 and result["metrics"]["latency_ms"]["count"] > 10
+
+
+def test_an_engine_that_raises_fails_those_requests_alone(repository: Path, tmp_path: Path) -> None:
+    with serve(repository) as server:
+        assert clean(load(server, repository, [0, 1, 2, 3], tmp_path))
+        result = load(server, repository, [0, 1, 2, OUTSIDE], tmp_path)
+        errors = result["metrics"]["errors"]
+        assert errors["by_kind"].keys() == {"http_500"}
+        assert 0.15 < errors["share"] < 0.35
+        [message] = errors["messages"]["http_500"]
+        assert "onnxruntime: " in message
+        assert f"idx={OUTSIDE}" in message
+        assert (result["verdict"]["valid"], result["verdict"]["exit_code"]) == (False, 2)
+        assert not constraint(result, "error_share")["ok"]
+        assert constraint(result, "server_alive")["ok"]
+        # The others were answered right meanwhile.
+        assert constraint(result, "output_agreement")["ok"]
+        assert clean(load(server, repository, [3, 2, 1, 0], tmp_path))
+
+
+def stubs() -> list[psutil.Process]:
+    """The processes in which the embedded server's models run."""
+    children = psutil.Process().children(recursive=True)
+    return [p for p in children if p.name().startswith("triton_python_b") and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_backend_that_is_killed_makes_the_run_invalid_and_the_next_server_starts_clean(
+    repository: Path, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def progress(elapsed_s: float) -> None:
+        if elapsed_s > 0 and not killed:
+            killed.extend(process.pid for process in stubs())
+            for process in stubs():
+                process.kill()
+
+    before = set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*"))
+    with serve(repository) as server:
+        result = load(server, repository, [0, 1, 2, 3], tmp_path, seconds=4, progress=progress)
+        errors = result["metrics"]["errors"]
+        assert len(killed) == 1
+        assert result["metrics"]["latency_ms"]["count"] > 0
+        assert errors["by_kind"].keys() == {"backend_died"}
+        assert errors["messages"]["backend_died"] == ["HTTP 500: Stub process 'lookup_onnxruntime_0_0' is not healthy."]
+        assert (result["verdict"]["exit_code"], result["partial"]) == (2, False)
+        alive = constraint(result, "server_alive")
+        assert not alive["ok"]
+        assert "restart the server" in alive["remedy"]
+        # Triton never starts the process again, and still says that the model is ready: the next run says it too.
+        again = load(server, repository, [0], tmp_path, seconds=0.5)
+        assert again["metrics"]["errors"]["by_kind"].keys() == {"backend_died"}
+        assert not constraint(again, "server_alive")["ok"]
+    assert stubs() == []
+    assert set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*")) == before
+    with serve(repository) as server:
+        assert clean(load(server, repository, [0, 1, 2, 3], tmp_path))

@@ -1,0 +1,170 @@
+"""Masters and workers as processes: one load together, a lost worker is told, nobody is left behind."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from loadgen.load.share import Share
+from servemark.paths import CHECKOUT
+from servemark.workload import get
+from tests.support.distributed_run import contents_of, golden_server, master, workers
+from tests.support.load_config import config
+from tests.support.locust_run import (
+    DEADLINE_S,
+    accounted,
+    alive,
+    command,
+    golden_entry,
+    server_of,
+    started,
+    the_result,
+    until,
+)
+from tests.support.network import Host, Network, network
+from tests.support.result_checks import constraint
+from tests.support.web import Web, free_port
+
+TINY = ["--model", "ranking_tiny"]
+
+
+def test_three_workers_in_separate_networks_send_one_load(tmp_path: Path) -> None:
+    load = ["--request-rate", "250", "--duration", "1.5", "--warmup", "0.3", "--seed", "3"]
+    out = tmp_path / "out"
+    with network(3) as hosts, golden_server(hosts, tmp_path / "server", delay_s=0.002) as server:
+        port = free_port()
+        flags = [*TINY, *load, "--url", server.url, "--out", str(out), "--model-repository", str(tmp_path)]
+        with (
+            started(master(hosts, port, *flags), tmp_path / "log") as process,
+            workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)) as crew,
+        ):
+            assert process.wait(DEADLINE_S) in {0, 2}, (tmp_path / "log").read_text()
+            pids = {worker.pid for worker in crew}
+        received = server.contents()
+    resolved = config("ranking_tiny", *load)
+    schedule = resolved.scenario.schedule(3)
+    assert schedule is not None
+    result = the_result(out)
+    # what one process would have sent: as many requests, with the same contents, each once
+    assert received == contents_of(resolved, len(schedule))
+    assert accounted(result) == len(schedule)
+    assert result["metrics"]["client"]["workers"] == len(result["workers"]) == 3
+    assert {worker["pid"] for worker in result["workers"]} == pids
+    assert [worker["index"] for worker in result["workers"]] == [0, 1, 2]
+    inside = ((schedule >= 0.3e9) & (schedule < 1.8e9)).sum()
+    assert sum(worker["requests"] for worker in result["workers"]) == inside == result["metrics"]["latency_ms"]["count"]
+    assert not result["partial"]
+    assert constraint(result, "clocks")["value"] > 0
+    if hosts.reason:
+        pytest.skip(f"all of it held, but in one network: {hosts.reason}")
+
+
+def test_a_killed_worker_makes_the_run_invalid_and_the_others_go_on(tmp_path: Path) -> None:
+    load = ["--request-rate", "150", "--duration", "5", "--warmup", "0.1", "--request-distribution", "constant"]
+    out, hosts = tmp_path / "out", Network([Host()] * 3)
+    with golden_server(hosts, tmp_path / "server", delay_s=0.002) as server:
+        port = free_port()
+        flags = [*TINY, *load, "--url", server.url, "--out", str(out), "--model-repository", str(tmp_path)]
+        with (
+            started(master(hosts, port, *flags), tmp_path / "log") as process,
+            workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)) as crew,
+        ):
+            until(lambda: len(server.requests()) > 350, "load")
+            crew[1].kill()
+            assert process.wait(DEADLINE_S) == 2
+            killed = crew[1].pid
+        received = server.contents()
+    result = the_result(out)
+    found = constraint(result, "workers")
+    assert (found["ok"], found["value"], found["limit"]) == (False, 2, 3) or "sent late" in found["remedy"]
+    assert f"pid {killed}): it was lost: no heartbeat came from it" in found["remedy"]
+    [lost] = [worker for worker in result["workers"] if worker["trouble"]]
+    assert lost["pid"] == killed
+    # the shares of the others were sent to their end; of the lost one what it had sent is there, and what it had told
+    whole = round(150 * 5.1)
+    shares = {index: Share(index, 3).count(whole) for index in range(3)}
+    others = sum(shares.values()) - shares[lost["index"]]
+    assert others <= accounted(result) <= received.total() < whole
+    assert 0 < lost["requests"] < shares[lost["index"]]
+    assert sum(worker["requests"] for worker in result["workers"]) == result["metrics"]["latency_ms"]["count"]
+    assert not result["partial"]
+
+
+def test_a_worker_that_cannot_prepare_ends_the_run_with_its_words(tmp_path: Path) -> None:
+    out, hosts = tmp_path / "out", Network([Host()] * 1)
+    golden_entry(tmp_path / "repository")
+    with golden_server(hosts, tmp_path / "server") as server:
+        port = free_port()
+        repository = str(tmp_path / "repository")
+        flags = [*TINY, "--url", server.url, "--out", str(out), "--model-repository", repository, "--duration", "60"]
+        with (
+            started(master(hosts, port, *flags), tmp_path / "log") as process,
+            workers(hosts, port, tmp_path, "--model-repository", str(tmp_path / "empty")) as [worker],
+        ):
+            assert process.wait(DEADLINE_S) == 3
+            assert worker.wait(DEADLINE_S) == 0, "the master sends its workers home"
+        received = server.requests()
+    log = (tmp_path / "log").read_text()
+    assert "golden.npz is not there, which the master has" in log
+    assert "worker 0 (" in log
+    assert "--model-repository DIR" in log
+    assert received == []
+
+
+def test_a_closed_loop_is_split_and_a_second_run_from_the_web_ui_works(tmp_path: Path) -> None:
+    port, web_port = free_port(), free_port()
+    out, log, hosts = tmp_path / "out", tmp_path / "log", Network([Host()] * 2)
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        flags = ["--web-port", str(web_port), "--url", server.url, "--out", str(out)]
+        flags += ["--model-repository", str(tmp_path)]
+        line = [part for part in master(hosts, port, *flags) if part not in {"--headless", "--only-summary"}]
+        with (
+            started(line, log),
+            workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)),
+        ):
+            web = Web(f"http://127.0.0.1:{web_port}", server, out, log)
+            until(web.answers, "the web UI")
+            until(lambda: log.read_text().count("reported as ready") >= 2, "the workers")
+            web.swarm()
+            [closed] = web.finished(1)
+            web.swarm(request_rate="100", request_distribution="constant", duration="1")
+            _, opened = web.finished(2)
+        received = len(server.requests())
+    assert sorted(worker["max_in_flight"] for worker in closed["workers"]) == [1, 2], "of 3 connections"
+    assert (closed["scenario"]["concurrency"], closed["metrics"]["client"]["max_in_flight"]) == (3, 3)
+    assert opened["metrics"]["latency_ms"]["count"] == 100
+    assert Counter(worker["requests"] for worker in opened["workers"]) == {50: 2}
+    assert accounted(closed) + accounted(opened) == received
+    assert not closed["partial"]
+    assert not opened["partial"]
+
+
+def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        line = [sys.executable, "-m", "servemark", "run", "ranking_tiny", "--workers", "2", "--json"]
+        line += ["--url", server.url]
+        line += ["--request-rate", "100", "--request-distribution", "constant", "--duration", "0.6", "--warmup", "0.1"]
+        line += ["--out", str(tmp_path), "--model-repository", str(tmp_path)]
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        received = len(server.requests())
+    assert done.returncode == 2, done.stderr  # one window does not show a steady state
+    result = json.loads(done.stdout)
+    assert result["metrics"]["client"]["workers"] == 2
+    assert accounted(result) == received == 70
+
+
+def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: Path) -> None:
+    port = str(free_port())
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        flags = [*TINY, "--processes", "2", "--master-port", port, "--master-bind-port", port, "--url", server.url]
+        flags += ["--out", str(tmp_path), "--model-repository", str(tmp_path), "--duration", "60", "--users", "2"]
+        with started(command("ranking", *flags), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 20, "load")
+            forked = psutil.Process(process.pid).children()
+            assert len(forked) == 2
+            process.kill()
+            until(lambda: not any(map(alive, forked)), "their end")

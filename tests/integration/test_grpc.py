@@ -1,0 +1,228 @@
+"""The gRPC path against a real Triton: unary and streaming, small and large, right and wrong."""
+
+import contextlib
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
+from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.measurement.output_agreement import agreement_figures
+from loadgen.sut.channel import Outcome, Payload
+from servemark.errors import ServerError
+from servemark.paths import CHECKOUT
+from servemark.repository.agreement import Agreement
+from servemark.repository.entry import Golden
+from servemark.workload import Tensor
+from servers import Server, open_server
+from servers.modes import embedded
+from tests.golden.load import constant_ns
+from tests.support.grpc_load import GrpcLoad
+from tests.support.locust_run import run, the_result
+from tests.support.small_models import affine, expected
+
+pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+
+IDENTITY = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
+LARGE = 400_000  # 1.6 MB of FP32
+SCORES = (Tensor("SCORES", "FP32", (3,)), Tensor("TOTAL", "FP32", (1,)))
+FloatArray = npt.NDArray[np.float32]
+
+both = pytest.mark.parametrize("streaming", [False, True], ids=["unary", "streaming"])
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    affine(root, "onnxruntime")
+    for name, width in (("identity", 64), ("large", LARGE)):
+        shutil.copytree(IDENTITY, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        config = (IDENTITY / "config.pbtxt").read_text().replace('"identity"', f'"{name}"')
+        (root / name / "config.pbtxt").write_text(config.replace("[ 64 ]", f"[ {width} ]"))
+    shutil.copytree(root / "identity", root / "decoupled")
+    (root / "decoupled" / "config.pbtxt").write_text(
+        (root / "identity" / "config.pbtxt").read_text().replace('"identity"', '"decoupled"')
+        + "model_transaction_policy { decoupled: true }\n"
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path) -> Iterator[Server]:
+    models = ["affine_onnxruntime", "identity", "large", "decoupled"]
+    with open_server("embedded", repository, models) as server:
+        yield server
+
+
+def port_of(server: Server) -> int:
+    return int(server.grpc.rpartition(":")[2])
+
+
+def served(server: Server, model: str) -> int:
+    statistics = Control(f"http://{server.http}").statistics(model)
+    assert statistics is not None
+    return int(statistics["inference_stats"]["success"]["count"])
+
+
+@both
+def test_every_answer_is_triton_s_and_every_request_is_counted(server: Server, streaming: bool) -> None:
+    before = served(server, "identity")
+    load = GrpcLoad(port_of(server), streaming=streaming, model="identity", connect=16).closed(16, 1.0)
+    assert load.kinds == {"ok": served(server, "identity") - before}
+    arrays = load.arrays()
+    # The payloads go round in the order in which requests were begun, which is that of their schedule.
+    for number, outcome in enumerate(sorted(load.outcomes, key=lambda o: o.scheduled)):
+        assert outcome.response is not None
+        assert outcome.payload.request[-64 * 4 :] == arrays[number % len(arrays)].tobytes()
+        assert (
+            outcome.response.arrays([Tensor("OUTPUT0", "FP32", (64,))])["OUTPUT0"].tobytes()
+            == (outcome.payload.request[-64 * 4 :])
+        )
+
+
+@both
+def test_large_inputs_and_outputs(server: Server, streaming: bool) -> None:
+    load = GrpcLoad(port_of(server), streaming=streaming, model="large", width=LARGE, distinct=3, timeout_s=30)
+    load.open(constant_ns(10, 9))
+    assert load.kinds == {"ok": 9}
+    for number, outcome in enumerate(load.good):
+        assert outcome.response is not None
+        output = outcome.response.arrays([Tensor("OUTPUT0", "FP32", (LARGE,))])["OUTPUT0"]
+        np.testing.assert_array_equal(output, load.arrays()[number % 3])
+
+
+class AffineLoad(GrpcLoad):
+    """Load on the model of two outputs."""
+
+    def channels(self):  # type: ignore[no-untyped-def]
+        reader = AnswerReader(SCORES, self.batch, streamed=self.streaming)
+        path = STREAM_INFER if self.streaming else INFER
+        method = Method(path, "localhost", reader.judge, reader.decode, reader.words)
+        kind = GrpcStream if self.streaming else GrpcConnection
+        return lambda: kind(self.address, method)
+
+
+def affine_request(x: FloatArray, model: str = "affine_onnxruntime", name: str = "X") -> bytes:
+    return encode_request(model, {name: x}, SCORES, {name: "FP32"})
+
+
+@both
+def test_sampled_outputs_agree_with_the_golden_ones(server: Server, streaming: bool) -> None:
+    x = np.random.default_rng(1).standard_normal((12, 8), dtype=np.float32)
+    golden = Golden({"X": x}, dict(expected(x)))
+    rows = [(0, 1, 2), (5, 6, 7), (9, 10, 11)]
+    payloads = itertools.cycle([Payload(affine_request(x[list(each)]), each) for each in rows])
+    load = AffineLoad(port_of(server), streaming=streaming, batch=3, requests=payloads).open(constant_ns(100, 30))
+    assert load.kinds == {"ok": 30}
+    sampled = [(o.payload.golden_rows, o.response) for o in load.outcomes if o.response is not None]
+    figures, mismatch = agreement_figures(sampled, golden, SCORES, Agreement())
+    assert mismatch is None
+    assert figures["checked"] == 30
+    assert figures["max_abs_error"] < 1e-4
+    spoilt = Golden({"X": x}, {name: array + 1 for name, array in expected(x).items()})
+    assert agreement_figures(sampled, spoilt, SCORES, Agreement())[1] is not None
+
+
+@both
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "words"),
+    [
+        (affine_request(np.zeros((1, 8), "f4"), model="nowhere"), "grpc_not_found", "unknown model: 'nowhere'"),
+        (affine_request(np.zeros((1, 9), "f4")), "grpc_invalid_argument", "unexpected shape for input 'X'"),
+        (affine_request(np.zeros((9, 8), "f4")), "grpc_invalid_argument", "batch-size must be <= 8"),
+        (affine_request(np.zeros((1, 8), "f4"), name="Y"), "grpc_invalid_argument", "Y"),
+    ],
+    ids=["model", "shape", "batch", "input"],
+)
+def test_tritons_own_message_is_shown(
+    server: Server, streaming: bool, request_bytes: bytes, status: str, words: str
+) -> None:
+    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.repeat(Payload(request_bytes)))
+    load.open(constant_ns(50, 4))
+    assert load.kinds == {"grpc_stream_error" if streaming else status: 4}
+    assert load.outcomes[0].response is not None
+    assert words in load.outcomes[0].response.message()
+
+
+@both
+def test_an_error_does_not_spoil_the_requests_around_it(server: Server, streaming: bool) -> None:
+    good, bad = (Payload(affine_request(np.ones((1, width), "f4"))) for width in (8, 9))
+    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.cycle([good, bad, good])).closed(2, 0.3)
+    errors = [outcome.error for outcome in load.outcomes if outcome.payload is bad]
+    assert errors
+    assert all(errors)
+    assert not any(outcome.error for outcome in load.outcomes if outcome.payload is good)
+
+
+def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
+    over_http, over_grpc = Control(f"http://{server.http}"), GrpcControl(f"grpc://{server.grpc}")
+    for model in ("affine_onnxruntime", "identity", "decoupled"):
+        assert over_grpc.placement(model) == over_http.placement(model)
+        assert over_grpc.decoupled(model) == over_http.decoupled(model) == (model == "decoupled")
+        by_http, by_grpc = over_http.statistics(model), over_grpc.statistics(model)
+        assert by_http is not None
+        assert by_grpc is not None
+        assert by_grpc["inference_count"] == by_http["inference_count"]
+        assert by_grpc["inference_stats"]["queue"] == by_http["inference_stats"]["queue"]
+        assert [b["compute_infer"] for b in by_grpc["batch_stats"]] == [
+            b["compute_infer"] for b in by_http["batch_stats"]
+        ]
+    with pytest.raises(ServerError, match="does not serve 'nowhere'"):
+        over_grpc.require_model("nowhere", None, "servemark serve x")  # type: ignore[arg-type]
+    with pytest.raises(ServerError, match="no server answers"):
+        GrpcControl(f"grpc://{server.http}").require_model("identity", None, "")  # type: ignore[arg-type]
+
+
+@both
+def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
+    before = served(server, "identity")
+    flags = ["--model-name", "identity", "--users", "4", "--duration", "2", "--warmup", "0.2"]
+    flags += ["--protocol", "grpc", "--host", server.grpc, *(["--streaming"] * streaming)]
+    done = run(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", *flags, "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
+    assert (result["config"]["url"], result["config"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
+    metrics = result["metrics"]
+    assert metrics["errors"]["count"] == 0, done.stderr
+    assert metrics["server"]["queue_ms"] is not None
+    inside = metrics["latency_ms"]["count"]
+    assert inside + metrics["client"]["requests_outside_interval"] == served(server, "identity") - before
+    assert inside > 0
+
+
+def test_a_stream_refuses_a_decoupled_model(server: Server, tmp_path: Path) -> None:
+    flags = ["--model-name", "decoupled", "--host", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
+    done = run(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", *flags)
+    assert "is decoupled" in done.stderr
+    assert done.returncode == 3
+
+
+@both
+def test_a_triton_that_dies_in_the_run(repository: Path, streaming: bool) -> None:
+    outcomes: list[Outcome] = []
+    with contextlib.suppress(ServerError), open_server("embedded", repository, ["identity"]) as server:
+        stopped = False
+
+        def tick(_now: int) -> None:
+            nonlocal stopped
+            if len(outcomes) >= 20 and not stopped:
+                stopped = True
+                server.stop()
+
+        load = GrpcLoad(port_of(server), streaming=streaming, model="identity", outcomes=outcomes, tick=tick)
+        load.open(constant_ns(50, 100))
+    kinds = load.kinds
+    assert kinds.total() == 100
+    assert 20 <= kinds["ok"] < 100
+    broken = {"connection_closed", "connection_reset", "connection_refused", "grpc_unavailable", "grpc_stream_error"}
+    assert kinds.keys() <= {"ok", *broken, "grpc_cancelled"}, json.dumps(kinds)

@@ -1,0 +1,160 @@
+"""Real Tritons from the wheel: every engine answers what numpy answers, over both protocols."""
+
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import psutil
+import pytest
+import tritonclient.utils
+
+from servemark.workload.spec import NUMPY_DTYPES
+from servers import Server, open_server
+from servers.modes import embedded
+from tests.support.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, expected, lookup, passthrough
+
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
+
+MODELS = ["affine_onnxruntime", "affine_pytorch", "affine_openvino", "affine_tensorflow"]
+SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
+START_S = 90.0
+CLIENTS = ["http", "grpc"]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    affine(root, "onnxruntime", queue_delay_us=100_000)  # long enough that requests meet in a dynamic batch
+    affine(root, "pytorch", instances=2)
+    affine(root, "openvino")
+    affine(root, "tensorflow")
+    lookup(root, queue_delay_us=100_000)
+    passthrough(root, queue_delay_us=0)
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path) -> Iterator[Server]:
+    with open_server("embedded", repository, [*MODELS, *SPECIAL], start_timeout_s=START_S) as server:
+        yield server
+
+
+def infer(server: Server, protocol: str, model: str, x: FloatArray) -> dict[str, FloatArray]:
+    import tritonclient.grpc
+    import tritonclient.http
+
+    library: ModuleType = {"http": tritonclient.http, "grpc": tritonclient.grpc}[protocol]
+    with library.InferenceServerClient(getattr(server, protocol)) as client:
+        tensor = library.InferInput("X", x.shape, "FP32")
+        tensor.set_data_from_numpy(x)
+        answer = client.infer(model, [tensor])
+        return {name: answer.as_numpy(name) for name in NAMES}
+
+
+def rows(seed: int, count: int) -> FloatArray:
+    return np.random.default_rng(seed).standard_normal((count, 8), dtype=np.float32)
+
+
+def metrics(server: Server) -> str:
+    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=10) as page:
+        return str(page.read().decode())
+
+
+def metric(server: Server, name: str, model: str) -> float:
+    lines = [line for line in metrics(server).splitlines() if line.startswith(name) and f'model="{model}"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)  # failures have a line for each reason
+
+
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    connections = process.net_connections("tcp")
+    return {(c.laddr.ip, c.laddr.port) for c in connections if c.laddr and c.status == psutil.CONN_LISTEN}
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("protocol", CLIENTS)
+def test_answers_equal_numpy(server: Server, protocol: str, model: str, count: int) -> None:
+    x = rows(count, count)
+    answer = infer(server, protocol, model, x)
+    for name, wanted in expected(x).items():
+        np.testing.assert_allclose(answer[name], wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_requests_of_a_dynamic_batch_get_their_own_answers(server: Server) -> None:
+    model = MODELS[0]
+    executions = metric(server, "nv_inference_exec_count", model)
+    batches = [rows(100 + i, 1 + i % 3) for i in range(24)]
+    with ThreadPoolExecutor(len(batches)) as pool:
+        answers = list(pool.map(lambda x: infer(server, "http", model, x), batches))
+    for x, answer in zip(batches, answers, strict=True):
+        np.testing.assert_allclose(answer["SCORES"], expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
+    assert metric(server, "nv_inference_exec_count", model) - executions < len(batches)  # they really met
+
+
+def test_one_bad_request_does_not_fail_its_neighbours(server: Server) -> None:
+    import tritonclient.http as library
+
+    def look_up(number: int) -> FloatArray | str:
+        with library.InferenceServerClient(server.http) as client:
+            tensor = library.InferInput("ID", (1, 1), "INT64")
+            tensor.set_data_from_numpy(np.array([[number]]))
+            try:
+                row: FloatArray = client.infer("lookup_onnxruntime", [tensor]).as_numpy("ROW")
+            except tritonclient.utils.InferenceServerException as error:
+                return str(error)
+            return row
+
+    executions = metric(server, "nv_inference_exec_count", "lookup_onnxruntime")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(look_up, [0, 1, 2, 99, 3, 1, 0, 2]))
+    assert isinstance(answers[3], str)
+    assert "99" in answers[3]
+    for number, answer in zip([0, 1, 2, 3, 1, 0, 2], [*answers[:3], *answers[4:]], strict=True):
+        np.testing.assert_array_equal(answer, TABLE[[number]])
+    executions = metric(server, "nv_inference_exec_count", "lookup_onnxruntime") - executions
+    assert executions < len(answers)  # they did share a batch
+
+
+def test_every_datatype_passes_unchanged(server: Server) -> None:
+    import tritonclient.http as library
+
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.integers(0, 100, (3, 2, 3)).astype(NUMPY_DTYPES[name]) for name in DATATYPES}
+    tensors = []
+    for name, array in arrays.items():
+        tensors.append(library.InferInput(f"IN_{name}", array.shape, name))
+        tensors[-1].set_data_from_numpy(array)
+    with library.InferenceServerClient(server.http) as client:
+        answer = client.infer("passthrough_onnxruntime", tensors)
+    for name, array in arrays.items():
+        got = answer.as_numpy(f"OUT_{name}")
+        assert got.dtype == array.dtype
+        np.testing.assert_array_equal(got, array)
+
+
+def test_only_the_outputs_asked_for_are_sent(server: Server) -> None:
+    import tritonclient.http as library
+
+    with library.InferenceServerClient(server.http) as client:
+        tensor = library.InferInput("X", (1, 8), "FP32")
+        tensor.set_data_from_numpy(rows(1, 1))
+        answer = client.infer(MODELS[1], [tensor], outputs=[library.InferRequestedOutput("TOTAL")])
+    assert [output["name"] for output in answer.get_response()["outputs"]] == ["TOTAL"]
+
+
+def test_what_runs_is_published(server: Server) -> None:
+    labels = 'device="cpu",engine="onnxruntime",model="affine_onnxruntime",provider="CPUExecutionProvider"'
+    assert f"servemark_engine_info{{{labels}}} 1" in metrics(server)
+
+
+def test_server_is_on_loopback_only(server: Server) -> None:
+    ports = {int(endpoint.rpartition(":")[2]) for endpoint in (server.http, server.grpc, str(server.metrics))}
+    addresses = [address for child in psutil.Process().children(recursive=True) for address in listening(child)]
+    hosts = {host.removeprefix("::ffff:") for host, port in addresses if port in ports}
+    assert hosts == {"127.0.0.1"}

@@ -1,0 +1,183 @@
+"""Tensors in system shared memory, against a real Triton: right outputs over each protocol, nothing left behind."""
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.kserve.control import Control
+from loadgen.shared_memory.region import FOLDER
+from loadgen.shared_memory.slots import ALIGNMENT
+from loadgen.targets.open import open_target
+from servemark.errors import OptionError, ServerError
+from servemark.paths import CHECKOUT
+from servers import Server, open_server
+from servers.modes import embedded
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.server import GoldenServer
+from tests.support.load_config import config
+from tests.support.locust_run import DEADLINE_S, command, run, started, the_result, until
+from tests.support.shared_load import (
+    IDENTITY,
+    PASSTHROUGH,
+    TOTAL,
+    WIRES,
+    answers,
+    batches,
+    drive,
+    host,
+    outputs,
+    target,
+)
+from tests.support.small_models import passthrough, total
+
+real = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+wires = pytest.mark.parametrize("wire", WIRES)
+MODEL = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
+LOCUSTFILE = CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    repository = tmp_path_factory.mktemp("model_repo")
+    shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
+    models = [passthrough(repository, queue_delay_us=0), total(repository), "identity"]
+    with open_server("embedded", repository, models) as triton:
+        yield triton
+
+
+def registered(server: Server) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Control(f"http://{server.http}").ask("/v2/systemsharedmemory/status").body)
+    return found
+
+
+@real
+@wires
+@pytest.mark.parametrize("batch", [1, 3])
+def test_outputs_are_those_of_inline_tensors_bit_for_bit(server: Server, wire: str, batch: int) -> None:
+    shared = outputs(server, PASSTHROUGH, wire, "system", batch)
+    assert shared == outputs(server, PASSTHROUGH, wire, "none", batch)
+    for number, inputs in enumerate(batches(PASSTHROUGH, batch, 20)):
+        for name, array in inputs.items():
+            assert shared[number][f"OUT{name.removeprefix('IN')}"] == (array.dtype.str, array.shape, array.tobytes())
+    assert registered(server) == []
+
+
+@real
+@wires
+def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
+    found = outputs(server, TOTAL, wire, "system", 2)
+    inputs = [arrays["X"] for arrays in batches(TOTAL, 2, 20)]
+    assert len({array.shape for array in inputs}) > 5
+    for number, array in enumerate(inputs):
+        assert found[number]["TOTAL"] == ("<f4", (2, 1), array.sum(axis=1, keepdims=True).astype("f4").tobytes())
+
+
+@real
+@wires
+def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> None:
+    under_test = target(server, PASSTHROUGH, wire, "system")
+    try:
+        under_test.prepare()
+        under_test.payloads(None)
+        [region] = registered(server)
+        assert (FOLDER / region["name"]).stat().st_size == region["byte_size"]
+        # Every input has a place of its own, and each connection one for its outputs.
+        sizes = [ALIGNMENT * -(-6 * tensor.dtype.itemsize // ALIGNMENT) for tensor in PASSTHROUGH.inputs]
+        assert region["byte_size"] == sum(sizes) * (1024 + 4)
+    finally:
+        under_test.close()
+    under_test.close()
+    assert registered(server) == []
+    assert not (FOLDER / region["name"]).exists()
+
+
+@real
+@wires
+def test_triton_says_why_it_cannot_map_a_region(
+    server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where the server has a /dev/shm of its own: on another machine, in a container.
+    monkeypatch.setattr("loadgen.shared_memory.region.FOLDER", tmp_path)
+    under_test = target(server, PASSTHROUGH, wire, "system")
+    try:
+        with pytest.raises(
+            ServerError, match=r"(?s)Register|register.*Unable to open.*--shared-memory none.*--ipc=host"
+        ):
+            drive(under_test)
+    finally:
+        under_test.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def flags(server: Server, wire: str, out: Path, duration: str) -> list[str]:
+    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", "system", "--model-name", "identity"]
+    return [*load, "--users", "2", "--warmup", "0", "--duration", duration, "--out", str(out)]
+
+
+@real
+def test_ctrl_c_leaves_nothing(server: Server, tmp_path: Path) -> None:
+    with started(command(LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
+        [region] = until(lambda: registered(server), "a registered region")
+        process.send_signal(signal.SIGINT)
+        process.wait(DEADLINE_S)
+    assert registered(server) == []
+    assert not (FOLDER / region["name"]).exists()
+
+
+@real
+def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_path: Path) -> None:
+    with started(command(LOCUSTFILE, *flags(server, "http", tmp_path / "killed", "60")), tmp_path / "log") as process:
+        [left] = until(lambda: registered(server), "a registered region")
+        process.kill()
+        process.wait(DEADLINE_S)
+    assert [region["name"] for region in registered(server)] == [left["name"]]
+    assert (FOLDER / left["name"]).exists()
+    done = run(LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))
+    result = the_result(tmp_path / "next")
+    assert (result["protocol"], result["shared_memory"], result["config"]["streaming"]) == ("grpc", "system", True)
+    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert result["metrics"]["latency_ms"]["count"] > 0
+    assert registered(server) == []
+    assert not (FOLDER / left["name"]).exists()
+
+
+def to_golden(url: str) -> list[str]:
+    return ["--host", url, "--shared-memory", "system", "--model-name", "golden", "--users", "4"]
+
+
+def test_a_server_without_the_extension() -> None:
+    with GoldenGrpc(shared_memory=False) as golden:
+        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        try:
+            with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
+                drive(under_test)
+        finally:
+            under_test.close()
+
+
+def test_a_request_that_failed_gives_its_place_back() -> None:
+    with GoldenServer(error_every=3, reset_every=7) as golden:
+        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
+        try:
+            outcomes = drive(under_test)
+        finally:
+            under_test.close()
+        assert len(golden.requests()) == len(outcomes)
+    assert {outcome.error for outcome in outcomes} == {None, "http_500", "connection_reset"}
+    found = answers([outcome for outcome in outcomes if outcome.error is None], IDENTITY.outputs)
+    inputs = batches(IDENTITY, 1, 20)
+    assert found
+    for number, arrays in found.items():
+        np.testing.assert_array_equal(np.frombuffer(arrays["OUTPUT0"][2], "f4"), inputs[number]["INPUT0"][0])
+
+
+def test_outputs_of_sizes_that_vary_are_refused() -> None:
+    load = config("deepspeech2_tiny", "--host", "http://127.0.0.1:9", "--shared-memory", "system")
+    with pytest.raises(OptionError, match="sizes that vary"):
+        open_target(load).prepare()

@@ -1,0 +1,75 @@
+"""The whole zoo in one real Triton: each tiny export is taken as its config.pbtxt has it, and answers like PyTorch."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http
+from google.protobuf import json_format, text_format
+from tritonclient.grpc import model_config_pb2
+
+from servemark import workload as models
+from servemark.repository.agreement import compare
+from servemark.repository.entry import Entry
+from servers import open_server
+from servers.modes import embedded
+from tests.support.exporting import Exports
+
+ENGINE = "onnxruntime"
+TINY = [f"{name}_tiny" for name in models.names()]
+START_S = 240.0
+"""Each model is a process of its own, and two cores start all of them."""
+
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.timeout(900),  # where this file runs alone, it makes the exports
+]
+
+
+@pytest.fixture(scope="module")
+def entries(exported: Exports) -> dict[str, Entry]:
+    return {name: exported(name, ENGINE) for name in TINY}
+
+
+@pytest.fixture(scope="module")
+def client(
+    exported: Exports, entries: dict[str, Entry], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tritonclient.http.InferenceServerClient]:
+    """Ask a Triton that serves all of them."""
+    repository = exported.repository
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("log")))
+        with open_server(
+            "embedded", repository, [entry.model for entry in entries.values()], start_timeout_s=START_S
+        ) as server:
+            yield tritonclient.http.InferenceServerClient(server.http, connection_timeout=60, network_timeout=60)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[str, Entry], name: str) -> None:
+    entry = entries[name]
+    written: Any = text_format.Parse(entry.config.read_text(), model_config_pb2.ModelConfig())
+    taken: Any = json_format.ParseDict(client.get_model_config(entry.model), model_config_pb2.ModelConfig())
+    for field in ("name", "backend", "max_batch_size", "default_model_filename", "input", "output", "parameters"):
+        assert getattr(taken, field) == getattr(written, field), field
+    assert taken.HasField("dynamic_batching") == written.HasField("dynamic_batching")
+    assert [(g.count, g.kind) for g in taken.instance_group] == [(g.count, g.kind) for g in written.instance_group]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_triton_answers_like_eager_pytorch(client: Any, entries: dict[str, Entry], name: str) -> None:
+    workload, golden = models.get(name), entries[name].read_golden()
+    assert golden is not None
+    rows = 3
+    inputs = []
+    for tensor in workload.inputs:
+        array = golden.inputs[tensor.name][:rows]
+        inputs.append(tritonclient.http.InferInput(tensor.name, array.shape, tensor.datatype))
+        inputs[-1].set_data_from_numpy(np.ascontiguousarray(array))
+    answer = client.infer(entries[name].model, inputs)
+    for tensor in workload.outputs:
+        array, reference = answer.as_numpy(tensor.name), golden.outputs[tensor.name][:rows]
+        assert (array.dtype, array.shape) == (tensor.dtype, reference.shape)
+        assert compare(array, reference, workload.agreement).agrees

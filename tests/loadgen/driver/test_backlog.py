@@ -1,0 +1,174 @@
+"""Overload: nothing grows without bound, the schedule stays, and the result says what limited, from what it saw."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadgen.driver.backlog import Backlog
+from loadgen.measurement.recorder import Interval, Recorder
+from servemark.results.bottleneck import bottleneck
+from servemark.workload import get
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
+from tests.loadgen.measurement.test_meter import outcome
+from tests.support.locust_run import accounted, run, server_of, the_result
+
+MS = 1_000_000
+S = 1000 * MS
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60))
+def test_the_backlog_knows_who_waited(steps: list[tuple[int, int]]) -> None:
+    """Arrivals one after the other, each step some that come and some that may go, against a list kept by hand."""
+    backlog, now, free = Backlog(), 0, 2
+    waiting: list[int] = []
+    waited: set[int] = set()
+    for come, go in steps:
+        for _ in range(go):
+            if waiting:
+                assert (backlog.first, backlog.popleft()) == (waiting[0], waiting.pop(0))
+            else:
+                free += 1
+        for _ in range(come):
+            now += 10
+            # The driver lets nobody pass those that wait.
+            if free and not waiting:
+                free -= 1
+            else:
+                backlog.append(now)
+                waiting.append(now)
+                waited.add(now)
+    assert len(backlog) == len(waiting)
+    everybody = np.arange(0, now + 20, 10)
+    assert set(everybody[backlog.waited(everybody)].tolist()) == waited
+
+
+def test_the_backlog_forgets_what_is_over() -> None:
+    backlog = Backlog()
+    for first in range(0, 10_000, 10):
+        backlog.append(first)
+        backlog.append(first + 1)
+        backlog.popleft()
+        backlog.popleft()
+        backlog.forget(first - 100)
+    assert len(backlog._stretches) < 15
+    assert backlog.waited(np.array([9_990, 9_991, 9_995])).tolist() == [True, True, False]
+
+
+def test_the_delay_of_those_that_waited_is_not_the_generators() -> None:
+    recorder = Recorder(Interval(0, S, 1), waited=lambda scheduled: scheduled >= 500 * MS)
+    for number in range(1000):
+        scheduled = number * MS
+        late = 300 * MS if number >= 500 else MS // 10
+        recorder.outcome(outcome(scheduled, scheduled + late, scheduled + late + 5 * MS))
+    recorder.flush()
+    own = recorder.schedule_delay.without(recorder.waited_delay)
+    assert (own.count, recorder.waited_delay.count) == (500, 500)
+    assert own.percentile(99) == pytest.approx(0.1, rel=1e-3)
+    assert own.mean_ms() == pytest.approx(0.1, rel=1e-6)
+    assert recorder.schedule_delay.percentile(99) == pytest.approx(300, rel=1e-3)
+
+
+def test_three_times_too_much_is_bounded_and_not_re_anchored() -> None:
+    """300 requests at 600/s on a server of 200/s take 1.5 s, whatever the generator does."""
+    schedule, limit = constant_ns(600, 300), 8
+    with GoldenServer(capacity_per_s=200.0) as server:
+        load = Load(server.port, max_in_flight=limit, connect=limit).open(schedule)
+        log = server.log()
+    assert [o.scheduled - load.started_ns for o in load.good] == schedule
+    assert load.peak_in_flight == limit
+    assert log["connections"] <= limit + 1  # that of the log
+    last = load.good[-1]
+    assert last.done - last.scheduled >= 300 / 200 * S - schedule[-1]
+    # Each waited as long as the server's own log says: it went when one before it was answered.
+    for number, entry in enumerate(log["requests"]):
+        assert load.good[number].sent <= entry["arrival_ns"]
+
+
+def metrics(**changes: Any) -> dict[str, Any]:
+    """As much of a result's metrics as tells what limited; a server that queues for most of the time."""
+    server = {"queue": 80.0, "compute_input": 1.0, "compute_infer": 15.0, "compute_output": 0.5}
+    found: dict[str, Any] = {
+        "service_time_ms": {"mean": changes.get("service_ms", 100.0)},
+        "server": {f"{k}_ms": v * changes.get("server", 1.0) for k, v in server.items()},
+        "client": {
+            "cpu_share": 0.95,
+            "own_delay_p99_ms": changes.get("own_ms", 0.2),
+            "waited_share": changes.get("waited", 0.0),
+        },
+    }
+    if changes.get("no_statistics"):
+        found["server"] = dict.fromkeys(found["server"])
+    return found
+
+
+def constraints(*failed: str) -> list[dict[str, Any]]:
+    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "slo")
+    limits = {"slo": 50.0}
+    return [{"name": name, "ok": name not in failed, "limit": limits.get(name, 1.0)} for name in names]
+
+
+CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
+    ({}, (), True, None, "nothing: the scheduled load was done"),
+    ({}, ("steady_state",), True, None, "nothing"),
+    ({}, ("slo",), True, "server", "queue 80 ms of 100 ms service time"),
+    ({"waited": 0.4}, ("achieved_rate",), True, "server", "40% of the requests waited for --max-in-flight"),
+    ({"waited": 0.4}, (), True, "server", "40% of the requests waited"),
+    ({"own_ms": 5.0, "server": 0.1}, ("schedule_delay_p99", "slo"), True, "generator", "5 ms late at p99 (limit 1 ms)"),
+    ({"own_ms": 5.0}, ("schedule_delay_p99",), True, "generator", "5 ms late"),
+    ({"own_ms": 5.0, "no_statistics": True}, ("schedule_delay_p99", "slo"), True, "generator", "5 ms late"),
+    # a server whose own time is over the objective, or that falls behind for longer than the generator is late
+    ({"own_ms": 5.0}, ("schedule_delay_p99", "slo"), True, "server", "queue 80 ms"),
+    ({"own_ms": 5.0}, ("schedule_delay_p99", "achieved_rate"), True, "server", "queue 80 ms"),
+    # a generator without CPU is late with everything, and the server is not to blame
+    ({"own_ms": 888.0, "server": 0.1}, ("schedule_delay_p99", "achieved_rate", "slo"), True, "generator", "888 ms"),
+    # late only because requests waited for answers
+    ({"own_ms": 0.2, "waited": 0.9}, ("schedule_delay_p99", "slo"), True, "server", "queue"),
+    ({"own_ms": None, "waited": 1.0}, ("schedule_delay_p99",), True, "server", "100% of the requests"),
+    ({"server": 0.001}, ("client_cpu", "achieved_rate"), True, "generator", "95% of its core"),
+    ({}, ("client_cpu",), True, "generator", "95% of its core"),
+    ({"server": 0.01}, ("slo",), True, "network", "0.965 ms of 100 ms service time"),
+    ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
+    ({"service_ms": None}, ("error_share",), True, None, "no request succeeded"),
+    # a closed loop always has a bottleneck
+    ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),
+    ({"own_ms": None, "waited": None, "service_ms": 300.0}, (), False, "network", "96.5 ms of 300 ms"),
+]
+
+
+@pytest.mark.parametrize(("changes", "failed", "open_loop", "by", "evidence"), CASES)
+def test_what_limited(
+    changes: dict[str, Any], failed: tuple[str, ...], open_loop: bool, by: str | None, evidence: str
+) -> None:
+    found = bottleneck(metrics(**changes), constraints(*failed), open_loop=open_loop)
+    assert found["by"] == by
+    assert evidence in str(found["evidence"])
+
+
+def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
+    """150/s for 2 s on a server of 50/s: at most 20 on their way, the others wait in the generator."""
+    with server_of(get("ranking_tiny"), capacity_per_s=50.0) as server:
+        flags = ["--model", "ranking_tiny", "--url", server.url, "--out", str(tmp_path), "--max-in-flight", "20"]
+        flags += ["--request-rate", "150", "--request-distribution", "constant", "--duration", "2", "--warmup", "0"]
+        done = run("ranking", *flags)
+        log = server.log()
+    result = the_result(tmp_path)
+    metrics, limited, checked = result["metrics"], result["limited_by"], result["verdict"]["constraints"]
+    client = metrics["client"]
+    assert done.returncode == 2
+    assert accounted(result) == len(log["requests"]) == 300
+    assert client["max_in_flight"] == 20
+    assert client["waited_share"] > 0.8
+    assert log["connections"] < 40
+    assert "achieved_rate" in {c["name"] for c in checked if not c["ok"]}
+    # The last was due after 2 s and answered after 6: the schedule was not moved.
+    assert metrics["latency_ms"]["max"] > 3900
+    # 20 take 400 ms of the server, and so long must a generator be late that is to blame instead.
+    inside_ms = sum(metrics["server"][f"{step}_ms"] for step in ("queue", "compute_input", "compute_infer"))
+    assert limited["by"] == ("server" if client["own_delay_p99_ms"] < inside_ms else "generator")
+    assert limited == bottleneck(metrics, checked, open_loop=True)
+    assert f"limited by: {limited['by']} ({limited['evidence']}" in done.stdout

@@ -1,0 +1,120 @@
+"""MLPerf's early-stopping table, and what a run says of its tail with it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadgen.evaluation.early_stopping import early_stopping
+from loadgen.measurement.recorder import Interval, Recorder
+from servemark.stats.histogram import over_allowed, percentile_key, requests_to_show
+from servemark.workload import Slo
+from tests.loadgen.measurement.test_meter import outcome
+
+# mlcommons/inference, "early stopping" (confidence 0.99): percentile -> {over the bound: smallest number of requests}.
+TABLE = {
+    90.0: {0: 44, 1: 64, 2: 81, 10: 197, 100: 1246},
+    99.0: {0: 459, 1: 662, 2: 838, 10: 2010, 100: 12571},
+    99.9: {0: 4603, 1: 6636, 2: 8403, 10: 20140, 100: 125826},
+}
+CELLS = [(percentile, over, n) for percentile, row in TABLE.items() for over, n in row.items()]
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(("percentile", "over", "n"), CELLS)
+def test_the_table_of_mlperf(percentile: float, over: int, n: int) -> None:
+    assert requests_to_show(percentile, over) == n
+    assert over_allowed(percentile, n) == over
+    assert over_allowed(percentile, n - 1) == (over - 1 if over else None)
+
+
+def test_confidence_is_what_it_says() -> None:
+    """A tail that is exactly at its bound is taken to keep it in at most 1 % of runs."""
+    rng, n = np.random.default_rng(3), 2010
+    allowed = over_allowed(99.0, n)
+    assert allowed == 10
+    wrongly = np.mean(rng.binomial(n, 0.01, 20_000) <= allowed)
+    assert 0.005 < wrongly <= 0.01 + 4 * np.sqrt(0.01 / 20_000)
+
+
+def stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:
+    return early_stopping(recorder.latency, recorder.errors.total(), slo)
+
+
+def recorded(*latencies_ms: float, failed: int = 0) -> Recorder:
+    recorder = Recorder(Interval(0, S, 1))
+    for ms in latencies_ms:
+        recorder.outcome(outcome(0, 0, round(ms * 1e6)))
+    for _ in range(failed):
+        recorder.outcome(outcome(0, 0, 5, "timeout"))
+    recorder.flush()
+    return recorder
+
+
+def test_bounds_are_order_statistics() -> None:
+    latencies = [float(ms) for ms in range(1, 663)]
+    found = stopping(recorded(*latencies), None)
+    assert (found["requests"], found["confidence"], found["slo"]) == (662, 0.99, None)
+    # of 662, one may lie beyond p99's bound
+    assert found["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
+    assert found["bounds_ms"]["p99_9"] is None
+    assert found["bounds_ms"]["p99_9_reason"] == "needs 4,603 requests, has 662"
+    for percentile in (50.0, 90.0, 95.0):
+        allowed = over_allowed(percentile, 662)
+        assert allowed is not None
+        bound = found["bounds_ms"][percentile_key(percentile)]
+        assert bound == pytest.approx(662 - allowed, rel=1e-3)
+        # beyond the point estimate, by no more than chance
+        assert 1 < bound / (662 * percentile / 100) < 1.2
+
+
+def test_failed_requests_lie_beyond_every_bound() -> None:
+    one = stopping(recorded(*[float(ms) for ms in range(1, 662)], failed=1), None)
+    assert one["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
+    two = stopping(recorded(*[5.0] * 660, failed=2), Slo(99, 10))
+    assert two["bounds_ms"]["p99"] is None
+    assert two["bounds_ms"]["p99_reason"] == "2 requests failed, 1 may lie beyond any bound"
+    assert two["slo"] == {
+        "percentile": 99, "limit_ms": 10, "requests": 662, "over": 2, "holds": False,
+        "more_requests": two["slo"]["more_requests"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("over", "requests", "holds", "more"),
+    [
+        (0, 459, True, 0),
+        (0, 458, False, 1),
+        (1, 662, True, 0),
+        (2, 837, False, 164),  # 2 of 837 are 3 of 1,001
+        (5, 500, False, None),  # one in a hundred is what p99 allows: no number shows less
+        (6, 500, False, None),
+        (0, 10, False, 449),
+    ],
+)
+def test_an_objective_says_how_many_more_requests_it_needs(
+    over: int, requests: int, holds: bool, more: int | None
+) -> None:
+    slo = stopping(recorded(*[1.0] * (requests - over), *[9.0] * over), Slo(99, 5))["slo"]
+    assert (slo["over"], slo["requests"], slo["holds"], slo["more_requests"]) == (over, requests, holds, more)
+
+
+def test_so_many_more_like_these_are_enough() -> None:
+    slo = stopping(recorded(*[1.0] * 996, *[9.0] * 4), Slo(99, 5))["slo"]
+    assert slo["holds"] is False
+    total = 1000 + slo["more_requests"]
+    assert total >= requests_to_show(99, round(total * 0.004))
+    assert total - 300 < requests_to_show(99, round((total - 300) * 0.004) + 1)
+
+
+@given(st.lists(st.floats(0.1, 1e5), min_size=1, max_size=80), st.floats(0.1, 1e5))
+def test_counting_above_a_limit_agrees_with_the_percentiles(latencies: list[float], limit_ms: float) -> None:
+    latency = recorded(*latencies).latency
+    above = latency.count_above(limit_ms)
+    assert above == pytest.approx(
+        sum(ms > limit_ms for ms in latencies), abs=sum(abs(ms / limit_ms - 1) < 1e-3 for ms in latencies)
+    )
+    assert above == latency.count or latency.at_rank(latency.count - above) <= limit_ms
+    assert above == 0 or latency.at_rank(latency.count - above + 1) > limit_ms

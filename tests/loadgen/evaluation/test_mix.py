@@ -1,0 +1,226 @@
+"""A mix of workloads on one server: each at its share and with its own figures, the whole beside them."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from loadgen.evaluation.mix import Part, parse_mix, total
+from loadgen.load.arrivals import Distribution, schedule
+from loadgen.measurement.sender import start_time
+from servemark.errors import OptionError
+from servemark.results import directory
+from servemark.stats.histogram import Histogram
+from servemark.workload import get
+from tests.support.command_line import BAD_INPUT, servemark
+from tests.support.locust_run import accounted, server_of, started, the_result, until
+
+INFER = "POST /v2/models/{}_onnxruntime/infer"
+
+
+def test_shares_add_up_to_one() -> None:
+    assert parse_mix("ranking=0.7,ncf=0.3") == {"ranking": 0.7, "ncf": 0.3}
+    assert parse_mix(" a=3, b=1 ") == {"a": 0.75, "b": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ranking=1", "a mix of one workload"),
+        ("ranking=1,ncf", "'ncf' is not WORKLOAD=SHARE"),
+        ("ranking=1,=2", "'=2' is not WORKLOAD=SHARE"),
+        ("ranking=1,ncf=0", "share above 0"),
+        ("ranking=1,ncf=much", "'ncf=much' is not WORKLOAD=SHARE"),
+        ("ranking=1,ncf=inf", "share above 0"),
+        ("ranking=1,ranking=2", "'ranking' is twice in the mix"),
+    ],
+)
+def test_bad_mixes(text: str, words: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse_mix(text)
+    assert words in error.value.what
+
+
+def test_independent_poisson_processes_are_a_poisson_process_dealt_out() -> None:
+    """The theorem that the mix rests on: the whole is Poisson, and who comes next is as if drawn with the shares."""
+    one, other = (schedule(Distribution.POISSON, rate, 100, seed) for rate, seed in ((140.0, 0), (60.0, 1)))
+    whole = np.sort(np.concatenate([one, other]))
+    assert stats.kstest(np.diff(whole) / 1e9, "expon", args=(0, 1 / 200)).pvalue > 0.001
+    mine = np.isin(whole, one)
+    assert mine.mean() == pytest.approx(0.7, abs=4 * np.sqrt(0.7 * 0.3 / len(whole)))
+    assert abs(np.corrcoef(mine[:-1], mine[1:])[0, 1]) < 4 / np.sqrt(len(whole))
+
+
+def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0, by: str | None = None) -> Part:
+    """A workload's result as the load generator writes it, as far as the whole is made of it."""
+    histogram = Histogram()
+    histogram.record((np.array(latencies_ms) * 1e6).astype(np.int64))
+    rate = len(latencies_ms) / 10
+    summary = histogram.summary()
+    result: dict[str, Any] = {
+        "workload": name,
+        "batch_size": 1,
+        "config": {"slo": None, "max_in_flight": 1024},
+        "scenario": {"mode": "open", "requested_rate": rate},
+        "verdict": {
+            "valid": code == 0, "exit_code": code, "not_judged": {},
+            "constraints": [{"name": "error_share", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
+        },
+        "limited_by": {"by": by, "evidence": f"what {name} says"},
+        "metrics": {
+            "latency_ms": summary, "service_time_ms": summary, "schedule_delay_ms": {**summary, "late_share": 0.5},
+            "throughput": dict.fromkeys(
+                ("requests_per_s", "inferences_per_s", "requested_rate", "scheduled_rate", "achieved_rate"), rate
+            ),
+            "errors": {"count": errors, "by_kind": {"timeout": errors} if errors else {}, "messages": {}},
+            "accuracy": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
+            "energy": {"joules_per_inference": 0.3, "joules": 30.0},
+            "server": {"queue_ms": 1.0},
+            "client": {
+                "cpu_share": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
+            },
+        },
+        "windows": [{"start_s": 0.0, "requests_per_s": rate, "p50_ms": 1.0, "p99_ms": None, "errors": errors}],
+        "partial": False,
+    }  # fmt: skip
+    encoded = dict.fromkeys(("latency_us", "service_time_us", "schedule_delay_us"), histogram.encode())
+    return Part(rate, name, result, encoded)
+
+
+def test_the_whole_is_merged_not_averaged() -> None:
+    rng = np.random.default_rng(0)
+    fast, slow = rng.uniform(1, 2, 900).tolist(), rng.uniform(50, 90, 300).tolist()
+    document = total([part("a", fast), part("b", slow, errors=6, code=2, by="server")], {"requested_rate": 120.0})
+    latency, both = document["metrics"]["latency_ms"], np.array(fast + slow)
+    assert latency["count"] == 1200
+    for key, value in (("mean", both.mean()), ("stdev", both.std()), ("min", both.min()), ("max", both.max())):
+        assert latency[key] == pytest.approx(value, rel=1e-4)
+    for percentile in (50, 90, 99):
+        exact = np.percentile(both, percentile, method="inverted_cdf")
+        assert latency[f"p{percentile}"] == pytest.approx(exact, rel=2e-3)
+    assert document["metrics"]["throughput"]["requests_per_s"] == pytest.approx(120)
+    assert document["metrics"]["errors"]["by_kind"] == {"timeout": 6}
+    assert document["metrics"]["errors"]["share"] == pytest.approx(6 / 1206)
+    assert document["metrics"]["early_stopping"]["requests"] == 1206
+    # one meter read both: the joules of the first process, over the inferences of both
+    assert document["metrics"]["energy"]["joules_per_inference"] == pytest.approx(0.3 * 90 / 120)
+    assert document["windows"][0]["requests_per_s"] == pytest.approx(120)
+    assert (document["verdict"]["valid"], document["verdict"]["exit_code"]) == (False, 2)
+    assert {c["name"]: c["ok"] for c in document["verdict"]["constraints"]} == {
+        "a.error_share": True, "b.error_share": False,
+    }  # fmt: skip
+    assert document["limited_by"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
+    assert [entry["workload"] for entry in document["mix"]] == ["a", "b"]
+    assert document["mix"][1]["metrics"]["energy"]["joules"] is None
+    directory.to_json(document)
+
+
+def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
+    parts = [part("a", [1.0, 2.0]), part("b", [])]
+    metrics: Any = parts[1].result["metrics"]
+    metrics["client"] |= {"cpu_share": None, "cpu_share_reason": "cut short"}
+    rates = {key: None for key in metrics["throughput"] if key != "requested_rate"}
+    metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
+    metrics["schedule_delay_ms"]["late_share"] = None
+    document = total(parts, {"requested_rate": 1.0})["metrics"]
+    assert (document["throughput"]["requests_per_s"], document["throughput"]["requests_per_s_reason"]) == (
+        None,
+        "cut short",
+    )
+    assert document["throughput"]["requested_rate"] == pytest.approx(0.2)
+    assert (document["client"]["cpu_share"], document["client"]["cpu_share_reason"]) == (None, "cut short")
+    assert document["latency_ms"]["count"] == 2
+
+
+def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "begin"
+    writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
+    writer.start()
+    assert (start_time(file), start_time(file)) == (12345, 12345)
+    writer.join()
+
+
+def test_a_mix_drives_each_workload_at_its_share_and_together(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two names of one model on the golden server, whose log has what each received."""
+    with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
+        flags = ["--request-rate", "120", "--duration", "2", "--warmup", "0.2", "--seed", "3", "--json"]
+        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+        line = ["run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags]
+        code = servemark(monkeypatch, *line)
+        log = server.log()
+    out, err = capfd.readouterr()
+    assert code in {0, 2}, err
+    document = json.loads(out)
+    [folder] = (tmp_path / "out").iterdir()
+    assert document == directory.read(folder)
+    received = {name: log["paths"][INFER.format(name)] for name in ("ranking_tiny", "ranking")}
+    for entry in document["mix"]:
+        metrics = entry["metrics"]
+        rate = 120 * entry["share"]
+        seed = 3 if entry["workload"] == "ranking_tiny" else 4
+        expected = len(schedule(Distribution.POISSON, rate, 2.2, seed))
+        assert metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] == expected
+        assert received[entry["workload"]] == expected
+        assert directory.read(folder / entry["directory"])["verdict"] == entry["verdict"]
+    assert [entry["share"] for entry in document["mix"]] == [0.75, 0.25]
+    assert document["metrics"]["latency_ms"]["count"] == sum(
+        e["metrics"]["latency_ms"]["count"] for e in document["mix"]
+    )
+    assert {c["name"].partition(".")[0] for c in document["verdict"]["constraints"]} == {"ranking_tiny", "ranking"}
+    assert not (folder / "begin").exists()
+
+
+def test_an_interrupted_mix_keeps_what_was_measured(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
+        flags = ["-u", server.url, "--request-rate", "100", "--duration", "60", "--warmup", "0", "--out", str(out)]
+        flags += ["--model-repository", str(tmp_path / "none")]
+        arguments = [sys.executable, "-m", "servemark", "run", "ranking_tiny=1,ranking=1", *flags]
+        with started(arguments, tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 100, "load")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 130
+        received = len(server.requests())
+    document = the_result(out)
+    assert document["partial"] is True
+    assert document["verdict"]["valid"] is False
+    assert accounted(document) == sum(accounted(entry) for entry in document["mix"]) == received
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run ranking=1,ncf=1", "a mix has Poisson arrivals at one rate"),
+        ("run ranking=1,ncf=1 --concurrency 4", "a mix has Poisson arrivals at one rate"),
+        ("run ranking=1,ncf=1 --stages 3:5", "a mix has Poisson arrivals at one rate"),
+        ("run ranking=1,ncf=1 --max-rate --slo p99:5", "a mix has Poisson arrivals at one rate"),
+        ("run ranking=1,ncf=1 --request-rate 5 --request-distribution constant", "a mix has Poisson arrivals"),
+        ("run ranking=1,ncf=1 --request-rate 5 --repeat 2", "a mix has no --repeat"),
+        ("run ranking=1,nfc=1 --request-rate 5", "unknown workload 'nfc'"),
+        ("run ranking=1,ncf --request-rate 5", "'ncf' is not WORKLOAD=SHARE"),
+    ],
+)
+def test_what_a_mix_cannot_have(
+    line: str, words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert servemark(monkeypatch, *line.split()) == BAD_INPUT
+    assert words in capfd.readouterr().err
+
+
+def test_a_workload_that_the_server_does_not_have_ends_the_mix(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        line = ["run", "ranking_tiny=1,ranking=1", "-u", server.url, "--request-rate", "20", "--duration", "60"]
+        assert servemark(monkeypatch, *line, "--out", str(tmp_path)) == BAD_INPUT
+        assert server.requests() == []
+    assert "does not serve 'ranking_onnxruntime'" in capfd.readouterr().err

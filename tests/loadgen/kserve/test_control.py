@@ -1,0 +1,153 @@
+"""The control plane: what a server must be before it is loaded, and what its counters say afterwards."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from loadgen.kserve.control import Control, restarted, server_metrics
+from loadgen.sut.target import Placement
+from servemark.errors import ServerError
+from servemark.workload import get
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
+from tests.support.locust_run import server_of
+
+TINY = get("ranking_tiny")
+MODEL = "ranking_tiny_onnxruntime"
+PATH = f"/v2/models/{MODEL}"
+
+
+@contextmanager
+def answering(answers: dict[str, Any]) -> Iterator[Control]:
+    """A server with these answers: bytes as they are, anything else as JSON; 404 elsewhere."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = answers.get(self.path)
+            self.send_response(404 if answer is None else 200)
+            self.end_headers()
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer or {}).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield Control(f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def metadata(**changes: Any) -> dict[str, Any]:
+    tensors = {
+        kind: [{"name": t.name, "datatype": t.datatype, "shape": [-1, *t.shape]} for t in group]
+        for kind, group in (("inputs", TINY.inputs), ("outputs", TINY.outputs))
+    }
+    return {"name": MODEL, **tensors, **changes}
+
+
+def test_the_right_model_is_accepted() -> None:
+    with server_of(TINY) as server:
+        control = Control(server.url)
+        control.require_model(MODEL, TINY, "servemark serve it")
+        assert control.placement(MODEL) == Placement("golden", None, None)
+
+
+INPUTS = metadata()["inputs"]
+OUTPUTS = metadata()["outputs"]
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        (metadata(inputs=INPUTS[:1]), "inputs are user INT32[1], expected user INT32[1], seq INT32[5]"),
+        (metadata(inputs=[*INPUTS, {"name": "more", "datatype": "FP32", "shape": [-1, 1]}]), "more FP32[1]"),
+        (metadata(inputs=[INPUTS[0], INPUTS[1] | {"datatype": "INT64"}]), "seq INT64[5]"),
+        (metadata(inputs=[INPUTS[0], INPUTS[1] | {"shape": [-1, 6]}]), "seq INT32[6]"),
+        (metadata(outputs=OUTPUTS[:1]), "outputs are"),
+        (metadata(outputs=[]), "outputs are none"),
+        (metadata(inputs=7), "cannot be read"),
+        (metadata(inputs=[{"title": "user"}]), "cannot be read"),
+        ([1], "no JSON object"),
+        (b"<html>", "no JSON object"),
+    ],
+)
+def test_a_model_that_is_another_is_refused(described: Any, words: str) -> None:
+    with answering({f"{PATH}/ready": {}, PATH: described}) as control, pytest.raises(ServerError) as error:
+        control.require_model(MODEL, TINY, "servemark serve it")
+    assert words in str(error.value)
+
+
+def test_more_outputs_than_read_are_accepted() -> None:
+    more = metadata(outputs=[*OUTPUTS, {"name": "more", "datatype": "FP32", "shape": ["-1", "3"]}])
+    with answering({f"{PATH}/ready": {}, PATH: more}) as control:
+        control.require_model(MODEL, TINY, "")  # raises where it refuses
+
+
+def test_a_server_without_the_model_names_the_command() -> None:
+    with answering({}) as control, pytest.raises(ServerError, match="does not serve") as error:
+        control.require_model(MODEL, TINY, "servemark serve it")
+    assert "`servemark serve it`" in str(error.value)
+
+
+CPU = [{"kind": "KIND_CPU"}]
+GPUS = [{"kind": "KIND_GPU", "gpus": [0, 1]}]
+
+
+@pytest.mark.parametrize(
+    ("config", "placement"),
+    [
+        ({"backend": "onnxruntime", "instance_group": CPU}, ("onnxruntime", "cpu", None)),
+        ({"backend": "onnxruntime", "instance_group": GPUS}, ("onnxruntime", "cuda:0,cuda:1", None)),
+        ({"backend": "pytorch", "instance_group": CPU}, ("pytorch", "cpu", None)),
+        ({"backend": "other"}, ("other", None, None)),
+        ({}, (None, None, None)),
+    ],
+)
+def test_placement(config: dict[str, Any], placement: tuple[str | None, ...]) -> None:
+    with answering({f"{PATH}/config": config}) as control:
+        assert tuple(vars(control.placement(MODEL)).values()) == placement
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"model_stats": []}, {"model_stats": [{"name": "m"}]}, {"model_stats": 1}, [1]]
+)
+def test_a_server_without_triton_statistics(answer: Any) -> None:
+    with answering({} if answer is None else {f"{PATH}/stats": answer}) as control:
+        assert control.statistics(MODEL) is None
+
+
+def test_server_metrics_are_those_of_the_window() -> None:
+    with GoldenServer(delay_s=0.01, capacity_per_s=200) as server:
+        control = Control(server.url)
+        Load(server.port).open([0] * 5)
+        before = control.statistics("golden")
+        # a gap longer than the service: nothing waits
+        Load(server.port, batch=3).open(constant_ns(50, 20))
+        after = control.statistics("golden")
+    metrics = server_metrics(before, after, "")
+    assert metrics["compute_infer_ms"] == pytest.approx(15, abs=0.01)
+    assert (metrics["batch_size_mean"], metrics["batch_sizes"]) == (3, {"3": 20})
+    assert not restarted(before, after, answered=20)
+    assert server_metrics(after, after, "")["queue_ms_reason"] == "no request was executed"
+    assert server_metrics(None, after, "it has none")["batch_sizes_reason"] == "it has none"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answered", "restart"),
+    [(0, 100, 100, False), (90, 190, 180, False), (100, 99, 0, True), (100, 150, 1000, True), (5, 5, 0, False)],
+)
+def test_a_restart_shows_in_the_counters(before: int, after: int, answered: int, restart: bool) -> None:
+    def statistics(count: int) -> dict[str, Any]:
+        return {"inference_stats": {"success": {"count": count, "ns": 0}}}
+
+    assert restarted(statistics(before), statistics(after), answered) is restart
+    assert not restarted(None, statistics(after), answered)

@@ -1,0 +1,139 @@
+"""Connections against raw sockets that do what no well-behaved server does."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from loadgen.kserve.http_connection import Response
+from loadgen.kserve.http_messages import HEAD_END
+from loadgen.sut.channel import Payload
+from tests.golden.load import Load, constant_ns, payloads
+from tests.support.raw_server import raw_server
+
+RIGHT_JSON = (
+    b'{"outputs":[{"name":"OUTPUT0","datatype":"FP32","shape":[1,64],"data":[' + b",".join([b"0"] * 64) + b"]}]}"
+)
+
+
+def reply(body: bytes = RIGHT_JSON, status: bytes = b"200 OK", extra: bytes = b"", version: bytes = b"1.1") -> bytes:
+    return b"HTTP/%s %s\r\n%sContent-Length: %d%s%s" % (version, status, extra, len(body), HEAD_END, body)
+
+
+def take_request(connection: socket.socket) -> bool:
+    """Read one request; False where there is none any more."""
+    data = b""
+    while len(data) < 10 or b"Content-Length" not in data or HEAD_END not in data:
+        if not (got := connection.recv(65536)):
+            return False
+        data += got
+    head, _, body = data.partition(HEAD_END)
+    length = int(head.split(b"\r\nContent-Length: ")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(65536)
+    return True
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [reply(extra=b"Connection: close\r\n"), reply(version=b"1.0"), reply()],
+    ids=["announced", "HTTP/1.0", "unannounced"],
+)
+def test_a_server_that_closes_after_each_answer(answer: bytes) -> None:
+    def once(connection: socket.socket) -> None:
+        if take_request(connection):
+            connection.sendall(answer)
+
+    with raw_server(once) as (port, accepted):
+        # far enough apart for the close to be seen before the next request
+        load = Load(port).open([0, 1_000_000_000, 2_000_000_000])
+        assert (load.kinds, accepted) == ({"ok": 3}, [3])
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "malformed_response"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed_response"),
+        (reply() + b"and more", "malformed_response"),
+        (reply(b"no JSON"), "malformed_response"),
+        (reply(b'{"error": "full"}', b"503 Service Unavailable"), "http_503"),
+        (reply(b"", b"404 Not Found"), "http_404"),
+        (reply()[:40], "connection_closed"),
+        (reply()[:-5], "connection_closed"),
+        (b"", "connection_closed"),
+    ],
+)
+def test_raw_answers(answer: bytes, kind: str) -> None:
+    def respond(connection: socket.socket) -> None:
+        while take_request(connection):
+            connection.sendall(answer)
+            if kind == "connection_closed":
+                break
+
+    with raw_server(respond) as (port, _):
+        assert Load(port).open(constant_ns(50, 5)).kinds == {kind: 5}
+
+
+def test_an_answer_before_the_whole_request_was_sent_ends_the_connection() -> None:
+    """A connection with the rest of an old request on it would send garbage before the next one."""
+
+    def refuse_early(connection: socket.socket) -> None:
+        if connection.recv(1024):
+            connection.sendall(reply(b'{"error": "too large"}', b"413 Too Large"))
+            stop.wait(5)
+
+    stop = threading.Event()
+    huge = iter([Payload(next(payloads()).request + bytes(30 << 20))] * 3)
+    cpu = time.process_time()
+    with raw_server(refuse_early) as (port, accepted):
+        load = Load(port, requests=huge).open(constant_ns(5, 3))
+        stop.set()
+    assert (load.kinds, accepted) == ({"http_413": 3}, [3])
+    assert time.process_time() - cpu < 0.5
+
+
+def binary(values: bytes = bytes(256), datatype: bytes = b"FP32", length: int = 256) -> bytes:
+    """An answer with a binary tensor."""
+    header = b'{"outputs":[{"name":"OUTPUT0","datatype":"%s","shape":[1,64],"parameters":{"binary_data_size":%d}}]}' % (
+        datatype,
+        length,
+    )
+    return reply(header + values, extra=b"Inference-Header-Content-Length: %d\r\n" % len(header))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5, 400])
+def test_an_answer_after_a_good_one_is_judged_by_itself(pieces: int) -> None:
+    """A connection compares an answer with the last good one; whatever differs is looked at."""
+    answers = [
+        (binary(), "ok"),
+        (binary(b"other values".ljust(256)), "ok"),
+        (binary(datatype=b"INT8"), "wrong_datatype"),
+        (binary(length=255), "wrong_size"),
+        (binary(), "ok"),
+        (binary().replace(b"OUTPUT0", b"OUTPUT1"), "missing_output"),
+        (binary().replace(b"200 OK", b"500 No"), "http_500"),
+        (reply(), "ok"),
+        (binary(), "ok"),
+        (binary().replace(b"HTTP/1.1", b"HTTP/1.0"), "ok"),
+    ]
+    left = iter(answers)
+    together = threading.Lock()
+
+    def answer(connection: socket.socket) -> None:
+        with together:
+            while take_request(connection):
+                whole = next(left)[0]
+                size = -(-len(whole) // pieces)
+                for first in range(0, len(whole), size):
+                    connection.sendall(whole[first : first + size])
+
+    with raw_server(answer) as (port, accepted):
+        load = Load(port, max_in_flight=1).open([0] * len(answers))
+    assert [outcome.error or "ok" for outcome in load.outcomes] == [kind for _, kind in answers]
+    assert accepted == [1]
+    for outcome, (whole, _) in zip(load.outcomes, answers, strict=True):
+        response = outcome.response
+        assert isinstance(response, Response)
+        assert response.body == whole.partition(HEAD_END)[2]

@@ -1,0 +1,209 @@
+"""Scenarios out of options, traces out of files, and what a run of either says of itself."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadgen.load.arrivals import Distribution, Stage
+from loadgen.load.scenario import Mode, Scenario, parse_stages
+from loadgen.load.trace import read_trace
+from loadgen.measurement.recorder import Interval
+from servemark.errors import InputDataError, OptionError
+from servemark.workload import get
+from tests.golden.server import GoldenServer
+from tests.support.load_config import config
+from tests.support.locust_run import Result, accounted, golden_entry, run, server_of, the_result
+
+TINY = ["--model", "ranking_tiny"]
+
+
+def scenario(*flags: str) -> Scenario:
+    return config("ranking_tiny", *flags).scenario
+
+
+def test_stages_are_read_as_seconds_and_rates() -> None:
+    assert parse_stages("10:100,10:400") == (Stage(10, 100), Stage(10, 400))
+    assert parse_stages(" 0.5:0, 2:1.5 ") == (Stage(0.5, 0), Stage(2, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--stages", "10"], "'10' is not SECONDS:RATE"),
+        (["--stages", "10:100,"], "'' is not SECONDS:RATE"),
+        (["--stages", "0:100"], "--stages: seconds 0 must be above 0"),
+        (["--stages", "10:-1"], "--stages: rate -1 must be at least 0"),
+        (["--stages", "10:fast"], "--stages: rate 'fast' is not a number"),
+        (["--stages", "10:0,5:0"], "sends nothing"),
+        (["--stages", ",".join(["1:1"] * 51)], "51 stages, at most 50"),
+        (["--stages", "1000:1000000"], "--stages for 1003 s is more than 20,000,000 requests"),
+        (["--stages", "1:1", "--request-rate", "5"], "--request-rate and --stages exclude each other"),
+        (["--gamma-cv", "2", "--request-rate", "5"], "--gamma-cv belongs to gamma arrivals"),
+        (["--gamma-cv", "0", "--request-distribution", "gamma"], "--gamma-cv 0 is not between 0.1 and 10"),
+    ],
+)
+def test_bad_scenarios(flags: list[str], words: str) -> None:
+    with pytest.raises(OptionError) as error:
+        scenario(*flags)
+    assert words in error.value.what
+    assert error.value.fix
+
+
+def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
+    found = scenario("--stages", "2:100,0.5:0,12:50", "--warmup", "1", "--duration", "99")
+    assert (found.mode, found.duration_s, found.concurrency, found.request_rate) == (Mode.STAGES, 14.5, None, None)
+    assert found.rate == pytest.approx((200 + 600) / 14.5)
+    assert found.windows_per_stage == [2, 1, 10]
+    edges = found.window_edges_s
+    assert edges[:4] == (0.0, 1.0, 2.0, 2.5)
+    assert edges[-1] == 14.5
+    assert len(edges) == 14
+    arrivals = np.array(found.schedule(0)) / 1e9
+    # the warm-up runs at the first stage's rate, and nothing is sent in the pause
+    assert 60 < (arrivals < 1).sum() < 140
+    assert not ((arrivals >= 3) & (arrivals < 3.5)).any()
+    many = scenario("--stages", ",".join(["20:5"] * 11))
+    assert many.windows_per_stage == [6] * 11
+
+
+def test_windows_of_stages_have_their_own_lengths() -> None:
+    interval = Interval(100, 200, 3, (100, 120, 130, 200))
+    times = np.array([100, 119, 120, 129, 130, 199])
+    assert interval.window_of(times).tolist() == [0, 0, 1, 1, 2, 2]
+    assert interval.window(1) == (20 / 1e9, 10 / 1e9)
+
+
+def test_gamma_is_bursty_by_default() -> None:
+    found = scenario("--request-rate", "100", "--request-distribution", "gamma")
+    assert (found.distribution, found.cv) == (Distribution.GAMMA, 2.0)
+    assert found.to_dict()["gamma_cv"] == 2.0
+    assert scenario("--request-rate", "100").to_dict()["gamma_cv"] is None
+    flags = ["--request-rate", "500", "--request-distribution", "gamma", "--gamma-cv"]
+    gaps = [np.diff(np.array(scenario(*flags, cv).schedule(3))) for cv in ("1", "4")]
+    spread = [each.std() / each.mean() for each in gaps]
+    assert spread == pytest.approx([1, 4], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "times", "samples"),
+    [
+        ("a.csv", "0\n0.5\n0.5\n2.25\n", [0, 0.5, 0.5, 2.25], None),
+        ("a.csv", "0,3\n1.5,0\n", [0, 1.5], [3, 0]),
+        ("a.csv", "time_s\n1\n2\n", [1, 2], None),
+        ("a.csv", "user,sample,time_s\nx,2,0.1\ny,1,0.2\n", [0.1, 0.2], [2, 1]),
+        ("a.txt", "1e-3\n\n0.002\n", [0.001, 0.002], None),
+        ("a.jsonl", "0.5\n1\n", [0.5, 1], None),
+        ("a.jsonl", '{"time_s": 0.5, "sample": 4}\n{"time_s": 3, "sample": 0, "user": "x"}\n', [0.5, 3], [4, 0]),
+    ],
+)
+def test_traces(name: str, text: str, times: list[float], samples: list[int] | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    trace = read_trace(tmp_path / name)
+    assert trace.times_s.tolist() == times
+    assert (None if trace.samples is None else trace.samples.tolist()) == samples
+    assert trace.duration_s == int(times[-1]) + 1
+    assert trace.to_dict()["arrivals"] == len(times)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("t.csv", "0\n2\n1\n", "t.csv:3: 1 s comes after 2 s: sort the arrivals"),
+        ("t.csv", "0\n-0.5\n", "t.csv:2: -0.5 s is negative"),
+        ("t.csv", "0\nnan\n", "t.csv:2: 'nan' is no time in seconds"),
+        ("t.csv", "0\nlater\n", "t.csv:2: 'later' is no time in seconds"),
+        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column 'time_s': when, who"),
+        ("t.csv", "1,2,3\n", "t.csv:1: 3 values, 2 at most are expected"),
+        ("t.csv", "0,1\n1\n", "t.csv:2: 'sample' is given for some arrivals and missing for others"),
+        ("t.csv", "0,1.5\n", "t.csv:1: '1.5' is no index of a sample"),
+        ("t.csv", "0,-1\n", "t.csv:1: '-1' is no index of a sample"),
+        ("t.csv", "time_s\n1700000000.5\n", "t.csv:2: 1.7e+09 s is more than a week"),
+        ("t.csv", "time_s\n", "t.csv holds no arrival"),
+        ("t.csv", "", "t.csv holds no arrival"),
+        ("t.jsonl", '0.5\n{"time": 1}\n', "t.jsonl:2: no 'time_s' in"),
+        ("t.jsonl", "0.5\n{\n", "t.jsonl:2: '{' is no JSON"),
+        ("t.jsonl", "true\n", "t.jsonl:1: True is no time in seconds"),
+        ("t.csv", b"\xff\xfe", "t.csv is no text"),
+        ("t.csv", None, "t.csv cannot be read: No such file"),
+    ],
+)
+def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(InputDataError) as error:
+        scenario("--trace", str(tmp_path / name))
+    assert words in error.value.what
+
+
+def drive(server: GoldenServer, out: Path, *flags: str) -> Result:
+    """A short run against the golden server."""
+    # No golden outputs of the default repository, unless a test brings some: the last flag counts.
+    none = ["--model-repository", str(out / "none")]
+    done = run("ranking", *TINY, "--url", server.url, "--out", str(out), *none, *flags)
+    assert done.returncode in {0, 2}, done.stderr
+    return the_result(out)
+
+
+def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        flags = ["--stages", "1:40,0.5:0,1:120", "--request-distribution", "constant", "--warmup", "0.2"]
+        result = drive(server, tmp_path, *flags)
+        received = len(server.requests())
+    assert result["scenario"]["mode"] == "stages"
+    assert result["scenario"]["stages"] == [
+        {"duration_s": 1.0, "rate": 40.0}, {"duration_s": 0.5, "rate": 0.0}, {"duration_s": 1.0, "rate": 120.0},
+    ]  # fmt: skip
+    assert [(s["start_s"], s["scheduled"]) for s in result["stages"]] == [(0.0, 40), (1.0, 0), (1.5, 120)]
+    assert [w["start_s"] for w in result["windows"]] == [0.0, 1.0, 1.5]
+    assert sum(s["latency_ms"]["count"] for s in result["stages"]) == result["metrics"]["latency_ms"]["count"] == 160
+    assert result["stages"][2]["latency_ms"]["p90"] >= 5
+    assert result["scenario"]["measured_s"] == 2.5
+    assert received == accounted(result) == 160 + 8
+    assert "stages of 6 s or more" in result["verdict"]["not_judged"]["steady_state"]
+    assert "steady_state" not in {c["name"] for c in result["verdict"]["constraints"]}
+
+
+def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
+    """Times and contents as the server's own log has them."""
+    times = [0.0, 0.3, 0.3, 0.31, 0.8, 1.1]
+    samples = [4, 2, 2, 4, 0, 9]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time_s,sample\n" + "".join(f"{t},{s}\n" for t, s in zip(times, samples, strict=True)))
+    with server_of(get("ranking_tiny")) as server:
+        result = drive(server, tmp_path / "out", "--trace", str(trace), "--warmup", "0", "--max-in-flight", "1")
+        log = server.requests()
+    assert (result["scenario"]["mode"], result["scenario"]["duration_s"]) == ("trace", 2.0)
+    assert result["scenario"]["trace"] == {
+        "file": "trace.csv", "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True,
+    }  # fmt: skip
+    assert result["metrics"]["latency_ms"]["count"] == len(log) == 6
+    # one at a time, so that the order of arrival is that of the trace also where some were sent late
+    contents = [entry["crc32"] for entry in log]
+    assert [contents.index(content) for content in contents] == [0, 1, 1, 0, 4, 5]
+    assert "steady_state" in result["verdict"]["not_judged"]
+
+
+def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
+    entry = golden_entry(tmp_path / "models")
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(f'{{"time_s": {n / 200}, "sample": {n % 7}}}\n' for n in range(120)))
+    with server_of(get("ranking_tiny"), answers=str(entry.golden)) as server:
+        flags = ["--trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
+        result = drive(server, tmp_path / "out", *flags)
+    assert result["metrics"]["accuracy"]["output_agreement"]["checked"] == 3
+
+
+def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data.json"
+    data.write_text('{"data": [{"user": [1], "seq": [1, 2, 3, 4, 5]}]}')
+    trace = tmp_path / "trace.csv"
+    trace.write_text("0,0\n0.1,1\n")
+    with server_of(get("ranking_tiny")) as server:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path / "out"), "--trace", str(trace)]
+        done = run("ranking", *flags, "--input-data", str(data))
+        assert (done.returncode, server.requests()) == (3, [])
+        assert "--trace names sample 1" in done.stderr
+        done = run("ranking", *flags, "--batch-size", "2")
+        assert done.returncode == 3
+        assert "--batch-size 1" in done.stderr

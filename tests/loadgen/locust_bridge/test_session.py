@@ -1,0 +1,159 @@
+"""How a run of a locustfile ends when all is not well: errors, signals and crashes, each with a result that says so."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from servemark.workload import get
+from tests.support.locust_run import DEADLINE_S, command, results_in, run, server_of, started, the_result, until
+from tests.support.result_checks import check_counts, check_schema, constraint
+
+SHORT = ["--duration", "0.6", "--warmup", "0.1"]
+TINY = ["--model", "ranking_tiny"]
+
+
+def test_a_closed_loop_that_is_never_answered_ends(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), never_every=1) as server:
+        flags = ["--duration", "0.5", "--warmup", "0.2", "--concurrency", "2", "--request-timeout", "1"]
+        run("ranking", *TINY, *flags, "--url", server.url, "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
+    assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
+    assert "--request-timeout" in constraint(result, "error_share")["remedy"]
+    assert result["metrics"]["latency_ms"]["count"] == 0
+
+
+def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005, error_every=4) as server:
+        done = run("ranking", *TINY, "--url", server.url, "--out", str(tmp_path), *SHORT, "--request-rate", "200")
+        received = server.requests()
+    result = the_result(tmp_path)
+    check_counts(result, len(received))
+    errors = result["metrics"]["errors"]
+    assert done.returncode == 2
+    assert errors["by_kind"].keys() == {"http_500"}
+    assert errors["share"] == pytest.approx(0.25, abs=0.02)
+    assert "golden error on request" in errors["messages"]["http_500"][0]
+    assert not constraint(result, "error_share")["ok"]
+
+
+def test_without_a_server_the_error_names_the_command_that_starts_one(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{holder.getsockname()[1]}"
+        done = run("ranking", "--url", url, "--out", str(tmp_path))
+    assert done.returncode == 3
+    assert f"no server answers at {url} (connection refused)" in done.stderr
+    assert "`servemark serve ranking --engine onnxruntime`" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert results_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--model", "no_such"], "unknown workload 'no_such'"),
+        (["--users", "0"], "--concurrency 0 must be at least 1"),
+    ],
+)
+def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp_path: Path) -> None:
+    done = run("ranking", "--out", str(tmp_path), *flags)
+    assert done.returncode == 3
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "loop"),
+    [(signal.SIGINT, ["--request-rate", "200"]), (signal.SIGTERM, ["--concurrency", "3"])],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_a_signal_leaves_a_partial_result(number: signal.Signals, loop: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with server_of(get("ranking_tiny"), delay_s=0.02) as server:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--duration", "40", "--warmup", "0.2", *loop]
+        with started(command("ranking", *flags), log) as process:
+            until(lambda: len(server.requests()) > 150, "load")
+            process.send_signal(number)
+            assert process.wait(DEADLINE_S) == 2
+        received = server.requests()
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, len(received))
+    metrics = result["metrics"]
+    assert result["partial"] is True
+    assert not constraint(result, "completed")["ok"]
+    assert metrics["latency_ms"]["count"] > 50
+    assert metrics["errors"]["by_kind"].keys() <= {"interrupted"}
+    # over the time that passed, not over the 40 s that were asked for
+    assert metrics["throughput"]["requests_per_s"] > 2 * metrics["latency_ms"]["count"] / 40
+    assert len(result["windows"]) == 1
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "40"]
+        with started(command("ranking", *flags), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 20, "load")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(DEADLINE_S) == 2
+        received = server.requests()
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, len(received))
+    assert (result["partial"], result["windows"], result["metrics"]["latency_ms"]["count"]) == (True, [], 0)
+    # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
+    assert result["metrics"]["throughput"]["requests_per_s"] is None
+    assert result["metrics"]["client"]["cpu_share"] is None
+    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "steady_state"}
+    assert result["limited_by"]["by"] is None
+
+
+CRASH = """
+from loadgen.measurement.recorder import Recorder
+from loadgen.users import InferenceUser
+
+record, count = Recorder.outcome, 0
+
+def crash(self, outcome):
+    global count
+    count += 1
+    if count >= 100:
+        raise RuntimeError("a bug of ours")
+    record(self, outcome)
+
+Recorder.outcome = crash
+
+class Ranking(InferenceUser):
+    locustfile = "ranking"
+"""
+
+
+def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) -> None:
+    locustfile = tmp_path / "crashing.py"
+    locustfile.write_text(CRASH)
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        done = run(locustfile, *TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--users", "4")
+    result = the_result(tmp_path)
+    assert done.returncode == 99
+    assert "a bug of ours" in done.stderr
+    assert result["partial"] is True
+    # the first of them came before the interval
+    metrics = result["metrics"]
+    assert 95 <= metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] <= 103
+    assert metrics["latency_ms"]["count"] > 30
+
+
+def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:
+    """It has no counters at either edge of the interval then, as a server that never had some."""
+    with server_of(get("ranking_tiny")) as server:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "3", "--duration", "0.5"]
+        with started(command("ranking", *flags, "--request-rate", "50"), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 5, "load")
+            os.kill(server.pid, signal.SIGKILL)
+            assert process.wait(DEADLINE_S) == 2
+    assert constraint(the_result(tmp_path), "server_alive")["ok"] is False

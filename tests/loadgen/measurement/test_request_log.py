@@ -1,0 +1,103 @@
+"""The log of each request: the figures of a result are those that numpy makes of it."""
+
+import csv
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.measurement.request_log import COLUMNS, FILE, RequestLog
+from loadgen.sut.channel import Outcome, Payload
+from servemark.errors import ResultError
+from servemark.workload import get
+from tests.servemark.results.test_directory import largest_file
+from tests.support.locust_run import accounted, command, run, server_of, started, the_result, until
+
+NS = 1e9
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """The only log in an output directory, times in ns; None where a request was never sent."""
+    [path] = out.glob(f"*/{FILE}")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        {key: value if key == "error" else int(value) if value else None for key, value in row.items()} for row in rows
+    ]
+
+
+def check_against_log(result: Any, rows: list[dict[str, Any]]) -> None:
+    """Compute the figures anew."""
+    end = result["scenario"]["measured_s"] * NS
+    inside = [row for row in rows if 0 <= row["scheduled_ns"] < end]
+    good = [row for row in inside if not row["error"]]
+    metrics = result["metrics"]
+    for name, first in (("latency_ms", "scheduled_ns"), ("service_time_ms", "sent_ns")):
+        values = np.array([row["done_ns"] - row[first] for row in good]) / 1e6
+        summary = metrics[name]
+        exact = (summary["count"], summary["min"], summary["max"])
+        assert exact == (len(values), pytest.approx(values.min()), pytest.approx(values.max()))
+        assert (summary["mean"], summary["stdev"]) == (pytest.approx(values.mean()), pytest.approx(values.std()))
+        for percentile in (50, 90):
+            nearest = np.percentile(values, percentile, method="inverted_cdf")
+            assert summary[f"p{percentile}"] == pytest.approx(nearest, rel=0.0005, abs=0.0005)
+    came = sum(not row["error"] and 0 <= row["done_ns"] < end for row in rows)
+    assert metrics["throughput"]["requests_per_s"] == pytest.approx(came / result["scenario"]["measured_s"])
+    kinds = [row["error"] for row in inside if row["error"]]
+    assert metrics["errors"]["by_kind"] == {kind: kinds.count(kind) for kind in set(kinds)}
+
+
+def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005, error_every=7, reset_every=11) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path), "--request-rate", "200", "--warmup", "0.4"]
+        done = run("ranking", "--model", "ranking_tiny", *flags, "--duration", "1.5", "--request-log")
+        received = len(server.requests())
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    assert done.returncode == 2
+    assert len(rows) == accounted(result) == received
+    assert min(row["scheduled_ns"] for row in rows) < 0
+    check_against_log(result, rows)
+
+
+def test_the_log_of_a_run_that_is_cut_short_is_whole_too(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.05) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path), "--users", "4", "--warmup", "0", "--duration", "60"]
+        with started(
+            command("ranking", "--model", "ranking_tiny", *flags, "--request-log"), tmp_path / "log"
+        ) as process:
+            until(lambda: len(server.requests()) > 150, "load")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 2
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    assert len(rows) == accounted(result)
+    assert {row["error"] for row in rows} <= {"", "interrupted"}
+    check_against_log(result, rows)
+
+
+def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:
+    log = RequestLog(tmp_path, 1000)
+    log.take(Outcome(Payload(b""), 400, 0, 1500, "connection_refused", "", None))
+    log.take(Outcome(Payload(b""), 1000, 1001, 2000, None, "", None))
+    assert list(tmp_path.glob(FILE)) == []
+    log.close()
+    log.close()
+    assert (tmp_path / FILE).read_text() == f"{COLUMNS}\n-600,,500,connection_refused\n0,1,1000,\n"
+
+
+def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with largest_file(1000):
+        log = RequestLog(tmp_path, 0)
+        for _ in range(3):
+            for number in range(1000):
+                log.take(Outcome(Payload(b""), number, number, number, None, "", None))
+            log.flush()
+        log.close()
+    assert "File too large" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="No such file or directory"):
+        RequestLog(tmp_path / "nowhere", 0)

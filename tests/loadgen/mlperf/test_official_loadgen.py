@@ -1,0 +1,118 @@
+"""MLCommons' LoadGen over our driver, against the golden server: both count and time the same requests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.measurement.probe import probe
+from loadgen.mlperf.official_loadgen import Seen, read_log, run
+from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, Plan, Scenario
+from loadgen.sut.channel import Payload
+from servemark.errors import ServerError
+from tests.golden.load import Load, payloads
+from tests.golden.server import GoldenServer
+
+DELAY_MS = 100.0
+ATTEMPTS = 4
+"""Between the two clock readings of a request this machine may run something else; a wrong figure is always wrong."""
+
+
+class Target:
+    """The golden server, as LoadGen's system under test."""
+
+    def __init__(self, server: GoldenServer) -> None:
+        self.connect = Load(server.port).channels()
+
+
+def plan(scenario: Scenario, **changes: Any) -> Plan:
+    chosen: dict[str, Any] = {
+        "expected_qps": 40,
+        "expected_latency_ms": DELAY_MS / 2,
+        "min_duration_s": 2.0,
+        "min_queries": 20,
+        "latency_ms": 3 * DELAY_MS,
+        "percentile": 90,
+        "seed": 1,
+    }
+    return Plan(scenario, **chosen | changes)
+
+
+def drive(server: GoldenServer, asked: Plan, logs: Path, requests: Iterator[Payload] | None = None) -> Seen:
+    target: Any = Target(server)
+    return run(target, requests or payloads(), asked, logs, timeout_s=30, max_in_flight=256)
+
+
+@pytest.mark.parametrize("scenario", Scenario)
+def test_both_sides_count_and_time_the_same_requests(scenario: Scenario, tmp_path: Path) -> None:
+    runs = (both_sides(scenario, tmp_path / str(attempt)) for attempt in range(ATTEMPTS))
+    assert any(ours_ms == pytest.approx(official_ms, rel=0.02) for ours_ms, official_ms in runs)
+
+
+def both_sides(scenario: Scenario, logs: Path) -> tuple[float, float]:
+    """A run's p50 in ms, ours and LoadGen's, after everything else about it was found equal."""
+    logs.mkdir()
+    with GoldenServer(delay_s=DELAY_MS / 1e3) as server:
+        # Offline: all samples at once, which a server that answers each after its delay is through with in one delay
+        asked = plan(scenario, expected_qps=40 if scenario is Scenario.SERVER else 2_000)
+        seen = drive(server, asked, logs)
+        served = len(server.requests())
+    log = read_log(logs)
+    samples = {Scenario.MULTI_STREAM: MULTI_STREAM_SAMPLES}.get(scenario, 1)
+    issued = log["result_query_count"] * samples
+    if scenario is Scenario.OFFLINE:
+        issued = log["generated_samples_per_query"]
+    assert seen.latency.count == served == issued >= 20
+    assert not seen.errors
+    assert log["effective_scenario"] == scenario.value
+    assert (logs / "mlperf_log_summary.txt").read_text().count("Result is") == 1
+    ours_ms = seen.latency.percentile(50)
+    assert ours_ms >= DELAY_MS
+    if scenario is Scenario.OFFLINE:  # there LoadGen counts from the one query, ours from each sample's turn
+        return ours_ms, ours_ms
+    return ours_ms, log["result_50.00_percentile_latency_ns"] / 1e6
+
+
+def test_the_server_scenario_is_held_against_its_bound(tmp_path: Path) -> None:
+    with GoldenServer(delay_s=DELAY_MS / 1e3) as server:
+        drive(server, plan(Scenario.SERVER, latency_ms=DELAY_MS / 2), tmp_path)
+    log = read_log(tmp_path)
+    assert log["result_validity"] == "INVALID"
+    assert log["result_perf_constraints_met"] is False
+
+
+def test_failed_requests_are_counted_and_do_not_hang_loadgen(tmp_path: Path) -> None:
+    with GoldenServer(delay_s=0.01, error_every=4) as server:
+        seen = drive(server, plan(Scenario.SERVER), tmp_path)
+        failed = sum(entry["kind"] == "error" for entry in server.requests())
+        served = len(server.requests())
+    assert seen.errors == {"http_500": failed}
+    assert failed == served // 4
+    assert seen.latency.count == served - failed
+    assert seen.messages["http_500"]
+    assert read_log(tmp_path)["result_query_count"] == served
+
+
+def test_answers_to_golden_samples_are_kept(tmp_path: Path) -> None:
+    stream = (Payload(payload.request, (number,)) for number, payload in enumerate(payloads()))
+    with GoldenServer(delay_s=0.01) as server:
+        seen = drive(server, plan(Scenario.SINGLE_STREAM, min_duration_s=0.5), tmp_path, stream)
+    assert len(seen.sampled) == min(seen.latency.count, 200)
+    rows = [row for (row,), _ in seen.sampled]
+    assert len(set(rows)) > 10
+
+
+def test_the_probe_finds_the_delay_and_the_rate() -> None:
+    with GoldenServer(delay_s=0.05) as server:
+        target: Any = Target(server)
+        latency_ms, rate = probe(target, payloads(), 4, least_s=0.5, timeout_s=5)
+    assert latency_ms >= 50
+    assert 0 < rate <= 4 / 0.05
+
+
+def test_a_server_that_only_fails_is_an_error_before_loadgen_starts() -> None:
+    with GoldenServer(error_every=1) as server:
+        target: Any = Target(server)
+        with pytest.raises(ServerError, match="http_500"):
+            probe(target, payloads(), 1, least_s=0.1, timeout_s=5)

@@ -1,0 +1,184 @@
+"""Regions of shared memory and the places in them, without a server."""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.kserve.http_messages import Head
+from loadgen.shared_memory import region as memory_region
+from loadgen.shared_memory.over_grpc import SharedGrpc
+from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
+from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
+from loadgen.shared_memory.slots import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.sut.channel import State
+from loadgen.targets.http import Served
+from servemark.errors import ServerError
+from servemark.workload import Tensor
+from tests.support.load_config import config
+
+KILLED = """
+import os, signal
+from loadgen.shared_memory.region import PosixRegion
+PosixRegion({name!r}, 64)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Not where other tests have theirs: what is abandoned is anybody's to take away."""
+    monkeypatch.setattr(memory_region, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_names_are_never_used_twice() -> None:
+    assert len({new_name("system") for _ in range(100)}) == 100
+
+
+def test_a_region_holds_what_is_written_to_it(folder: Path) -> None:
+    region = PosixRegion(new_name("system"), 1 << 16)
+    assert region.registration == {"key": f"/{region.name}", "offset": 0, "byte_size": 1 << 16}
+    for offset in (0, 64, 65_000):
+        region.write(offset, offset.to_bytes(8, "big"))
+    assert [int.from_bytes(region.read(offset, 8), "big") for offset in (0, 64, 65_000)] == [0, 64, 65_000]
+    with pytest.raises(ServerError, match="no shared memory"):
+        PosixRegion(region.name, 64)
+    assert [path.name for path in folder.iterdir()] == [region.name]
+    region.close()
+    region.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_memory_that_is_not_there_is_an_error_and_leaves_no_file(folder: Path) -> None:
+    with pytest.raises(ServerError, match="has no room for"):
+        PosixRegion(new_name("system"), 1 << 60)
+    assert list(folder.iterdir()) == []
+
+
+def test_only_what_a_killed_process_left_is_abandoned(folder: Path) -> None:
+    ours, name = PosixRegion(new_name("system"), 64), new_name("system")
+    imports = "from pathlib import Path; from loadgen.shared_memory import region"
+    code = f"{imports}; region.FOLDER = Path({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", f"{code}\n{KILLED.format(name=name)}"], timeout=60, check=False)
+    assert {path.name for path in folder.iterdir()} == {ours.name, name}
+    assert list(abandoned()) == [("system", name)]
+    assert [path.name for path in folder.iterdir()] == [ours.name]
+    assert list(abandoned()) == []
+    ours.close()
+
+
+def test_places_are_aligned_and_do_not_overlap() -> None:
+    layout = Layout("r")
+    placed = [layout.place(Tensor("x", "FP32", (7,)), (batch, 7)) for batch in range(1, 9)]
+    assert all(each.offset % 64 == 0 for each in placed)
+    assert all(first.offset + first.size <= second.offset for first, second in itertools.pairwise(placed))
+    assert layout.size >= placed[-1].offset + placed[-1].size
+
+
+INPUTS = [
+    Placed(Tensor("a", "FP32", (2,)), (3, 2), "region", 0, 24),
+    Placed(Tensor("b", "INT32", (1,)), (3, 1), "region", 64, 12),
+]
+OUTPUTS = [
+    Placed(Tensor("c", "FP32", (5,)), (3, 5), "region", 10**10, 60),
+    Placed(Tensor("d", "BOOL", (1,)), (3, 1), "region", 128, 3),
+]
+
+
+def to(url: str) -> Any:
+    return config("ranking_tiny", "--host", url, "--model-name", "m")
+
+
+def theirs(client: Any) -> dict[str, Any]:
+    """The same tensors as tritonclient takes them."""
+    inputs, outputs = [], []
+    for placed in INPUTS:
+        inputs.append(client.InferInput(placed.tensor.name, placed.shape, placed.tensor.datatype))
+        inputs[-1].set_shared_memory(placed.region, placed.size, placed.offset)
+    for placed in OUTPUTS:
+        outputs.append(client.InferRequestedOutput(placed.tensor.name))
+        outputs[-1].set_shared_memory(placed.region, placed.size, placed.offset)
+    return {"inputs": inputs, "outputs": outputs}
+
+
+def test_a_request_over_http_is_what_tritonclient_would_send() -> None:
+    client = pytest.importorskip("tritonclient.http")
+    wire = SharedHttp(to("http://h:1"))
+    request = wire.whole(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h:1\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
+    text, header_length = client.InferenceServerClient.generate_request_body(**theirs(client))
+    expected = json.loads(text)
+    # It says what is the default.
+    assert [output["parameters"].pop("binary_data") for output in expected["outputs"]] == [False, False]
+    assert json.loads(body) == expected
+    assert header_length is None
+
+
+def test_a_request_over_grpc_is_what_tritonclient_would_send() -> None:
+    client = pytest.importorskip("tritonclient.grpc")
+    from tritonclient.grpc import service_pb2
+    from tritonclient.grpc._utils import _get_inference_request
+
+    wire = SharedGrpc(to("grpc://h:1"))
+    request = wire.whole(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
+    assert int.from_bytes(request[1:5], "big") == len(request) - 5
+    unset: dict[str, Any] = {
+        "sequence_id": 0,
+        "sequence_start": False,
+        "sequence_end": False,
+        "priority": 0,
+        "timeout": None,
+    }
+    unset |= {"request_id": "", "parameters": None, "priority": 0, "timeout": None}
+    expected = _get_inference_request(model_name="m", model_version="", **theirs(client), **unset)
+    assert service_pb2.ModelInferRequest.FromString(request[5:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b'{"outputs":[{"name":"a","datatype":"FP32","shape":[1,2]}]}', None),
+        (b'{"outputs":[{"name":"a","datatype":"FP32","shape":[2,2]}]}', "wrong_shape"),
+        (b'{"outputs":[{"name":"a","datatype":"INT32","shape":[1,2]}]}', "wrong_datatype"),
+        (b'{"outputs":[]}', "missing_output"),
+        (b'{"outputs":[', "malformed_response"),
+    ],
+)
+def test_answers_are_judged_by_what_they_say_of_their_outputs(body: bytes, error: str | None) -> None:
+    checker = SharedChecker([Tensor("a", "FP32", (2,))], 1)
+    head = Head(200, len(body), None, True)
+    assert [checker.judge(head, body) for _ in range(2)] == [error, error]
+    assert checker.judge(Head(500, 0, None, True), b"") == "http_500"
+
+
+def places(count: int) -> Places:
+    wire: Wire = SharedHttp(to("http://127.0.0.1:9"))
+    layout = Layout(new_name("system"))
+    rooms = [(layout.place(Tensor("y", "FP32", (2,)), (1, 2)),) for _ in range(count)]
+    return Places(PosixRegion(layout.region, layout.size), wire, rooms)
+
+
+def test_the_place_of_a_request_that_was_given_up_is_used_last() -> None:
+    free = places(3)
+    first, second = free.take(), free.take()
+    free.give_back(first, answered=True)
+    free.give_back(second, answered=False)
+    assert free.take() is first
+    assert [free.take(), free.take()][-1] is second
+    assert np.array_equal(free.read(second)["y"], np.zeros((1, 2), "f4"))
+
+
+def test_a_channel_that_never_sent_anything_borrows_nothing() -> None:
+    free = places(1)
+    channel = SharedChannel(Served(to("http://127.0.0.1:9")).connect(), free)
+    channel.close()
+    assert channel.state is State.CLOSED
+    free.take()

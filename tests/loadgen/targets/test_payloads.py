@@ -1,0 +1,175 @@
+"""Requests ahead of a run: from the generator, a data set, JSON or .npz files; and golden samples among them."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from loadgen.kserve.http_messages import HEAD_END
+from loadgen.sut.channel import Payload
+from loadgen.targets.http import http_encoder
+from loadgen.targets.payloads import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
+from servemark.errors import InputDataError
+from servemark.repository.entry import Golden
+from servemark.workload import get
+from tests.golden import tensors as golden_tensors
+from tests.support.load_config import config
+from tests.support.locust_run import golden_entry
+
+STEP = {"user": [3], "seq": [1, 2, 3, 4, 5]}
+
+
+def decode(payload: Payload, workload: str = "ranking_tiny") -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a request, by the golden server's parser."""
+    head, _, body = payload.request.partition(HEAD_END)
+    length = int(head.split(b"Inference-Header-Content-Length: ")[1].split(b"\r\n")[0])
+    tensors = tuple(golden_tensors.Tensor(t.name, t.datatype, t.shape) for t in get(workload).inputs)
+    request = golden_tensors.decode(body, length, tensors, 1024)
+    return {v.name: np.frombuffer(v.raw, golden_tensors.NUMPY[v.datatype]).reshape(v.shape) for v in request.values}
+
+
+def take(count: int, workload: str, *flags: str, golden: Golden | None = None) -> list[Payload]:
+    resolved = config(workload, *flags)
+    return list(itertools.islice(payloads(resolved, http_encoder(resolved, "h:1"), golden), count))
+
+
+def test_synthetic_requests_are_the_workloads_and_equal_for_equal_seeds() -> None:
+    first, again, other = (take(2 * POOL_REQUESTS, "ranking_tiny", "--seed", seed) for seed in ("1", "1", "2"))
+    assert [p.request for p in first] == [p.request for p in again]
+    assert [p.request for p in first[:5]] != [p.request for p in other[:5]]
+    # the pool goes round
+    assert first[0].request == first[POOL_REQUESTS].request
+    samples = get("ranking_tiny").samples(np.random.default_rng(1))
+    for payload, sample in zip(first[:20], samples, strict=False):
+        for name, array in decode(payload).items():
+            np.testing.assert_array_equal(array[0], sample[name])
+
+
+def test_a_batch_is_made_of_consecutive_samples() -> None:
+    single = [decode(p) for p in take(12, "ranking_tiny")]
+    batched = [decode(p) for p in take(3, "ranking_tiny", "--batch-size", "4")]
+    for index, row in itertools.product(range(3), range(4)):
+        np.testing.assert_array_equal(batched[index]["seq"][row], single[4 * index + row]["seq"][0])
+
+
+def test_large_inputs_bound_the_pool() -> None:
+    requests = take(400, "resnet50", "--batch-size", "4")
+    distinct = {id(payload) for payload in requests}
+    size = len(requests[0].request)
+    assert 1 < len(distinct) <= POOL_BYTES // size + 1
+
+
+def test_one_request_in_fifty_is_golden_and_all_golden_rows_come(tmp_path: Path) -> None:
+    golden = golden_entry(tmp_path, rows=5).read_golden()
+    assert golden is not None
+    requests = take(20 * GOLDEN_EVERY, "ranking_tiny", "--batch-size", "2", golden=golden)
+    known = [payload for payload in requests if payload.golden_rows]
+    assert len(known) == 20
+    assert {row for payload in known for row in payload.golden_rows} == set(range(5))
+    for payload in known:
+        for name, array in decode(payload).items():
+            np.testing.assert_array_equal(array, golden.inputs[name][list(payload.golden_rows)])
+
+
+def test_json_in_perf_analyzers_forms(tmp_path: Path) -> None:
+    file = tmp_path / "in.json"
+    other = {"user": {"content": [4], "shape": [1]}, "seq": {"content": [5, 4, 3, 2, 1]}}
+    file.write_text(json.dumps({"data": [STEP, [other, STEP]]}))
+    found = [decode(p)["user"][0, 0] for p in take(6, "ranking_tiny", "--input-data", str(file))]
+    assert found == [3, 4, 3, 3, 4, 3]
+
+
+def test_npz_files_in_order_of_name(tmp_path: Path) -> None:
+    for name, user in (("b", 2), ("a", 1)):
+        np.savez(tmp_path / f"{name}.npz", user=np.array([user]), seq=np.arange(5), extra=np.zeros(3))
+    found = [decode(p)["user"][0, 0] for p in take(3, "ranking_tiny", "--input-data", str(tmp_path))]
+    assert found == [1, 2, 1]
+
+
+def test_fewer_samples_than_a_batch_go_round(tmp_path: Path) -> None:
+    file = tmp_path / "in.json"
+    file.write_text(json.dumps({"data": [STEP]}))
+    [payload] = take(1, "ranking_tiny", "--input-data", str(file), "--batch-size", "3")
+    assert decode(payload)["user"].tolist() == [[3]] * 3
+
+
+BAD_JSON: list[tuple[str, str]] = [
+    ("", "is not perf_analyzer input JSON"),
+    ("[1]", "is not perf_analyzer input JSON"),
+    ('{"data": 7}', "is not perf_analyzer input JSON"),
+    ('{"rows": []}', "is not perf_analyzer input JSON"),
+    ('{"data": []}', "holds no sample"),
+    ('{"data": [{"user": [1]}]}', r"data\[0\]: input 'seq' .*cannot be read"),
+    ('{"data": [7]}', r"data\[0\]: input 'user' .*cannot be read"),
+    ('{"data": [{"user": ["x"], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*cannot be read"),
+    ('{"data": [{"user": [99999999999], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*cannot be read"),
+    ('{"data": [{"user": [1], "seq": [1, 2]}]}', "'seq' has 2 elements"),
+    ('{"data": [{"user": [1.5], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*values are no INT32"),
+    ('{"data": [{"user": [1], "seq": [[1, 2], [3, 4, 5]]}]}', r"data\[0\]: input 'seq' .*cannot be read"),
+    ("\x00\xff", "is not perf_analyzer input JSON"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), BAD_JSON)
+def test_bad_json(content: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "in.json"
+    file.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputDataError, match=words) as error:
+        take(1, "ranking_tiny", "--input-data", str(file))
+    assert str(file) in error.value.what
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "cannot be read"),
+        (b"no archive", "cannot be read"),
+        ("truncated", "cannot be read"),
+        ({"user": np.array([1])}, "has no array 'seq'; it holds user"),
+        ({"user": np.array([1]), "seq": np.zeros(4)}, "'seq' has 4 elements"),
+        ({"user": np.array(["x"]), "seq": np.zeros(5)}, "cannot be read"),
+        ({"user": np.array([1]), "seq": np.full(5, np.nan)}, "'seq' .*values are no INT32"),
+        ({"user": np.array([2**31]), "seq": np.zeros(5)}, "'user' .*values are no INT32"),
+    ],
+)
+def test_bad_npz(content: Any, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.npz"
+    if isinstance(content, dict):
+        np.savez(file, **content)
+    elif content == "truncated":
+        np.savez(file, user=np.array([1]), seq=np.arange(5))
+        file.write_bytes(file.read_bytes()[:150])
+    else:
+        file.write_bytes(content)
+    with pytest.raises(InputDataError, match=words) as error:
+        take(1, "ranking_tiny", "--input-data", str(tmp_path))
+    assert "bad.npz" in error.value.what
+
+
+def test_a_corrupt_picture_is_named(tmp_path: Path) -> None:
+    Image.new("RGB", (300, 300)).save(tmp_path / "a.jpg")
+    (tmp_path / "b.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:300])
+    with pytest.raises(InputDataError, match=r"b\.jpg is no readable picture"):
+        take(1, "resnet50", "--input-data", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("workload", "source", "words"),
+    [
+        ("ranking", "dataset", "the data set 'ml-100k' is not in"),
+        ("ranking_tiny", "dataset", "has no data set of its own"),
+        ("ranking", "no/such/path", "no/such/path: no such file or folder"),
+        ("ranking_tiny", ".", "cannot read"),
+        ("ranking", ".", "u.data is not there"),
+    ],
+)
+def test_missing_data_is_never_replaced(
+    workload: str, source: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputDataError, match=words):
+        take(1, workload, "--input-data", source, "--data-root", str(tmp_path))

@@ -1,0 +1,147 @@
+"""Every locustfile, started as a user starts it, against a golden server with its workload's tensors."""
+
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servemark.paths import CHECKOUT, LOCUSTFILES
+from servemark.repository.entry import Golden
+from servemark.workload import get, workloads
+from tests.support.locust_run import golden_entry, locustfiles, run, server_of, smallest, the_result
+from tests.support.result_checks import check_counts, check_schema, constraint
+
+SHORT = ["--duration", "0.6", "--warmup", "0.1"]
+TINY = ["--model", "ranking_tiny"]
+
+
+def test_every_workload_has_its_locustfile_and_every_locustfile_a_workload() -> None:
+    assert {workload.locustfile for workload in workloads().values()} == set(locustfiles())
+
+
+def test_no_module_beside_the_locustfiles_hides_another() -> None:
+    """Locust puts their folder first on the path, so that a module of that name would be ours for everybody."""
+    ours = {path.stem for path in LOCUSTFILES.iterdir() if path.is_dir() or path.suffix == ".py"}
+    ours -= {"__init__", "__pycache__"}
+    elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() not in {LOCUSTFILES, CHECKOUT}]
+    hidden = {name for name in ours if PathFinder.find_spec(name, elsewhere) or name in sys.stdlib_module_names}
+    assert not hidden
+
+
+@pytest.mark.parametrize("locustfile", sorted({workload.locustfile for workload in workloads().values()}))
+def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
+    workload = smallest(locustfile)
+    with server_of(workload, delay_s=0.01) as server:
+        flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *SHORT, "--users", "2"]
+        done = run(locustfile, *flags)
+        received = server.requests()
+    assert done.returncode in {0, 2}, done.stderr
+    assert "Result is : " in done.stdout
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, len(received))
+    assert (result["workload"], result["partial"]) == (workload.name, False)
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["metrics"]["latency_ms"]["count"] > 0
+    assert {entry["batch"] for entry in received} == {1}
+    assert (next(tmp_path.glob("*/histograms.json"))).stat().st_size > 100
+
+
+def test_nothing_listens_beyond_loopback_unless_told_to() -> None:
+    code = (
+        "import loadgen.ranking; from locust.argument_parser import get_parser; found = get_parser().parse_args([]);"
+        "print(found.web_host, found.master_bind_host)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["127.0.0.1"] * 2
+
+
+def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
+    entry = golden_entry(tmp_path / "models")
+    flags = [*TINY, "--duration", "3", "--warmup", "0.3", "--concurrency", "8", "--batch-size", "3", "--slo", "p90:200"]
+    flags += ["--model-repository", str(entry.repository)]
+    with server_of(get("ranking_tiny"), delay_s=0.03, answers=str(entry.golden)) as server:
+        done = run("ranking", *flags, "--url", server.url, "--out", str(tmp_path))
+        received = server.requests()
+    result = the_result(tmp_path)
+    metrics, agreement = result["metrics"], result["metrics"]["accuracy"]["output_agreement"]
+    # Only what a busy machine does is allowed to go wrong.
+    failed = {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
+    assert failed <= {"steady_state", "client_cpu", "slo"}
+    assert result["verdict"]["valid"] is (not failed)
+    assert done.returncode == result["verdict"]["exit_code"] == (0 if not failed else 4 if failed == {"slo"} else 2)
+    assert f"Result is : {'INVALID' if failed else 'VALID'}" in done.stdout
+    check_schema(result)
+    check_counts(result, len(received))
+    assert agreement["checked"] > 5
+    assert (agreement["max_abs_error"], agreement["top1_agreement"]) == (0, 1)
+    assert result["batch_size"] == 3
+    assert {entry["batch"] for entry in received} == {3}
+    assert metrics["throughput"]["inferences_per_s"] == pytest.approx(3 * metrics["throughput"]["requests_per_s"])
+    # How near to these bounds it comes depends on who else uses the machine.
+    assert 0 < metrics["throughput"]["requests_per_s"] <= 8 / 0.03
+    assert metrics["latency_ms"]["p50"] >= 30
+    assert metrics["client"]["max_in_flight"] == 8
+    assert metrics["server"]["compute_infer_ms"] == pytest.approx(30, abs=0.01)
+    assert metrics["server"]["batch_size_mean"] == 3
+    assert [window["errors"] for window in result["windows"]] == [0, 0, 0]
+
+
+def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_path: Path) -> None:
+    """Requests of the warm-up outlast the interval: what was asked for holds none at all."""
+    entry = golden_entry(tmp_path / "models")
+    with server_of(get("ranking_tiny"), delay_s=1.5, answers=str(entry.golden)) as server:
+        flags = [*TINY, "--duration", "0.5", "--warmup", "0.2", "--concurrency", "3", "--url", server.url]
+        done = run("ranking", *flags, "--model-repository", str(entry.repository), "--out", str(tmp_path))
+        received = server.requests()
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, len(received))
+    metrics, scenario, windows = result["metrics"], result["scenario"], result["windows"]
+    # 3 from the warm-up that come at about 1.5 s, then 3 at about 3 s, and 3 more go out before the window's end
+    assert scenario["duration_s"] == 0.5
+    assert scenario["measured_s"] > 2.5
+    length_s = windows[1]["start_s"]
+    assert length_s * len(windows) == pytest.approx(scenario["measured_s"])
+    assert length_s % 0.5 == pytest.approx(0)
+    assert metrics["latency_ms"]["count"] >= 3
+    assert metrics["latency_ms"]["min"] >= 1500
+    assert metrics["throughput"]["requests_per_s"] * scenario["measured_s"] == pytest.approx(
+        sum(window["requests_per_s"] * length_s for window in windows)
+    )
+    assert metrics["accuracy"]["output_agreement"]["checked"] == 1
+    assert (done.returncode, metrics["errors"]["count"]) == (2, 0)
+    assert {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]} <= {"samples", "steady_state"}
+    assert "raise --duration to about" in constraint(result, "samples")["remedy"]
+    assert "0.5 s prolonged to" in done.stdout
+
+
+def test_wrong_values_are_seen_by_the_golden_samples(tmp_path: Path) -> None:
+    entry = golden_entry(tmp_path / "models")
+    with server_of(get("ranking_tiny"), answers=str(entry.golden), wrong_value_every=1) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path / "out"), "--model-repository", str(entry.repository)]
+        done = run("ranking", *TINY, *flags, *SHORT)
+    result = the_result(tmp_path / "out")
+    assert done.returncode == 2
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error"] == 1
+    assert not constraint(result, "output_agreement")["ok"]
+    assert "differs" in constraint(result, "output_agreement")["remedy"]
+
+
+def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
+    entry = golden_entry(tmp_path / "models")
+    golden = entry.read_golden()
+    assert golden is not None
+    bad = golden_entry(tmp_path / "nan")
+    bad.write_golden(Golden(golden.inputs, golden.outputs | {"scores": np.full_like(golden.outputs["scores"], np.nan)}))
+    with server_of(get("ranking_tiny"), answers=str(bad.golden)) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path / "out"), "--model-repository", str(entry.repository)]
+        done = run("ranking", *TINY, *flags, *SHORT)
+    result = the_result(tmp_path / "out")
+    assert done.returncode == 2
+    assert not constraint(result, "output_agreement")["ok"]
+    assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error_reason"]

@@ -1,0 +1,187 @@
+"""What an HTTP/2 server may say instead of a right answer: each is counted as its kind of error, never raised."""
+
+import socket
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hyperframe.frame import (
+    DataFrame,
+    GoAwayFrame,
+    HeadersFrame,
+    PingFrame,
+    PushPromiseFrame,
+    RstStreamFrame,
+    WindowUpdateFrame,
+)
+
+from loadgen.kserve.grpc_call import enclose
+from tests.golden.load import constant_ns
+from tests.support.grpc_load import GrpcLoad
+from tests.support.http2_peer import Peer, answer, answering, plain
+from tests.support.raw_server import raw_server
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(14, "grpc_unavailable"), (4, "grpc_deadline_exceeded"), (1, "grpc_cancelled"), (99, "grpc_status_99")],
+)
+@pytest.mark.parametrize("with_head", [True, False])
+def test_a_status_is_the_kind_of_error(status: int, kind: str, with_head: bool) -> None:
+    def respond(peer: Peer, stream: int) -> None:
+        if with_head:
+            peer.send(peer.head(stream), peer.trailers(stream, status, "na%C3%AFve 100%25"))
+        else:
+            fields = [(":status", "200"), ("grpc-status", str(status)), ("grpc-message", "na%C3%AFve 100%25")]
+            peer.send(HeadersFrame(stream, peer.fields(*fields), flags=["END_HEADERS", "END_STREAM"]))
+
+    with raw_server(answering(respond)) as (port, accepted):
+        load = GrpcLoad(port, max_in_flight=1).open(constant_ns(10, 4))
+        assert (load.kinds, accepted) == ({kind: 4}, [1])
+        assert load.outcomes[0].response is not None
+        assert load.outcomes[0].response.message() == "naïve 100%"
+
+
+def resets(code: int) -> Callable[[Peer, int], None]:
+    return lambda peer, stream: peer.send(RstStreamFrame(stream, code))
+
+
+def html(peer: Peer, stream: int) -> None:
+    block = peer.fields((":status", "503"), ("content-type", "text/html"))
+    head = HeadersFrame(stream, block, flags=["END_HEADERS"])
+    peer.send(head, DataFrame(stream, b"<h1>full</h1>", flags=["END_STREAM"]))
+
+
+def compressed(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, b"\1" + answer()[1:]))
+
+
+def twice(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, answer() * 2))
+
+
+def without_message(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream), peer.trailers(stream))
+
+
+def without_status(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream), DataFrame(stream, answer(), flags=["END_STREAM"]))
+
+
+def no_protobuf(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream, enclose(b"\xff\xff\xff")))
+
+
+def other_stream(peer: Peer, stream: int) -> None:
+    peer.send(*peer.whole(stream + 2, answer()))
+
+
+def dynamic(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, b"\xbe", flags=["END_HEADERS", "END_STREAM"]))  # entry 62: not of the static table
+
+
+def push(peer: Peer, stream: int) -> None:
+    peer.send(PushPromiseFrame(stream, 2, peer.fields((":path", "/")), flags=["END_HEADERS"]))
+
+
+def overflow(peer: Peer, stream: int) -> None:
+    peer.send(WindowUpdateFrame(0, (1 << 31) - 1), *peer.whole(stream, answer()))
+
+
+def interrupted_block(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, peer.head(stream).data[:4]), PingFrame(0, b"12345678"))
+
+
+def cut_short(peer: Peer, stream: int) -> None:
+    peer.socket.sendall(b"".join(frame.serialize() for frame in peer.whole(stream, answer()))[:-9])
+    peer.socket.shutdown(socket.SHUT_WR)
+    while True:  # what is left unread would make the end a reset
+        peer.frame()
+
+
+def refused(peer: Peer, stream: int) -> None:
+    peer.send(GoAwayFrame(0, last_stream_id=stream - 1, error_code=11, additional_data=b"too_many_pings"))
+
+
+@pytest.mark.parametrize(
+    ("respond", "kind", "words"),
+    [
+        (resets(7), "grpc_unavailable", "RST_STREAM 7"),
+        (resets(8), "grpc_cancelled", "RST_STREAM 8"),
+        (resets(11), "grpc_resource_exhausted", "RST_STREAM 11"),
+        (resets(2), "grpc_internal", "RST_STREAM 2"),
+        (html, "http_503", "<h1>full</h1>"),
+        (compressed, "malformed_response", "uncompressed"),
+        (twice, "malformed_response", "one uncompressed message"),
+        (without_message, "malformed_response", "0 bytes"),
+        (without_status, "malformed_response", "grpc-status"),
+        (no_protobuf, "malformed_response", ""),
+        (other_stream, "malformed_response", "stream"),
+        (dynamic, "malformed_response", "header block"),
+        (push, "malformed_response", "pushed"),
+        (overflow, "malformed_response", "window"),
+        (interrupted_block, "malformed_response", "header block"),
+        (cut_short, "connection_closed", ""),
+        (refused, "connection_closed", "too_many_pings"),
+    ],
+)
+def test_wrong_answers(respond: Callable[[Peer, int], None], kind: str, words: str) -> None:
+    with raw_server(answering(respond)) as (port, _):
+        load = GrpcLoad(port).open(constant_ns(50, 4))
+        assert load.kinds == {kind: 4}
+        response = load.outcomes[0].response
+        assert words in (response.message() if response else load.outcomes[0].message)
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", bytes(64)])
+def test_what_is_no_http2_server(greeting: bytes) -> None:
+    def handle(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(greeting)
+
+    with raw_server(handle) as (port, _):
+        assert GrpcLoad(port).open(constant_ns(50, 3)).kinds == {"malformed_response": 3}
+
+
+def test_a_connection_that_the_server_wants_to_end_is_replaced() -> None:
+    def respond(peer: Peer, stream: int) -> None:
+        if stream == 3:
+            peer.send(GoAwayFrame(0, last_stream_id=(1 << 31) - 1), *peer.whole(stream, answer()))
+            raise EOFError
+        plain(peer, stream)
+
+    with raw_server(answering(respond)) as (port, accepted):
+        assert GrpcLoad(port, max_in_flight=1).open(constant_ns(20, 8)).kinds == {"ok": 8}
+        assert accepted == [4]
+
+
+def test_an_answer_before_the_whole_request_is_out_ends_the_connection() -> None:
+    def refuse_early(connection: socket.socket) -> None:
+        peer = Peer(connection)
+        peer.greet()
+        while not isinstance(found := peer.frame(), DataFrame):
+            pass
+        peer.send(peer.head(found.stream_id), peer.trailers(found.stream_id, 8, "too large"))
+        done.wait(5)
+
+    done = threading.Event()
+    with raw_server(refuse_early) as (port, accepted):
+        load = GrpcLoad(port, width=8 << 20, distinct=1).open(constant_ns(5, 3))
+        done.set()
+    assert (load.kinds, accepted) == ({"grpc_resource_exhausted": 3}, [3])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_garbage_is_counted_not_raised(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def respond(peer: Peer, stream: int) -> None:
+        data = bytearray(b"".join(frame.serialize() for frame in peer.whole(stream, answer())))
+        for _ in range(3):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        peer.socket.sendall(data)
+
+    with raw_server(answering(respond)) as (port, _):
+        load = GrpcLoad(port, timeout_s=0.3).open(constant_ns(100, 8))
+        assert load.kinds.total() == 8

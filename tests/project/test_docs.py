@@ -1,0 +1,82 @@
+"""The docs say what is so: the command-line reference, links, names of files and commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from servemark.cli import build
+from servemark.paths import CHECKOUT
+from servemark.workload import workloads
+from tools.cli_reference import reference
+from tools.model_cards import cards
+
+DOCS = CHECKOUT / "docs"
+PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
+
+
+def test_the_command_line_reference_is_current() -> None:
+    page = DOCS / "reference" / "cli.md"
+    assert page.read_text() == reference(), f"python -m tools.cli_reference > {page.relative_to(CHECKOUT)}"
+
+
+def test_the_model_cards_are_current() -> None:
+    page = DOCS / "reference" / "models.md"
+    assert page.read_text() == cards(), f"python -m tools.model_cards > {page.relative_to(CHECKOUT)}"
+
+
+@pytest.mark.parametrize("name", workloads())
+def test_every_model_card_is_complete(name: str) -> None:
+    workload = workloads()[name]
+    card = cards().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    for label in ("task", "citation", "parameters", "inputs", "outputs", "requests", "metric", "objective"):
+        [value] = re.findall(rf"^\| {label} \| (.+) \|$", card, re.MULTILINE)
+        assert value
+    assert f"| {workload.parameters:,} |" in card
+    assert (CHECKOUT / "loadgen" / f"{workload.locustfile}.py").exists()
+    if workload.dataset:
+        assert f"`DATA_ROOT/{workload.dataset}`" in card
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_links_and_files_exist(page: Path) -> None:
+    text = page.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    missing = [link for link in links if not (page.parent / link).exists()]
+    files = re.findall(
+        r"`((?:loadgen|servemark|servers|exporters|benchmarks|tests|tools|docs)/[\w./-]+\.(?:py|md))`", text
+    )
+    missing += [name for name in files if not (CHECKOUT / name).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_anchors_exist(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    missing = [
+        f"{link}#{anchor}" for link, anchor in links if anchor not in _anchors(page.parent / link if link else page)
+    ]
+    assert not missing
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a page's headings are called in links, as GitHub makes it of their text."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_commands_exist(page: Path) -> None:
+    blocks = "\n".join(re.findall(r"^```.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    commands = set(re.findall(r"^(?:\$ )?servemark ([a-z]+)", blocks, re.MULTILINE))
+    assert commands <= set(build().commands)
+
+
+@pytest.mark.parametrize("name", build().commands)
+def test_every_command_has_an_example(name: str) -> None:
+    assert f"Example: servemark {name}" in (build().commands[name].help or "")
+
+
+def test_every_workload_has_its_locustfile() -> None:
+    missing = [w.name for w in workloads().values() if not (CHECKOUT / "loadgen" / f"{w.locustfile}.py").exists()]
+    assert not missing

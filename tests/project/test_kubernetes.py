@@ -1,0 +1,252 @@
+"""The Kubernetes manifests: schemas, and that everything that refers to something refers to what is there.
+
+No cluster is asked. `kubectl kustomize`, where it is installed, builds the overlays, which are then checked alike.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from servemark.paths import CHECKOUT
+from tests.support.manifests import (
+    BASE,
+    FOLDER,
+    OVERLAYS,
+    arguments,
+    behind,
+    containers,
+    documents,
+    kustomization,
+    labels,
+    mount_of,
+    objects,
+    of_kind,
+    pod,
+    port_names,
+    workloads,
+)
+
+VERSION = "1.31"
+"""Of Kubernetes, whose schemas the manifests keep."""
+every_folder = pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
+
+
+@every_folder
+def test_schemas(folder: Path) -> None:
+    for found in objects(folder):
+        kubernetes_validate.validate(found, VERSION, strict=True)
+    kinds = {found["kind"] for found in objects(folder)}
+    assert kinds == {"Namespace", "Deployment", "Job", "Service", "ConfigMap", "PersistentVolumeClaim"}
+
+
+def test_the_reader_of_results_mounts_the_claim_that_the_master_writes() -> None:
+    [reader] = documents(FOLDER / "results_reader.yaml")
+    kubernetes_validate.validate(reader, VERSION, strict=True)
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in reader["spec"]["volumes"]]
+    assert claims == list(of_kind(BASE, "PersistentVolumeClaim"))
+    assert reader["metadata"]["namespace"] == kustomization(BASE)["namespace"]
+
+
+def test_the_schemas_would_notice() -> None:
+    deployment = json.loads(json.dumps(of_kind(BASE, "Deployment")["triton"]))
+    deployment["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, VERSION, strict=True)
+
+
+@every_folder
+def test_kustomizations_name_files_and_objects_that_exist(folder: Path) -> None:
+    settings = kustomization(folder)
+    named = {"kustomization.yaml"}
+    for name in settings["resources"]:
+        assert (folder / name).exists()
+        named.add(name)
+    for made in settings.get("configMapGenerator", []):
+        named.update(made["files"])
+        if made.get("behavior") == "replace":
+            assert made["name"] in of_kind(BASE, "ConfigMap")
+            assert made["namespace"] == kustomization(BASE)["namespace"]
+    for patch in settings.get("patches", []):
+        kinds, name = patch["target"]["kind"], patch["target"]["name"]
+        hit = [w["metadata"]["name"] for w in workloads(BASE).values() if re.fullmatch(kinds, w["kind"])]
+        assert [target for target in hit if re.fullmatch(name, target)], patch["target"]
+        if "path" in patch:
+            named.add(patch["path"])
+            [change] = documents(folder / patch["path"])
+            assert (change["kind"], change["metadata"]["name"]) == (kinds, name)
+            changed = {c["name"] for c in pod(change).get("containers", [])} if "template" in change["spec"] else set()
+            assert changed <= {c["name"] for c in containers(workloads(BASE)[name])}
+    used = {image["name"] for image in settings.get("images", [])}
+    assert used <= {c["image"] for w in workloads(BASE).values() for c in containers(w)}
+    # nothing lies there that nobody uses
+    assert {path.name for path in folder.iterdir()} <= named
+
+
+@every_folder
+def test_services_select_pods_and_their_ports(folder: Path) -> None:
+    for service in of_kind(folder, "Service").values():
+        ports = port_names(behind(folder, service))
+        for port in service["spec"]["ports"]:
+            assert ports[port["targetPort"]] == port["port"]
+    for workload in of_kind(folder, "Deployment").values():
+        assert workload["spec"]["selector"]["matchLabels"].items() <= labels(workload).items()
+
+
+@every_folder
+def test_pods_refer_to_what_is_there_and_run_unprivileged(folder: Path) -> None:
+    config_maps, claims = of_kind(folder, "ConfigMap"), of_kind(folder, "PersistentVolumeClaim")
+    for name, workload in workloads(folder).items():
+        volumes = {volume["name"]: volume for volume in pod(workload)["volumes"]}
+        for volume in volumes.values():
+            assert "configMap" not in volume or volume["configMap"]["name"] in {
+                found["metadata"]["name"] for found in config_maps.values()
+            }
+            assert "persistentVolumeClaim" not in volume or volume["persistentVolumeClaim"]["claimName"] in claims
+        mounted = {mount["name"] for c in containers(workload) for mount in c.get("volumeMounts", [])}
+        assert mounted == set(volumes)
+        assert pod(workload)["securityContext"]["runAsNonRoot"]
+        for container in containers(workload):
+            context, resources = container["securityContext"], container["resources"]
+            assert context["allowPrivilegeEscalation"] is False
+            # NVIDIA's image has not been tried so
+            assert context.get("readOnlyRootFilesystem") or container["name"] == "triton"
+            assert resources["requests"].keys() == resources["limits"].keys()
+            for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+                assert kind not in container or container[kind]["httpGet"]["port"] in port_names(workload), name
+
+
+@every_folder
+def test_triton(folder: Path) -> None:
+    triton = of_kind(folder, "Deployment")["triton"]
+    container = pod(triton)["containers"][0]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/v2/health/live"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v2/health/ready"
+    notes = triton["spec"]["template"]["metadata"]["annotations"]
+    assert int(notes["prometheus.io/port"]) == port_names(triton)["metrics"]
+    volumes = {volume["name"]: volume for volume in pod(triton)["volumes"]}
+    [shm] = [mount["name"] for mount in container["volumeMounts"] if mount["mountPath"] == "/dev/shm"]
+    assert volumes[shm]["emptyDir"]["medium"] == "Memory"
+    gpus = container["resources"]["limits"].get("nvidia.com/gpu")
+    assert gpus == ("1" if folder.name == "gpu" else None)
+
+
+def test_on_a_gpu_the_copied_entry_is_placed_there(tmp_path: Path) -> None:
+    """The init container's own command, on a copy of an entry that says KIND_CPU."""
+    [patch] = documents(FOLDER / "overlays" / "gpu" / "triton_gpu.yaml")
+    models = next(container for container in containers(patch) if container["name"] == "models")
+    entry = tmp_path / "model_repo" / "ranking_onnxruntime"
+    entry.mkdir(parents=True)
+    (tmp_path / "models").mkdir()
+    (entry / "config.pbtxt").write_text("instance_group [\n  { count: 1 kind: KIND_CPU }\n]\n")
+    shell, option, script = models["command"]
+    moved = script.replace("/model_repo/", f"{tmp_path}/model_repo/").replace("/models/", f"{tmp_path}/models/")
+    subprocess.run([shell, option, moved], check=True, timeout=30)
+    written = (tmp_path / "models" / "ranking_onnxruntime" / "config.pbtxt").read_text()
+    assert "count: 1 kind: KIND_GPU" in written
+
+
+@every_folder
+def test_prometheus_reads_every_pod_of_triton(folder: Path) -> None:
+    config = yaml.safe_load(of_kind(folder, "ConfigMap")["prometheus"]["data"]["prometheus.yml"])
+    [job] = config["scrape_configs"]
+    [found] = job["dns_sd_configs"]
+    [name] = found["names"]
+    service = of_kind(folder, "Service")[name]
+    assert service["spec"]["clusterIP"] == "None"
+    assert behind(folder, service)["metadata"]["name"] == "triton"
+    assert found["port"] == service["spec"]["ports"][0]["port"]
+    assert (
+        f"--config.file={mount_of(of_kind(folder, 'Deployment')['prometheus'], 'config')}/prometheus.yml"
+        in arguments(of_kind(folder, "Deployment")["prometheus"])
+    )
+
+
+PARSE = """
+import json, sys
+from locust.argument_parser import get_parser
+import loadgen.ranking
+from loadgen.load.load_config import LoadConfig
+for arguments in json.loads(sys.argv[1]):
+    options = get_parser().parse_args(arguments)
+    seen = vars(options)
+    if options.master:
+        load = LoadConfig.from_options(options)
+        seen = seen | load.to_dict() | {"open_loop": load.open_loop}
+    print(json.dumps(seen, default=str))
+"""
+
+
+def parsed(*command_lines: list[str]) -> "subprocess.CompletedProcess[str]":
+    """What Locust's parser with our flags makes of command lines; importing it patches threads, so in a process."""
+    command = [sys.executable, "-c", PARSE, json.dumps(command_lines)]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def triton_is_ready(folder: Path) -> str:
+    """The path that says so."""
+    [container] = pod(of_kind(folder, "Deployment")["triton"])["containers"]
+    return str(container["readinessProbe"]["httpGet"]["path"])
+
+
+@every_folder
+def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tmp_path: Path) -> None:
+    master, worker = workloads(folder)["load-master"], workloads(folder)["load-worker"]
+    [(file, text)] = of_kind(folder, "ConfigMap")["load"]["data"].items()
+    (tmp_path / file).write_text(text)
+    config = f"{mount_of(master, 'config')}/{file}"
+    assert config in arguments(master)
+    flags = [str(tmp_path / file) if argument == config else argument for argument in arguments(master)]
+    done = parsed(flags, arguments(worker))
+    assert done.returncode == 0, done.stderr
+    load, part = map(json.loads, done.stdout.splitlines())
+
+    assert load["master"]
+    assert load["headless"]
+    assert load["expect_workers"] == worker["spec"]["replicas"]
+    assert load["master_bind_host"] == "*"  # it listens on loopback otherwise
+    assert part["worker"]
+    service = of_kind(folder, "Service")[part["master_host"]]
+    assert behind(folder, service) is master
+    assert part["master_port"] == service["spec"]["ports"][0]["port"]
+    assert load["model_repository"] == mount_of(master, "models")
+    assert part["model_repository"] == mount_of(worker, "models")
+    assert load["out"] == mount_of(master, "results")
+
+    host, _, port = load["url"].removeprefix("http://").partition(":")
+    assert behind(folder, of_kind(folder, "Service")[host])["metadata"]["name"] == "triton"
+    assert int(port) in {port["port"] for port in of_kind(folder, "Service")[host]["spec"]["ports"]}
+    assert f"--load-model={load['model']}" in arguments(of_kind(folder, "Deployment")["triton"])
+    assert load["open_loop"]
+    # The master begins when the server is ready, not when the workers are there.
+    [wait] = [container["command"] for container in pod(master)["initContainers"] if container["name"] == "triton"]
+    assert wait[0] == "timeout"
+    assert f" {load['url']}{triton_is_ready(folder)};" in wait[-1]
+
+
+def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(tmp_path: Path) -> None:
+    files = sorted(FOLDER.rglob("locust.conf"))
+    done = parsed(*(["--config", str(file), "--master", "--headless"] for file in files))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["model"] for line in done.stdout.splitlines()] == ["ranking_onnxruntime"] * len(files)
+    (tmp_path / "locust.conf").write_text((BASE / "locust.conf").read_text() + "request-rates = 5\n")
+    done = parsed(["--config", str(tmp_path / "locust.conf"), "--headless"])
+    assert done.returncode != 0
+    assert "request-rates" in done.stderr
+
+
+def test_the_images_are_built_from_what_is_there() -> None:
+    text = (FOLDER / "Dockerfile").read_text()
+    stages = set(re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE))
+    images = {image["name"] for image in kustomization(BASE)["images"]}
+    assert images == {f"servemark-{stage}" for stage in stages}
+    assert set(re.findall(r"--target (\w+) -t (\S+):", text)) == {(s, f"servemark-{s}") for s in stages}
+    kept = {line[1:] for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
+    copied = {name for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for name in line.split()}
+    assert {name.partition("/")[0] for name in copied} == kept
+    assert all((CHECKOUT / name).exists() for name in kept)

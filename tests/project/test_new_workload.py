@@ -1,0 +1,57 @@
+"""Adding a workload is adding one file: the worked example of CONTRIBUTING.md, executed."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import exporters
+import servemark.models
+from servemark.errors import OptionError
+from servemark.paths import CHECKOUT, LOCUSTFILES
+from servemark.repository.entry import Entry
+from servemark.runs.locust_process import launch
+from servemark.workload import get, names, registry
+from tests.support.load_config import config
+
+
+def _shown() -> list[str]:
+    """The files that CONTRIBUTING.md shows whole."""
+    return re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "digits_mlp.py").write_text(_shown()[0])
+    monkeypatch.setattr(servemark.models, "__path__", [*servemark.models.__path__, str(tmp_path)])
+    registry.workloads.cache_clear()
+    yield "digits_mlp"
+    registry.workloads.cache_clear()
+
+
+def test_one_file_is_a_workload(example: str, tmp_path: Path) -> None:
+    workload = get(example)
+    assert example in names()
+    model = workload.build()
+    assert sum(p.numel() for p in model.parameters()) == workload.parameters == 238_510
+    tiny = get(f"{example}_tiny")
+    report = exporters.export(tiny, "onnxruntime", tmp_path / "repository")
+    golden = Entry(tmp_path / "repository", tiny.name, "onnxruntime").read_golden()
+    assert golden is not None
+    assert np.unique(golden.outputs["logits"].argmax(axis=1)).size > 1
+    assert report.manifest["parameters"] == tiny.parameters
+
+
+def test_the_locustfile_shown_is_one() -> None:
+    assert _shown()[1] == (LOCUSTFILES / "ranking.py").read_text()
+
+
+def test_a_task_without_its_locustfile_is_told(tmp_path: Path) -> None:
+    complete = config()
+    lacking = replace(complete, workload=replace(complete.workload, locustfile="nowhere"))
+    with pytest.raises(OptionError, match=r"ranking_tiny is driven by .*nowhere\.py, which is not there") as error:
+        launch(lacking, {}, tmp_path)
+    assert "CONTRIBUTING.md" in str(error.value.fix)

@@ -1,0 +1,230 @@
+"""Every workload of the registry: its interface, its size, its requests and its numerics; then each model's own."""
+
+import subprocess
+import sys
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from servemark import workload as models
+from servemark.errors import OptionError
+from servemark.models.synthesis.images import Lengths, Popularity, image_pool
+from servemark.workload import Workload
+from tests.support.workload_data import answer, batch_of
+
+LARGE = 30_000_000
+"""Workloads of more parameters are built in the slow suite only."""
+
+FULL = [
+    pytest.param(workload, id=name, marks=pytest.mark.slow if workload.parameters > LARGE else [])
+    for name, workload in models.workloads().items()
+]
+TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in models.workloads().items()]
+every_workload = pytest.mark.parametrize("workload", [*TINY, *FULL])
+every_tiny = pytest.mark.parametrize("workload", TINY)
+
+WITHOUT_TORCH = """
+import sys
+from itertools import islice
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchvision", "onnx", "onnxruntime"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+from servemark import models
+
+for workload in models.workloads().values():
+    for size in (workload, workload.tiny):
+        next(size.samples(np.random.default_rng(0)))
+print(len(models.names()))
+"""
+
+
+def test_zoo_is_importable_and_samples_without_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=170, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(models.names()) >= 4
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(OptionError, match="did you mean ranking"):
+        models.get("rankin")
+    assert models.get("ranking_tiny") is models.workloads()["ranking"].tiny
+
+
+@pytest.fixture(scope="module", params=[*TINY, *FULL])
+def built(request: pytest.FixtureRequest) -> tuple[Workload, nn.Module]:
+    """A workload and its model, which is built once for all tests that take it."""
+    workload: Workload = request.param
+    return workload, workload.build()
+
+
+def test_parameters_are_exact_and_the_model_is_in_eval_mode(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    assert sum(p.numel() for p in model.parameters()) == workload.parameters
+    assert not any(module.training for module in model.modules())
+
+
+def test_flops_are_those_that_pytorch_counts(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        pytest.skip("PyTorch does not count its fused recurrent kernels")
+    if hasattr(model, "step"):
+        pytest.skip("its work depends on the length of the answer; test_decoding.py counts a nominal one")
+    with FlopCounterMode(display=False) as counter:
+        answer(model, *batch_of(workload, 1))
+    assert counter.get_total_flops() == workload.flops
+
+
+@every_tiny
+def test_tiny_variant_has_the_interface_of_its_workload(workload: Workload) -> None:
+    full = models.get(workload.name.removesuffix("_tiny"))
+    assert workload.parameters < 1_000_000
+    assert workload.flops < 100_000_000
+    for own, other in ((workload.inputs, full.inputs), (workload.outputs, full.outputs)):
+        assert [(t.name, t.datatype, len(t.shape)) for t in own] == [(t.name, t.datatype, len(t.shape)) for t in other]
+
+
+@every_workload
+def test_samples_match_the_interface_and_repeat_by_seed(workload: Workload) -> None:
+    first, again, other = (list(islice(workload.samples(np.random.default_rng(s)), 5)) for s in (7, 7, 8))
+    for sample in first:
+        assert {name: array.dtype for name, array in sample.items()} == {t.name: t.dtype for t in workload.inputs}
+        assert all(tensor.fits(sample[tensor.name].shape) for tensor in workload.inputs)
+    for one, same in zip(first, again, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], same[name])
+    assert any(not np.array_equal(first[0][name], other[0][name]) for name in first[0])
+    assert any(not np.array_equal(first[0][name], first[1][name]) for name in first[0])
+
+
+@pytest.mark.parametrize("built", TINY, indirect=True)
+def test_outputs_match_the_interface(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    outputs = answer(model, *batch_of(workload, 2))
+    for tensor, output in zip(workload.outputs, outputs, strict=True):
+        array = output.numpy()
+        assert (array.dtype, len(array)) == (tensor.dtype, 2)
+        assert tensor.fits(array.shape[1:])
+        assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize("built", TINY, indirect=True)
+def test_a_row_does_not_depend_on_its_batch(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
+    inputs = batch_of(workload, 5)
+    together = answer(model, *inputs)
+    for row in range(5):
+        alone = answer(model, *(tensor[row : row + 1] for tensor in inputs))
+        for one, many in zip(alone, together, strict=True):
+            torch.testing.assert_close(one[0], many[row], atol=1e-4, rtol=0)
+
+
+@every_tiny
+def test_build_is_seeded_by_name_and_leaves_the_random_state_alone(workload: Workload) -> None:
+    torch.manual_seed(1)
+    first = workload.build().state_dict()
+    after_build = torch.rand(1)
+    second = workload.build().state_dict()
+    torch.manual_seed(1)
+    assert torch.equal(after_build, torch.rand(1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_ranking_masks_the_history_and_the_padding_and_sorts_by_score() -> None:
+    workload = models.get("ranking_tiny")
+    model, (user, seq) = workload.build(), batch_of(workload, 64)
+    items, scores = answer(model, user, seq)
+    assert (items > 0).all()
+    assert not (items[:, :, None] == seq[:, None, :]).any()
+    assert (scores.diff(dim=1) <= 0).all()
+    unmasked = answer(model, user, torch.full_like(seq, 1))[0]
+    assert (items != unmasked).any()
+
+
+def test_ranking_scores_are_the_catalogue_product() -> None:
+    workload = models.get("ranking_tiny")
+    model = workload.build()
+    queries: list[torch.Tensor] = []
+    model.get_submodule("catalogue").register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0]))
+    items, scores = answer(model, *batch_of(workload, 8))
+    rows = model.get_parameter("catalogue.weight")[items.long()]
+    expected = (rows @ queries[0][:, :, None]).squeeze(2) + model.get_parameter("catalogue.bias")[items.long()]
+    torch.testing.assert_close(scores, expected.detach(), atol=1e-5, rtol=0)
+
+
+def test_ncf_scores_each_film_as_the_pair_form_would() -> None:
+    workload = models.get("ncf_tiny")
+    model, (user, items) = workload.build(), batch_of(workload, 3)
+    (scores,) = answer(model, user, items)
+    for i in range(items.shape[1]):
+        (pair,) = answer(model, user, items[:, i : i + 1])
+        torch.testing.assert_close(scores[:, i : i + 1], pair, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["ncf", "ncf_tiny"])
+def test_ncf_lists_hold_no_film_twice(name: str) -> None:
+    _, items = batch_of(models.get(name), 50)
+    assert all(len(set(row)) == len(row) for row in items.tolist())
+
+
+def test_din_ignores_what_lies_beyond_the_history_and_only_that() -> None:
+    workload = models.get("din_tiny")
+    model, (item, hist, hist_len) = workload.build(), batch_of(workload, 32)
+    (ctr,) = answer(model, item, hist, hist_len)
+    beyond = torch.arange(hist.shape[1]) >= hist_len
+    assert beyond.any()
+    assert torch.equal(answer(model, item, hist.masked_fill(beyond, 123), hist_len)[0], ctr)
+    changed = hist.clone()
+    changed[:, 0] = (changed[:, 0] + 1) % 500
+    assert (answer(model, item, changed, hist_len)[0] != ctr).all()
+
+
+def test_film_popularity_follows_movielens() -> None:
+    """Shares of the ratings that MovieLens-100K's top 1, 10 and 50 % of films have (counted in u.data)."""
+    rank = np.arange(1, 1683)
+    ranks = Popularity(rank**-0.15 * np.exp(-rank / 390)).draw_ranks(np.random.default_rng(0), 100_000)
+    for top, share in ((17, 0.076), (168, 0.427), (841, 0.927)):
+        assert (ranks < top).mean() == pytest.approx(share, abs=0.02)
+
+
+def test_zipf_ids_are_scattered_and_leave_the_special_ids_out() -> None:
+    popularity = Popularity.zipf(1000, s=1.0, q=2.7, first_id=3)
+    ids = popularity.draw(np.random.default_rng(0), 50_000)
+    assert (ids.min(), ids.max()) == (3, 1002)
+    top, count = np.unique(ids, return_counts=True)
+    assert count.max() / len(ids) == pytest.approx((1 / 3.7) / sum(1 / (r + 2.7) for r in range(1, 1001)), rel=0.1)
+    assert sorted(popularity.ids(np.arange(1000)).tolist()) == list(range(3, 1003))
+    assert top[count.argsort()[-5:]].tolist() != list(range(3, 8))
+
+
+def test_lengths_have_the_mean_asked_for_after_clipping() -> None:
+    lengths, rng = Lengths(8, 0.75, 1, 100), np.random.default_rng(0)
+    drawn = [lengths.draw(rng) for _ in range(20_000)]
+    assert np.mean(drawn) == pytest.approx(8, abs=0.15)
+    assert min(drawn) >= 1
+    assert max(drawn) <= 100
+    with pytest.raises(ValueError, match="does not lie between"):
+        Lengths(200, 0.75, 1, 100)
+
+
+def test_pictures_have_natural_statistics() -> None:
+    pool = image_pool(64, 64)
+    assert pool.min() >= 0
+    assert pool.max() <= 1
+    np.testing.assert_allclose(pool.mean(axis=(0, 2, 3)), [0.485, 0.456, 0.406], atol=0.02)
+    np.testing.assert_allclose(pool.std(axis=(0, 2, 3)), [0.229, 0.224, 0.225], atol=0.03)
+    red, green = pool[:, 0].reshape(64, -1), pool[:, 1].reshape(64, -1)
+    assert np.mean([np.corrcoef(r, g)[0, 1] for r, g in zip(red, green, strict=True)]) == pytest.approx(0.9, abs=0.05)
+    spectrum = (np.abs(np.fft.fft2(pool)) ** 2).mean(axis=(0, 1))
+    slope = np.polyfit(np.log(np.arange(2, 24)), np.log(spectrum[0, 2:24]), 1)[0]
+    assert slope == pytest.approx(-2, abs=0.4)

@@ -1,0 +1,206 @@
+"""Saved results against each other: what counts as worse, what does not, and the exit code."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servemark.errors import ResultError
+from servemark.regression.differences import compare_sides
+from servemark.regression.saved_runs import Run, read_side
+from servemark.results import directory
+from tests.support.command_line import servemark
+from tests.support.results import histogram_of, latencies, result_of, saved
+
+THRESHOLD = 0.05
+
+
+def run_of(p50_ms: float, *, seed: int = 0, count: int = 2000, label: str = "onnxruntime", **figures: Any) -> Run:
+    histogram = histogram_of(latencies(p50_ms, count, seed=seed))
+    return Run(label, result_of(histogram, **({"rate": 1000 / p50_ms} | figures)), histogram)
+
+
+def readings(first: list[Run], second: list[Run], threshold: float = THRESHOLD) -> dict[str, str]:
+    [subject] = compare_sides(first, second, threshold)["subjects"]
+    return {difference["figure"]: difference["reading"] for difference in subject["differences"]}
+
+
+def test_one_run_each() -> None:
+    found = readings([run_of(10)], [run_of(12, seed=1)])
+    assert found == {
+        "p50 ms": "worse",
+        "p99 ms": "worse",
+        "inferences/s": "worse",
+        "error share": "not significant",
+        "top-1 agreement": "not significant",
+    }
+    assert set(readings([run_of(12)], [run_of(10, seed=1)]).values()) == {"better", "not significant"}
+
+
+def test_the_same_again_is_no_difference() -> None:
+    found = compare_sides([run_of(10)], [run_of(10, seed=1)], THRESHOLD)
+    assert {d["reading"] for d in found["subjects"][0]["differences"]} <= {"not significant", "within 5%"}
+    assert found["regressions"] == []
+    assert "a side has one run" in found["warnings"][0]
+
+
+def test_small_differences_count_where_the_threshold_says_so() -> None:
+    first, second = [run_of(10, count=20_000)], [run_of(10.3, seed=1, count=20_000)]
+    assert readings(first, second)["p50 ms"] == "within 5%"
+    assert readings(first, second, 0.01)["p50 ms"] == "worse"
+
+
+def test_repeats_carry_what_varies_from_run_to_run() -> None:
+    # within a run a tenth more is far beyond chance; the runs of either side lie further apart than that
+    first = [run_of(p50, seed=n) for n, p50 in enumerate((8, 10, 12, 14))]
+    second = [run_of(p50 * 1.1, seed=n + 9) for n, p50 in enumerate((8, 10, 12, 14))]
+    assert readings(first[:1], second[:1])["p50 ms"] == "worse"
+    found = compare_sides(first, second, THRESHOLD)
+    assert found["regressions"] == []
+    assert found["subjects"][0]["runs"] == [4, 4]
+    assert found["warnings"] == []
+    steady = [run_of(p50 * 1.5, seed=n + 9) for n, p50 in enumerate((10.9, 11, 11, 11.1))]
+    assert readings([run_of(p50, seed=n) for n, p50 in enumerate((10.9, 11, 11, 11.1))], steady)["p50 ms"] == "worse"
+
+
+def test_a_short_runs_tail_is_taken_from_all_runs_together() -> None:
+    short = [[run_of(p50, seed=n, count=300) for n in range(5)] for p50 in (10, 13)]
+    assert readings(short[0], short[1])["p99 ms"] == "worse"
+    [subject] = compare_sides(short[0][:4], short[1][:4], THRESHOLD)["subjects"]
+    [tail] = [d for d in subject["differences"] if d["figure"] == "p99 ms"]
+    assert (tail["reading"], tail["ratio"]) == ("not known", None)
+    assert "fewer than 5" in tail["reason"]
+
+
+def test_few_samples_have_no_tail() -> None:
+    [subject] = compare_sides([run_of(10, count=500)], [run_of(20, count=500)], THRESHOLD)["subjects"]
+    [tail] = [d for d in subject["differences"] if d["figure"] == "p99 ms"]
+    assert (tail["reading"], tail["reason"]) == ("not known", "needs 1000 samples, has 500")
+
+
+def test_few_windows_still_have_an_interval() -> None:
+    few = (0.99, 1.0, 1.01)
+    assert readings([run_of(10, windows=few)], [run_of(20, windows=few)])["inferences/s"] == "worse"
+
+
+def test_more_failures_are_worse_beyond_chance() -> None:
+    assert readings([run_of(10)], [run_of(10, seed=1, errors=60)])["error share"] == "worse"
+    assert readings([run_of(10, errors=60)], [run_of(10, seed=1)])["error share"] == "better"
+    assert readings([run_of(10, errors=2)], [run_of(10, seed=1, errors=3)])["error share"] == "not significant"
+
+
+def test_a_server_that_answers_nothing_is_worse() -> None:
+    nothing = Run(
+        "onnxruntime", result_of(histogram_of(np.array([])), rate=0.0, errors=100), histogram_of(np.array([]))
+    )
+    found = readings([run_of(10)], [nothing])
+    assert (found["inferences/s"], found["error share"], found["p50 ms"]) == ("worse", "worse", "not known")
+
+
+def test_outputs_that_leave_the_tolerance_are_worse() -> None:
+    assert readings([run_of(10)], [run_of(10, failed=("output_agreement",))])["top-1 agreement"] == "worse"
+    assert readings([run_of(10)], [run_of(10, top1=0.8)])["top-1 agreement"] == "worse"
+    assert readings([run_of(10, top1=0.8)], [run_of(10)])["top-1 agreement"] == "better"
+
+
+def test_one_subject_each_is_compared_though_they_differ() -> None:
+    found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], THRESHOLD)
+    assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1, batch 1"
+    assert {"key": "config.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
+    assert len(found["regressions"]) == 3
+
+
+def test_several_subjects_are_matched_and_what_is_only_on_one_side_is_named() -> None:
+    first = [run_of(10), run_of(30, label="pytorch")]
+    found = compare_sides(first, [*first, run_of(5, label="openvino")], THRESHOLD)
+    assert len(found["subjects"]) == 2
+    assert "only in B: ranking on openvino, concurrency 1, batch 1" in found["warnings"]
+
+
+def test_different_workloads_are_not_compared() -> None:
+    with pytest.raises(ResultError, match="nothing to compare"):
+        compare_sides([run_of(10)], [run_of(10, workload="ncf")], THRESHOLD)
+
+
+def test_circumstances_that_differ_are_named() -> None:
+    first, second = run_of(10), run_of(10, seed=1, failed=("steady_state",))
+    environment = {**first.result["environment"], "cpu": "b", "packages": {"numpy": "2"}, "collected": "later"}
+    changed = dataclasses.replace(second, result={**second.result, "environment": environment})
+    found = compare_sides([first], [changed], THRESHOLD)
+    assert found["differing"] == [{"key": "cpu", "a": "a", "b": "b"}, {"key": "packages.numpy", "a": "1", "b": "2"}]
+    assert "B: 1 of 1 runs are INVALID (steady_state)" in found["warnings"]
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Path, Path]:
+    """Directories of five repeats each, the second a quarter slower."""
+    for name, p50_ms in (("before", 10.0), ("after", 12.5)):
+        for number in range(5):
+            saved(tmp_path / name / str(number), p50_ms * (1 + number / 500), seed=number)
+    return tmp_path / "before", tmp_path / "after"
+
+
+def test_the_exit_code_says_whether_b_is_worse(
+    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, after = map(str, sides)
+    assert servemark(monkeypatch, "compare", before, after) == 0
+    assert "B is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in capfd.readouterr().out
+    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression") == 5
+    assert servemark(monkeypatch, "compare", after, before, "--fail-on", "regression") == 0
+    assert "B is not worse than A" in capfd.readouterr().out
+    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression", "--threshold", "40") == 0
+
+
+def test_sides_may_be_single_results_or_lists(
+    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, after = sides
+    lists = [",".join(str(side / n) for n in "012") for side in (before, after)]
+    assert servemark(monkeypatch, "compare", *lists, "--fail-on", "regression", "--json") == 5
+    found = json.loads(capfd.readouterr().out)
+    assert found["subjects"][0]["runs"] == [3, 3]
+    single = [str(before / "0"), str(after / "0" / "result.json")]
+    assert servemark(monkeypatch, "compare", *single, "--fail-on", "regression") == 5
+
+
+def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
+    turns = [{"directory": f"{n}", "label": "a#2", "partial": n == 3} for n in range(4)]
+    for n in range(4):
+        saved(tmp_path / str(n), 10)
+    document = {"schema_version": directory.SCHEMA_VERSION, "kind": "comparison", "turns": turns}
+    (tmp_path / "comparison.json").write_text(json.dumps(document))
+    assert [run.label for run in read_side(str(tmp_path))] == ["a#2"] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "WORKLOAD"),
+        (["{good}"], "1 results were named"),
+        (["{good}", "{good}", "{good}"], "3 results were named"),
+        (["{good}", "{good}", "--fail-on", "noise"], "--fail-on 'noise' is unknown"),
+        (["{good}", "{missing}"], "there is no result"),
+        (["{good}", "{empty}"], "holds no result"),
+        (["{good}", "{partial}"], "was cut short"),
+        (["{good}", "{bare}"], "histograms.json cannot be read"),
+        (["ranking", "{good}"], "WORKLOAD --engines A,B"),
+    ],
+)
+def test_bad_results(
+    arguments: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    saved(tmp_path / "good", 10)
+    saved(tmp_path / "partial", 10, partial=True)
+    (saved(tmp_path / "bare", 10) / "histograms.json").unlink()
+    (tmp_path / "empty").mkdir()
+    places = {name: tmp_path / name for name in ("good", "partial", "bare", "empty", "missing")}
+    assert servemark(monkeypatch, "compare", *(argument.format(**places) for argument in arguments)) == 3
+    assert words in capfd.readouterr().err

@@ -1,0 +1,143 @@
+"""`servemark run --in-process` as a user starts it: its result, its end, and what it cannot do."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters import export
+from servemark.paths import CHECKOUT
+from servemark.repository.entry import Arrays
+from servemark.workload import get
+from tests.support.command_line import servemark
+from tests.support.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
+from tests.support.result_checks import constraint
+
+TINY = "ranking_tiny"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("model_repo")
+    export(get(TINY), "onnxruntime", root)
+    return root
+
+
+def command(repository: Path, out: Path, *flags: str) -> list[str]:
+    arguments = ["run", TINY, "--in-process", "--model-repository", str(repository), "--out", str(out), *flags]
+    return [sys.executable, "-m", "servemark", *arguments]
+
+
+@pytest.fixture(scope="module")
+def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    """The result of a run of two instances, and what it said on stderr."""
+    out = tmp_path_factory.mktemp("out")
+    flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
+    process = subprocess.run(
+        command(repository, out, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+    )
+    document = json.loads(process.stdout)
+    assert document == the_result(out)
+    return document, process.stderr
+
+
+def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, Any], str]) -> None:
+    result, said = done
+    metrics = result["metrics"]
+    assert (result["protocol"], result["shared_memory"], result["config"]["url"]) == ("in-process", "none", None)
+    assert (result["engine"], result["device"], result["provider"]) == ("onnxruntime", "cpu", "CPUExecutionProvider")
+    # so small a model is exported with one thread, which the engine gets here as it does in Triton
+    assert result["config"]["engine_options"] == {"intra_op_thread_count": "1"}
+    assert result["config"]["instances"] == 2
+    assert metrics["errors"]["count"] == 0
+    assert metrics["latency_ms"]["count"] > 100
+    assert metrics["server"]["queue_ms"] is None
+    assert metrics["server"]["queue_ms_reason"] == "in-process: there is no server"
+    assert metrics["accuracy"]["output_agreement"]["checked"] > 0
+    assert constraint(result, "output_agreement")["ok"]
+    assert "in-process" in said
+    assert "Result is : " in said
+
+
+def test_nothing_is_patched_and_no_server_is_needed_in_this_path(repository: Path, tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.argv = {["servemark", *command(repository, tmp_path, "--duration", "0.3", "--warmup", "0")[3:]]!r}
+from servemark.cli import main
+try:
+    main()
+finally:
+    from gevent.monkey import saved
+    print("patched:", saved, [name for name in ("locust", "tritonclient.http") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "patched: {} []"
+    assert the_result(tmp_path)["metrics"]["latency_ms"]["count"] > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_its_result(number: signal.Signals, repository: Path, tmp_path: Path) -> None:
+    flags = ["--duration", "60", "--warmup", "0", "--concurrency", "2"]
+    with started(command(repository, tmp_path, *flags), tmp_path / "log") as process:
+        until(lambda: results_in(tmp_path), "header")
+        until(lambda: "requests" in (tmp_path / "log").read_text(), "progress")
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 130
+    result = the_result(tmp_path)
+    assert result["partial"]
+    assert accounted(result) > 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_engine_that_fails_under_load_makes_the_run_invalid(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from servers.engines.onnxruntime import OnnxRuntime
+
+    run, calls = OnnxRuntime.run, []
+
+    def failing(self: OnnxRuntime, inputs: Arrays) -> Arrays:
+        calls.append(1)
+        if len(calls) % 2:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return run(self, inputs)
+
+    monkeypatch.setattr(OnnxRuntime, "run", failing)
+    code = servemark(monkeypatch, *command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
+    result = the_result(tmp_path)
+    errors = result["metrics"]["errors"]
+    assert code == 2
+    assert errors["by_kind"].keys() == {"engine_error"}
+    assert errors["messages"]["engine_error"] == ["onnxruntime: CUDA error: an illegal memory access was encountered"]
+    assert not constraint(result, "error_share")["ok"]
+    assert "illegal memory access" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--url", "http://127.0.0.1:1"], "--in-process has no server"),
+        (["--max-rate", "--slo", "p99:5"], "--in-process has no server"),
+        (["--shared-memory", "system"], "--in-process has no server"),
+        (["--device", "cuda:63"], "cuda:63"),
+        (["--option", "no_such=1"], "no_such"),
+        (["--engine", "pytorch"], "servemark export ranking_tiny --engine pytorch"),
+    ],
+)
+def test_what_cannot_be_done_is_an_error(
+    flags: list[str],
+    words: str,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert servemark(monkeypatch, *command(repository, tmp_path, *flags)[3:]) == 3
+    assert results_in(tmp_path) == []
+    assert words in capfd.readouterr().err

@@ -1,0 +1,155 @@
+"""ONNX Runtime on a GPU, as far as none is needed: its binding to device memory, graphs, and what a session asks for.
+
+PyTorch's CPU stands for the device. tests/gpu runs the real thing.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from servemark.errors import ServerError
+from servers.engines import load_engine
+from servers.engines._device_session import MOST_GRAPHS, DeviceSession
+from servers.engines.onnxruntime import OnnxRuntimeOnGpu
+from tests.support.small_models import affine, expected
+
+OUTPUTS = ["SCORES", "TOTAL"]
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> onnxruntime.InferenceSession:
+    settings = onnxruntime.SessionOptions()
+    settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return onnxruntime.InferenceSession(affine(tmp_path, "onnxruntime"), settings, providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture
+def session(loaded: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
+    """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
+    monkeypatch.setattr("torch.cuda.device", nullcontext)
+    monkeypatch.setattr("torch.cuda.stream", nullcontext)
+    monkeypatch.setattr("torch.cuda.default_stream", lambda _: None)
+    stream: Any = SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None, device=torch.device("cpu"))
+
+    def make(*, graphs: bool = False) -> DeviceSession:
+        return DeviceSession(loaded, "cpu", OUTPUTS, stream, graphs=graphs)
+
+    return make
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_onnxruntime_reads_and_writes_device_memory(session: Callable[..., DeviceSession], graphs: bool) -> None:
+    bound = session(graphs=graphs)
+    batches = [
+        np.random.default_rng(i).standard_normal((rows, 8), dtype=np.float32) for i, rows in enumerate((1, 5, 1))
+    ]
+    answers = [bound.run({"X": torch.from_numpy(x)}) for x in batches]
+    for x, answer in zip(batches, answers, strict=True):  # a later batch has overwritten none of them
+        for name, wanted in expected(x).items():
+            np.testing.assert_allclose(answer[name].numpy(), wanted, rtol=1e-5, atol=1e-5)
+    kept = bound._graphs
+    assert kept is None if not graphs else list(kept or {}) == [((1, 8),), ((5, 8),)]
+
+
+def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
+    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0 is its own, and -1 asks for no graph (onnxruntime_run_options_config_keys.h)."""
+    numbers: list[tuple[str, str]] = []
+
+    class Options(onnxruntime.RunOptions):  # type: ignore[misc]  # it has no types
+        def add_run_config_entry(self, key: str, value: str) -> None:
+            numbers.append((key, value))
+            super().add_run_config_entry(key, value)
+
+    monkeypatch.setattr(onnxruntime, "RunOptions", Options)
+    bound = session(graphs=True)
+    for rows in (1, 5, 1):
+        bound.run({"X": torch.ones(rows, 8)})
+    assert numbers == [("gpu_graph_id", number) for number in ("-1", "1", "-1", "2", "1")]
+
+
+def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession]) -> None:
+    bound = session(graphs=True)
+    for rows in range(1, MOST_GRAPHS + 3):
+        x = np.full((rows, 8), rows, np.float32)
+        answer = bound.run({"X": torch.from_numpy(x)})
+        np.testing.assert_allclose(answer["SCORES"].numpy(), expected(x)["SCORES"], rtol=1e-5)
+    assert bound._graphs is not None
+    assert len(bound._graphs) == MOST_GRAPHS
+
+
+def test_onnxruntime_on_a_gpu_takes_numpy_too(
+    loaded: onnxruntime.InferenceSession, session: Callable[..., DeviceSession]
+) -> None:
+    engine: Any = OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, session(graphs=True))
+    x = np.ones((3, 8), np.float32)
+    np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
+    operators = len(loaded.get_provider_graph_assignment_info())
+    assert engine.provider == f"CPUExecutionProvider with CUDA graphs ({operators} of {operators} operators on the CPU)"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What a session on a GPU is asked for; `session` says what becomes of it."""
+    asked: dict[str, Any] = {"session": SimpleNamespace(get_providers=lambda: ["CPUExecutionProvider"])}
+
+    def start(_path: str, settings: onnxruntime.SessionOptions, **options: Any) -> Any:
+        asked.update(options, recorded=settings.get_session_config_entry("session.record_ep_graph_assignment_info"))
+        if isinstance(asked["session"], Exception):
+            raise asked["session"]
+        return asked["session"]
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", start)
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["TensorrtExecutionProvider", "CUDAExecutionProvider"]
+    )
+    monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: asked.update(libraries="loaded"))
+    monkeypatch.setattr("torch.cuda.Stream", lambda _: SimpleNamespace(cuda_stream=7))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "remedy"), [({}, "onnxruntime-gpu"), ({"execution_accelerator": "tensorrt"}, "TensorRT 10")]
+)
+def test_onnxruntime_that_starts_no_gpu_is_an_error(
+    tmp_path: Path, started: dict[str, Any], accelerator: dict[str, str], remedy: str
+) -> None:
+    artifact = affine(tmp_path, "onnxruntime")
+    with pytest.raises(ServerError, match="offered CPUExecutionProvider instead") as error:
+        load_engine("onnxruntime", artifact, inputs=["X"], outputs=OUTPUTS, device="cuda:1", options=accelerator)
+    assert remedy in str(error.value.fix)
+    assert started["libraries"] == "loaded"
+    assert (started["enable_fallback"], started["recorded"]) == (0, "1")
+    assert dict(started["providers"])["CUDAExecutionProvider"] == {
+        "device_id": "1",
+        "use_tf32": "0",
+        "user_compute_stream": "7",
+    }
+
+
+@pytest.mark.parametrize("accelerator", [{}, {"execution_accelerator": "tensorrt"}])
+def test_one_provider_captures_and_says_why_it_cannot(
+    tmp_path: Path, started: dict[str, Any], accelerator: dict[str, str]
+) -> None:
+    """Two would begin a capture on one stream."""
+    started["session"] = RuntimeError("the model has control flow nodes")
+    with pytest.raises(ServerError, match="for CUDA graphs: the model has control flow nodes") as error:
+        load_engine(
+            "onnxruntime",
+            affine(tmp_path, "onnxruntime"),
+            inputs=["X"],
+            outputs=OUTPUTS,
+            device="cuda:0",
+            options={"cuda_graph": "true", **accelerator},
+        )
+    assert error.value.fix == "leave out --option cuda_graph"
+    capturing = [name for name, settings in started["providers"] if any("cuda_graph" in key for key in settings)]
+    assert capturing == [started["providers"][0][0]]

@@ -1,0 +1,199 @@
+"""How servers start and end: what keeps one from starting, who outlives whom, what a dead one leaves behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servers import modes, open_server
+from servers.launch.process import Command
+from servers.launch.server import Server, ServerJob
+from servers.modes import docker, embedded, native
+from tests.support.locust_run import DEADLINE_S, alive, until
+from tests.support.small_models import affine, artifact_of
+
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
+
+MODELS = ["affine_onnxruntime"]
+START_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that can be served and one whose file is cut off."""
+    root = tmp_path_factory.mktemp("model_repo")
+    affine(root, "onnxruntime")
+    damaged = root / "damaged_onnxruntime" / "1" / "model.onnx"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(artifact_of(root, "onnxruntime").read_bytes()[:40])
+    config = (root / "affine_onnxruntime" / "config.pbtxt").read_text()
+    (damaged.parent.parent / "config.pbtxt").write_text(config.replace("affine_", "damaged_"))
+    return root
+
+
+def regions(pid: int) -> list[Path]:
+    return list(Path("/dev/shm").glob(f"servemark_{pid}_*"))
+
+
+def test_port_in_use_names_its_holder(repository: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        server = open_server("embedded", repository, MODELS, grpc_port=port)
+        with pytest.raises(ServerError, match=rf":{port}.*pid {os.getpid()}") as error:
+            server.start()
+    assert "--grpc-port" in str(error.value.fix)
+    assert server.log is None  # nothing was started
+
+
+def test_model_that_cannot_be_loaded(repository: Path) -> None:
+    before, started = set(regions(os.getpid())), time.monotonic()
+    server = open_server("embedded", repository, ["damaged_onnxruntime"], start_timeout_s=START_S)
+    with pytest.raises(ServerError, match=r"Triton cannot load damaged_onnxruntime: .*model\.onnx") as error, server:
+        pass
+    assert error.value.fix == "servemark export damaged --engine onnxruntime --force"
+    assert time.monotonic() - started < START_S, "it did not wait for the time-out"
+    assert set(regions(os.getpid())) == before
+
+
+def test_model_that_is_not_there(repository: Path) -> None:
+    with pytest.raises(ArtifactError) as error:
+        open_server("embedded", repository, ["resnet50_onnxruntime"]).start()
+    assert error.value.fix == "servemark export resnet50 --engine onnxruntime"
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(OptionError, match="podman"):
+        open_server("podman", Path(), [])
+
+
+def test_a_mode_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServerError, match="no tritonserver on PATH"):
+        open_server("native", tmp_path, [])
+    assert {mode.name: bool(mode.missing) for mode in modes()} == {"embedded": False, "native": True, "docker": True}
+
+
+def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
+    server = Server("test", lambda _: Command(["sleep", "600"]), repository, MODELS, start_timeout_s=0.3)
+    with pytest.raises(ServerError, match=r"not ready after 0\.3 s"), server:
+        pass
+    assert not [child for child in psutil.Process().children(recursive=True) if child.name() == "sleep"]
+
+
+def test_server_that_dies_at_the_start_shows_its_log(repository: Path) -> None:
+    dies = Command(["sh", "-c", "echo the disk is full >&2; exit 7"])
+    server = Server("test", lambda _: dies, repository, MODELS)
+    with pytest.raises(ServerError, match=r"(?s)exit status 7.*the disk is full"), server:
+        pass
+
+
+def test_server_that_ignores_sigterm_is_killed_with_its_children(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servers.launch.process.GRACE_S", 0.5)
+    stubborn = Command(["sh", "-c", "trap '' TERM; sleep 600 & sleep 600 & wait; wait"])
+    server = Server("test", lambda _: stubborn, repository, MODELS)
+    server.start()
+    members: list[psutil.Process] = []
+
+    def started() -> bool:
+        members[:] = [p for p in psutil.Process().children(recursive=True) if p.name() in {"sh", "sleep"}]
+        return len(members) == 3
+
+    until(started, "all three")
+    server.__exit__(None, None, None)
+    assert not [process for process in members if alive(process)]
+    assert server.log is not None
+    assert not server.log.parent.exists()
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from servers import open_server
+
+with open_server("embedded", Path(sys.argv[1]), ["affine_onnxruntime"], start_timeout_s=90) as server:
+    print(server.http, server.log, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def owner(repository: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process]]]:
+    """A process that owns a running server, and the server's processes."""
+    process = subprocess.Popen([sys.executable, "-c", PARENT, str(repository)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        yield process, psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_its_owner(
+    owner: tuple["subprocess.Popen[str]", list[psutil.Process]], end: signal.Signals
+) -> None:
+    process, servers = owner
+    assert {"tritonserver", "triton_python_backend_stub"} <= {each.exe().rpartition("/")[2] for each in servers}
+    assert regions(process.pid)
+    process.send_signal(end)
+    process.wait(DEADLINE_S)
+    until(lambda: not any(map(alive, servers)), "their end")
+    until(lambda: not regions(process.pid), "the end of their shared memory")
+
+
+def kill_triton() -> None:
+    """Kill this process's only Triton, and wait until its stubs have ended too."""
+    [triton] = (each for each in psutil.Process().children(recursive=True) if each.exe().endswith("/tritonserver"))
+    members = [triton, *triton.children()]
+    triton.kill()
+    until(lambda: not any(map(alive, members)), "their end")
+
+
+def test_dead_server_is_noticed_and_cleared(repository: Path) -> None:
+    before = set(regions(os.getpid()))
+    with open_server("embedded", repository, MODELS, start_timeout_s=START_S) as server:
+        kill_triton()
+        with pytest.raises(ServerError, match="exit status 137"):
+            server.wait_ready(20)
+        assert server.log is not None
+        assert "Started HTTPService" in server.log.read_text()
+        assert set(regions(os.getpid())) == before
+
+
+def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    stale, ours = (Path("/dev/shm") / f"servemark_{pid}_0_test" for pid in (dead.pid, os.getpid()))
+    stale.touch()
+    ours.touch()
+    try:
+        embedded._sweep()
+        assert (stale.exists(), ours.exists()) == (False, True)
+    finally:
+        stale.unlink(missing_ok=True)
+        ours.unlink()
+
+
+@pytest.mark.parametrize("mode", [native, docker])
+def test_other_modes_serve_the_same_models_on_the_same_ports(mode: ModuleType, tmp_path: Path) -> None:
+    ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
+    argv = mode.command(ServerJob(tmp_path, MODELS, "127.0.0.1", ports, tmp_path)).argv
+    wanted = {f"--load-model={model}" for model in MODELS} | {f"{flag}={port}" for flag, port in ports.items()}
+    assert wanted | {"--http-address=127.0.0.1"} <= set(argv)
+    repository = next(flag for flag in argv if flag.startswith("--model-repository=")).partition("=")[2]
+    assert repository == str(tmp_path) or f"type=bind,source={tmp_path},target={repository},readonly" in argv

@@ -1,0 +1,78 @@
+"""Locust's web UI in a process of its own, as its page and its scripts see it."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from servemark.workload import get
+from tests.golden.server import GoldenServer
+from tests.support.locust_run import command, results_in, server_of, started, until
+
+FORM = {"user_count": "3", "spawn_rate": "3", "model": "ranking_tiny", "duration": "0.6", "warmup": "0.1"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Web:
+    """A running web UI, the golden server it drives, and where its results go."""
+
+    def __init__(self, url: str, server: GoldenServer, out: Path, log: Path) -> None:
+        self.url = url
+        self.server, self.out, self.log = server, out, log
+
+    def answers(self) -> bool:
+        try:
+            return requests.get(self.url, timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    def options(self) -> dict[str, Any]:
+        """The fields of the start form, from the page's own data."""
+        page = requests.get(self.url, timeout=5).text
+        match = re.search(r"window\.templateArgs = (\{.*\})", page)
+        assert match
+        arguments: dict[str, Any] = json.loads(match[1])
+        assert arguments["host"] == self.server.url
+        options: dict[str, Any] = arguments["extra_options"]
+        return options
+
+    def swarm(self, **changes: str) -> None:
+        done = requests.post(f"{self.url}/swarm", data=FORM | {"host": self.server.url} | changes, timeout=10)
+        assert done.json()["success"], done.text
+
+    def stopped(self) -> bool:
+        return bool(requests.get(f"{self.url}/stats/requests", timeout=5).json()["state"] == "stopped")
+
+    def finished(self, count: int) -> list[dict[str, Any]]:
+        """The results, when there are so many and Locust is ready again."""
+
+        def found() -> list[dict[str, Any]]:
+            results = [r for r in results_in(self.out) if r["metrics"]]
+            return results if len(results) == count and self.stopped() else []
+
+        try:
+            return list(until(found, f"{count} results"))
+        except TimeoutError as error:
+            raise AssertionError(self.log.read_text()) from error
+
+
+@contextmanager
+def web_ui(tmp_path: Path, *more: str, base_path: str = "", **behaviour: Any) -> Iterator[Web]:
+    port, log, out = free_port(), tmp_path / "log", tmp_path / "out"
+    with server_of(get("ranking_tiny"), **{"delay_s": 0.01} | behaviour) as server:
+        flags = ["--web-port", str(port), "--url", server.url, "--out", str(out)]
+        flags += ["--web-base-path", base_path, *more] if base_path else more
+        with started(command("ranking", *flags, headless=False), log):
+            web = Web(f"http://127.0.0.1:{port}{base_path}", server, out, log)
+            until(web.answers, "the web UI")
+            yield web
