@@ -1,15 +1,99 @@
-"""Locust's own statistics, in a process of their own: importing Locust replaces threads and sockets in this one."""
+"""Locust's own statistics, against the same requests as Locust's events."""
 
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
-from servemark.paths import CHECKOUT
+import pytest
+from locust.env import Environment
 
-CASES = Path(__file__).parent / "locust_statistics_cases.py"
+from loadgen.kserve.http_connection import Response
+from loadgen.kserve.http_messages import Head
+from loadgen.locust_bridge.locust_statistics import METHOD, LocustStatistics
+from loadgen.sut.channel import Outcome, Payload
+
+MS = 1_000_000
+LATENCIES_MS = [0.2, 0.5, 1.5, 2.5, 99.4, 99.6, 104.9, 105.1, 949.0, 1049.0, 30_123.0]
 
 
-def test_what_is_added_together_is_what_events_would_have_made_of_it() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def outcome(latency_ms: float, error: str | None = None) -> Outcome:
+    """A request that took so long; an answer of 1,000 bytes."""
+    response = Response(Head(200, 1000, None, keep_alive=True), b"", 0, error)
+    return Outcome(Payload(b""), 5, 5, 5 + round(latency_ms * MS), error, "", response)
+
+
+def locusts(environment: Environment, name: str) -> dict[str, Any]:
+    """What Locust knows of a name, apart from wall-clock times."""
+    entry = environment.stats.entries[name, METHOD]
+    known = {key: getattr(entry, key) for key in ("num_requests", "num_failures", "total_content_length")}
+    known |= {key: getattr(entry, key) for key in ("min_response_time", "max_response_time", "median_response_time")}
+    known |= {"response_times": dict(entry.response_times), "failed": sum(entry.num_fail_per_sec.values())}
+    return known | {"mean": pytest.approx(entry.avg_response_time), "seconds": sum(entry.num_reqs_per_sec.values())}
+
+
+@pytest.fixture
+def environment() -> Environment:
+    made = Environment()
+    made.create_local_runner()
+    return made
+
+
+def test_requests_added_together_are_what_events_would_have_made_of_them(environment: Environment) -> None:
+    statistics = LocustStatistics(environment)
+    statistics.begin("together")
+    for index, latency_ms in enumerate(LATENCIES_MS):
+        statistics.request(outcome(latency_ms), "")
+        if index == 5:
+            statistics.flush()
+        environment.events.request.fire(
+            request_type=METHOD, name="one by one", response_time=latency_ms, response_length=1000, context={}
+        )
+    # Another run: what was gathered keeps its name.
+    statistics.begin("next")
+    assert locusts(environment, "together") == locusts(environment, "one by one")
+    assert environment.stats.total.num_requests == 2 * len(LATENCIES_MS)
+    assert environment.stats.total.last_request_timestamp is not None
+
+
+def test_failed_requests_are_events_at_once(environment: Environment) -> None:
+    statistics = LocustStatistics(environment)
+    statistics.begin("m")
+    statistics.request(outcome(1.0, "http_500"), "no memory")
+    statistics.request(outcome(30.0, "timeout")._replace(response=None), "late")
+    assert locusts(environment, "m")["num_failures"] == 2
+    assert {error.error for error in environment.stats.errors.values()} == {"http_500: no memory", "timeout: late"}
+
+
+def test_another_listener_sees_every_request_from_when_it_listens(environment: Environment) -> None:
+    seen: list[float] = []
+
+    def listen(response_time: float, **_: Any) -> None:
+        seen.append(response_time)
+
+    statistics = LocustStatistics(environment)
+    statistics.begin("m")
+    statistics.request(outcome(1.0), "")
+    environment.events.request.add_listener(listen)
+    statistics.request(outcome(2.0), "")
+    statistics.request(outcome(3.0), "")
+    environment.events.request.remove_listener(listen)
+    statistics.request(outcome(4.0), "")
+    statistics.flush()
+    assert seen == [2.0, 3.0]
+    assert locusts(environment, "m")["num_requests"] == 4
+
+
+def test_a_listener_in_locusts_place_sees_every_request(environment: Environment) -> None:
+    """Somebody may take away Locust's own listener for the sake of theirs."""
+    seen: list[str] = []
+    environment.events.request._handlers.clear()
+    environment.events.request.add_listener(lambda name, **_: seen.append(name))
+    statistics = LocustStatistics(environment)
+    statistics.begin("m")
+    statistics.request(outcome(1.0), "")
+    assert seen == ["m"]
+
+
+def test_nothing_is_patched_here() -> None:
+    """What tests/loadgen/conftest.py promises to every other test of this process."""
+    from gevent.monkey import saved
+
+    assert saved == {}
