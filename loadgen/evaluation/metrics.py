@@ -69,10 +69,9 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder, *, intervals: bool =
             key: None for key, value in summary.items() if isinstance(value, float | int | None) and key != "count"
         }
         return {**figures, "count": 0, "ci95": {}, "late_share": None, "reason": _CLOSED_LOOP_DELAY}
-    return {
-        **summary,
-        "late_share": recorder.late / recorder.schedule_delay.count if recorder.schedule_delay.count else None,
-    }
+    if not recorder.schedule_delay.count:
+        return {**summary, "late_share": None, "late_share_reason": _NONE_SENT}
+    return {**summary, "late_share": recorder.late / recorder.schedule_delay.count}
 
 
 def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:

@@ -1,7 +1,13 @@
-"""The golden server speaks KServe v2, by an independent client (tritonclient) and by raw sockets, and counts truly."""
+"""The golden server speaks KServe v2 and counts truly, by an independent client.
 
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+That it delays, stalls and breaks answers as it was told is what the tests of the driver and of the meter rest on: they
+hold its own log against what the other side saw.
+"""
+
+import contextlib
+import http.client
+import json
+import time
 from typing import Any
 
 import numpy as np
@@ -9,8 +15,8 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
-from tests.golden.server import GoldenServer
-from tests.support.raw_client import body, connect, exchange, receive
+from tests.golden.behaviour import Behaviour
+from tests.golden.server import GoldenServer, PreciseSelector
 
 
 def inputs(array: np.ndarray[Any, Any], *, binary: bool = True) -> list[triton.InferInput]:
@@ -21,7 +27,7 @@ def inputs(array: np.ndarray[Any, Any], *, binary: bool = True) -> list[triton.I
 
 @pytest.mark.parametrize("binary_in", [True, False])
 @pytest.mark.parametrize("binary_out", [True, False, None])
-def test_identity_with_tritonclient(binary_in: bool, binary_out: bool | None) -> None:
+def test_identity(binary_in: bool, binary_out: bool | None) -> None:
     array = np.random.default_rng(0).standard_normal((3, 64)).astype("f4")
     with GoldenServer() as server, triton.InferenceServerClient(server.address) as client:
         outputs = None if binary_out is None else [triton.InferRequestedOutput("OUTPUT0", binary_data=binary_out)]
@@ -32,7 +38,7 @@ def test_identity_with_tritonclient(binary_in: bool, binary_out: bool | None) ->
     assert (entry["batch"], entry["kind"], entry["request_id"]) == (3, "ok", "r7")
 
 
-def test_endpoints_with_tritonclient() -> None:
+def test_endpoints() -> None:
     with (
         GoldenServer(model="toy", inputs=["A:INT64:4", "B:BYTES:1"], outputs=["OUT:FP32:2"]) as server,
         triton.InferenceServerClient(server.address) as client,
@@ -61,12 +67,9 @@ def test_statistics_are_true_counts() -> None:
         triton.InferenceServerClient(server.address) as client,
     ):
         for number in range(1, 11):
-            array = np.ones((1 + number % 2, 64), "f4")
-            if number % 5:
-                client.infer("golden", inputs(array))
-            else:
-                with pytest.raises(InferenceServerException, match=f"golden error on request {number}"):
-                    client.infer("golden", inputs(array))
+            fails = pytest.raises(InferenceServerException, match=f"golden error on request {number}")
+            with contextlib.nullcontext() if number % 5 else fails:
+                client.infer("golden", inputs(np.ones((1 + number % 2, 64), "f4")))
         [model] = client.get_inference_statistics("golden")["model_stats"]
     stats = model["inference_stats"]
     assert (stats["success"]["count"], stats["fail"]["count"], model["execution_count"]) == (8, 2, 8)
@@ -77,57 +80,59 @@ def test_statistics_are_true_counts() -> None:
     assert stats["success"]["ns"] >= 80_000_000
 
 
-def test_log_counts_are_exact_under_load_and_reset() -> None:
-    def send(count: int) -> None:
-        with connect(server) as connection:
-            for _ in range(count):
-                assert exchange(connection)[0] == 200
-
-    with GoldenServer() as server:
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(send, [50] * 8))
-        log = server.log()
-        server.reset()
-        after = server.log()
-    assert len(log["requests"]) == log["paths"]["POST /v2/models/golden/infer"] == 400
-    assert Counter(entry["connection"] for entry in log["requests"]).most_common(1)[0][1] == 50
-    assert after["requests"] == []
-    assert after["started_ns"] > log["started_ns"]
-
-
-def test_pipelined_and_split_requests() -> None:
-    with GoldenServer(delay_s=0.01) as server, connect(server) as connection:
-        request = body()
-        connection.sendall(request + request[:30])
-        assert receive(connection)[0] == 200
-        for offset in range(30, len(request), 40):
-            connection.sendall(request[offset : offset + 40])
-        assert receive(connection)[0] == 200
-        assert len(server.requests()) == 2
+def infer_request(
+    batch: int = 1, width: int = 64, claimed: int | None = None, **changes: str
+) -> tuple[dict[str, Any], bytes]:
+    """Headers and body of a request, right unless it is told otherwise."""
+    tensor = np.zeros((batch, width), "f4").tobytes()
+    size = {"binary_data_size": claimed or len(tensor)}
+    names = {"name": "INPUT0", "datatype": "FP32", "output": "OUTPUT0"} | changes
+    asked = [{"name": names.pop("output"), "parameters": {"binary_data": True}}]
+    header = json.dumps({"inputs": [{**names, "shape": [batch, width], "parameters": size}], "outputs": asked}).encode()
+    return {"Inference-Header-Content-Length": len(header)}, header + tensor
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "message"),
+    ("sent", "message"),
     [
-        (body(width=63), "INPUT0: shape"),
-        (body(batch=65), "batch size 65"),
-        (body().replace(b"FP32", b"FP16"), "datatype FP16"),
-        (body().replace(b"INPUT0", b"INPUT1"), "inputs"),
-        (body().replace(b"OUTPUT0", b"OUTPUT9"), "unknown outputs"),
-        (body().replace(b": 256", b": 255"), "the binary tensors end"),
-        (b"POST /v2/models/golden/infer HTTP/1.1\r\nContent-Length: 2\r\n\r\n[]", "malformed"),
+        (infer_request(width=63), "INPUT0: shape"),
+        (infer_request(batch=65), "batch size 65"),
+        (infer_request(datatype="FP16"), "datatype FP16"),
+        (infer_request(name="INPUT1"), "inputs"),
+        (infer_request(output="OUTPUT9"), "unknown outputs"),
+        (infer_request(claimed=255), "the binary tensors end"),
+        (({}, b"[]"), "malformed"),
     ],
 )
-def test_malformed_requests_are_refused(request_bytes: bytes, message: str) -> None:
-    with GoldenServer() as server, connect(server) as connection:
-        status, reply, _ = exchange(connection, request_bytes)
-        assert status == 400
-        assert message in reply["error"]
+def test_malformed_requests_are_refused(sent: tuple[dict[str, Any], bytes], message: str) -> None:
+    headers, body = sent
+    with GoldenServer() as server:
+        connection = http.client.HTTPConnection(server.address, timeout=10)
+        connection.request("POST", "/v2/models/golden/infer", body, headers)
+        answer = connection.getresponse()
+        assert answer.status == 400
+        assert message in json.loads(answer.read())["error"]
         log = server.log()
     assert (log["rejected"], log["requests"]) == (1, [])
 
 
-def test_unknown_model() -> None:
-    with GoldenServer() as server, connect(server) as connection:
-        status, _, _ = exchange(connection, body().replace(b"models/golden", b"models/other_"))
-    assert status == 404
+@pytest.mark.parametrize("awake", [False, True])
+def test_timers_are_finer_than_a_millisecond(monkeypatch: pytest.MonkeyPatch, awake: bool) -> None:
+    """The system is asked to wait as long as it was meant to, never rounded up; who polls never asks it to."""
+    asked: list[float | None] = []
+    monkeypatch.setattr("tests.golden.server.select.select", lambda *call: asked.append(call[-1]))
+    begin = time.monotonic()
+    with contextlib.closing(PreciseSelector(awake=awake)) as selector:
+        assert selector.select(0.0003) == []
+    assert asked == ([] if awake else [0.0003])
+    assert not awake or time.monotonic() - begin >= 0.0003
+
+
+def test_stall_rule() -> None:
+    behaviour = Behaviour(stall_s=0.2, stall_every_s=1.0, stall_phase_s=0.5)
+    second = 10**9
+    for arrival_s, start_s in [(0.0, 0.0), (0.49, 0.49), (0.5, 0.7), (0.69, 0.7), (0.7, 0.7), (2.6, 2.7), (2.71, 2.71)]:
+        start_ns = behaviour.after_stall_ns(round((7 + arrival_s) * second), 7 * second)
+        assert start_ns == round((7 + start_s) * second), arrival_s
+    with pytest.raises(ValueError, match="longer than"):
+        Behaviour(stall_s=1, stall_every_s=1)

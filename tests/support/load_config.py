@@ -1,6 +1,6 @@
 """A run's configuration from the load flags, without Locust."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +16,14 @@ class Parser(ArgumentParser):
         return super().add_argument(*names, **options)
 
 
-def config(workload: str = "ranking_tiny", *flags: str, lookup: Callable[[str], Workload] = get) -> LoadConfig:
+def parsed(workload: str, *flags: str) -> Namespace:
+    """The flags as Locust's parser hands them over."""
     parser = Parser()
     parser.add_argument("--users", dest="num_users", default=None)
     parser.add_argument("--host", default=None)
     add_arguments(parser, [workload])
-    return LoadConfig.from_options(parser.parse_args(["--model", workload, *flags]), lookup)
+    return parser.parse_args(["--model", workload, *flags])
+
+
+def config(workload: str = "ranking_tiny", *flags: str, lookup: Callable[[str], Workload] = get) -> LoadConfig:
+    return LoadConfig.from_options(parsed(workload, *flags), lookup)

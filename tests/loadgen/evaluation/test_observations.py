@@ -1,0 +1,128 @@
+"""What the verdict looks at, out of outcomes whose figures are known by counting."""
+
+from typing import Any
+
+import pytest
+
+from loadgen.evaluation.observations import observe
+from loadgen.measurement.worker_figures import WorkerFigures
+from loadgen.sut.channel import Outcome
+from servemark.results.constraints import Observations
+from tests.support.load_config import config
+from tests.support.measured import answered, evenly, measured
+
+OPEN = ("--request-rate", "10", "--duration", "10", "--warmup", "1")
+CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
+
+
+def observed(flags: tuple[str, ...], outcomes: list[Outcome], **seen: Any) -> Observations:
+    settings = config("ranking_tiny", *flags)
+    return observe(settings, measured(settings, outcomes, **seen), None, None)
+
+
+def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_edges() -> None:
+    outcomes = [
+        *(answered(0.9, 0.3), answered(0.95, 0.2)),  # of the warm-up, answered in the interval, which begins at 1 s
+        *evenly(10, 10, 0.02, first_s=1),
+        *(answered(5, 30, "timeout"), answered(6, 0.1, "http_500")),
+        *(answered(10.9, 0.5), answered(10.95, 0.5), answered(10.99, 0.5)),  # on their way when it ends, at 11 s
+        answered(11.5, 0.01),
+    ]
+    found = observed((*OPEN, "--slo", "p90:50", "--max-error-share", "0.5"), outcomes)
+    assert (found.requests, found.errors, found.timeouts, found.max_error_share) == (95, 2, 1, 0.5)
+    assert found.unfinished_growth == 3 - 2
+    assert found.in_flight_edges == 3 + 2
+    assert (found.slo_percentile, found.slo_limit_ms) == (90, 50)
+    assert found.slo_latency_ms == pytest.approx(20, rel=1e-3)
+    assert found.latency_p99_ms == pytest.approx(500, rel=1e-3)
+    assert (found.open_loop, found.not_judged, found.workers) == (True, {}, 0)
+
+
+def test_an_empty_interval_is_observed_too() -> None:
+    found = observed((*OPEN, "--slo", "p90:50"), [])
+    assert (found.requests, found.latency_p99_ms, found.slo_latency_ms) == (0, 0.0, None)
+    assert {median for _, median in found.windows} == {None}
+
+
+@pytest.mark.parametrize(
+    ("flags", "seen", "constraint", "reason"),
+    [
+        (CLOSED, {"interrupted": "stopped"}, "steady_state", "the run was cut short"),
+        (("--trace", "{trace}"), {}, "steady_state", "the rate of a trace changes by itself"),
+        (("--stages", "2:10,5.9:20"), {}, "steady_state", "it is judged within stages of 6 s or more"),
+        (OPEN, {"cpu_share": None}, "client_cpu", "cut short before its measured interval began"),
+    ],
+)
+def test_what_cannot_be_judged_has_its_reason(
+    flags: tuple[str, ...], seen: dict[str, Any], constraint: str, reason: str, tmp_path: Any
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("0\n1\n")
+    found = observed(tuple(flag.format(trace=trace) for flag in flags), evenly(20, 10, 0.01), **seen)
+    assert found.not_judged.keys() == {constraint}
+    assert reason in found.not_judged[constraint]
+    assert found.interrupted == seen.get("interrupted")
+
+
+def statistics(count: int) -> dict[str, Any]:
+    return {"inference_stats": {"success": {"count": count}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "had", "gone", "restarted"),
+    [
+        (100, 300, True, False, False),
+        (100, None, True, True, False),
+        (None, None, False, False, False),
+        (300, 100, True, False, True),
+        (100, 120, True, False, True),  # fewer than the 200 that it answered here alone
+    ],
+)
+def test_a_server_is_gone_or_was_started_anew_by_its_counters(
+    before: int | None, after: int | None, had: bool, gone: bool, restarted: bool
+) -> None:
+    edges = {key: None if n is None else statistics(n) for key, n in (("before", before), ("after", after))}
+    found = observed(OPEN, evenly(20, 11, 0.01, first_s=1), had_statistics=had, **edges)
+    assert (found.server_gone, found.server_restarted, found.backend_died) == (gone, restarted, False)
+
+
+def test_a_backend_that_died_is_known_by_its_kind_of_failure() -> None:
+    assert observed(OPEN, [answered(2, 0.1, "backend_died")]).backend_died
+
+
+def test_windows_are_joined_until_each_has_enough_requests_for_a_median_and_three_remain() -> None:
+    for per_second, windows in ((20, 10), (10, 5), (7, 3), (1, 3)):
+        found = observed(CLOSED, evenly(per_second, 11, 0.001, first_s=1))
+        assert len(found.windows) == windows
+        assert {throughput for throughput, _ in found.windows} == {per_second * (10 // windows)}
+        assert found.windows[-1][1] == pytest.approx(1, rel=1e-3)
+
+
+def test_an_open_loop_s_throughput_is_the_share_answered_of_those_scheduled() -> None:
+    outcomes = [*evenly(40, 11, 0.01, first_s=1), *(answered(10.5, 0.1, "http_500") for _ in range(10))]
+    shares = [share for share, _ in observed(OPEN, outcomes).windows]
+    assert shares == [1.0] * 9 + [0.8]
+
+
+def test_steadiness_is_judged_within_stages_that_are_long_enough_and_send_something() -> None:
+    flags = ("--stages", "6:40,8:0,2:40,7:80", "--warmup", "0")
+    found = observed(
+        flags, [*evenly(40, 6, 0.01), *evenly(40, 16, 0.01, first_s=14), *evenly(80, 23, 0.02, first_s=16)]
+    )
+    assert [len(windows) for windows in found.stages] == [6, 7]
+    assert found.stages[1][0][1] == pytest.approx(20, rel=1e-3)
+    assert not found.not_judged
+
+
+def worker(index: int, late_ms: float | None = 0.1, trouble: str | None = None, clock_ms: float = 0.1) -> WorkerFigures:
+    return WorkerFigures(index, "host", 7, 10, late_ms, 0.1, 1, clock_ms, trouble)
+
+
+def test_a_worker_s_trouble_is_its_own_or_that_it_sent_late() -> None:
+    workers = [worker(0), worker(1, 5.0), worker(2, None), worker(3, 9.0, "it quit", clock_ms=2.0)]
+    found = observed(OPEN, evenly(10, 11, 0.01, first_s=1), workers=workers)
+    late = "worker 1 (host, pid 7): it sent late, by 5 ms at p99 (limit 1 ms)"
+    assert found.worker_troubles == [late, "worker 3 (host, pid 7): it quit"]
+    assert (found.workers, found.clock_uncertainty_ms) == (4, 2.0)
+    closed = observed(CLOSED, evenly(10, 11, 0.01, first_s=1), workers=workers)
+    assert closed.worker_troubles == ["worker 3 (host, pid 7): it quit"]

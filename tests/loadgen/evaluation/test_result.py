@@ -1,0 +1,72 @@
+"""A whole result out of outcomes whose figures are known by counting: complete, documented, and consistent."""
+
+import pytest
+
+from loadgen.evaluation.result import histograms
+from loadgen.measurement.worker_figures import WorkerFigures
+from servemark.results import directory as results
+from servemark.stats.histogram import Histogram
+from tests.support.load_config import config
+from tests.support.measured import answered, evenly, load_result, measured
+from tests.support.result_checks import check_schema
+
+OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-distribution", "constant")
+GOOD = evenly(40, 11, 0.02)
+
+
+def test_every_key_is_documented_and_every_null_has_its_reason() -> None:
+    for flags, outcomes in ((OPEN, GOOD), (OPEN, []), (("--concurrency", "2"), GOOD), (("--stages", "2:9,3:0"), GOOD)):
+        found = load_result(flags, outcomes)
+        check_schema(found)
+        results.to_json(found)
+
+
+def test_the_parts_agree_with_each_other() -> None:
+    found = load_result((*OPEN, "--slo", "p90:50"), [*GOOD, answered(5, 0.1, "http_500")])
+    metrics = found["metrics"]
+    assert (metrics["latency_ms"]["count"], metrics["errors"]["by_kind"]) == (400, {"http_500": 1})
+    assert metrics["client"]["requests_outside_interval"] == 40
+    assert metrics["throughput"]["requests_per_s"] == pytest.approx(40)
+    assert metrics["latency_ms"]["p90"] == pytest.approx(20, rel=1e-3)
+    assert len(found["windows"]) == 10
+    assert sum(w["requests_per_s"] for w in found["windows"]) == pytest.approx(400)
+    assert (found["verdict"]["valid"], found["verdict"]["exit_code"], found["partial"]) == (True, 0, False)
+    assert found["limited_by"]["by"] is None
+    assert "workers" not in found
+
+
+def test_a_run_that_was_cut_short_has_the_windows_that_had_begun() -> None:
+    found = load_result(OPEN, evenly(40, 4.5, 0.02), measured_s=3.5, interrupted="stopped before its end")
+    assert [window["start_s"] for window in found["windows"]] == [0.0, 1.0, 2.0, 3.0]
+    assert found["windows"][3]["requests_per_s"] == pytest.approx(40)  # of the half second that it lasted
+    assert (found["partial"], found["scenario"]["measured_s"], found["verdict"]["valid"]) == (True, 3.5, False)
+
+
+def test_stages_have_figures_of_their_own_as_far_as_the_run_came() -> None:
+    flags = ("--stages", "2:40,1:0,2:80", "--warmup", "0")
+    sent = [*evenly(40, 2, 0.02), *evenly(80, 4, 0.05, first_s=3), answered(3.5, 0.1, "timeout")]
+    found = load_result(flags, sent, measured_s=4.0, interrupted="stopped")
+    assert [(s["start_s"], s["scheduled"], s["errors"]) for s in found["stages"]] == [(0, 80, 0), (2, 0, 0), (3, 81, 1)]
+    # the answers that came in the one second of its two; the last four came after it
+    assert found["stages"][2]["requests_per_s"] == pytest.approx(80)
+    assert found["stages"][2]["latency_ms"]["p50"] == pytest.approx(50, rel=1e-3)
+
+
+def test_workers_are_listed_and_judged() -> None:
+    workers = [
+        WorkerFigures(index, "host", 7, 200, 0.1, 0.4, 3, 0.2, trouble)
+        for index, trouble in enumerate((None, "it quit"))
+    ]
+    found = load_result(OPEN, GOOD, workers=workers)
+    assert [worker["trouble"] for worker in found["workers"]] == [None, "it quit"]
+    assert found["metrics"]["client"]["workers"] == 2
+    assert {c["name"] for c in found["verdict"]["constraints"] if not c["ok"]} == {"workers"}
+
+
+def test_the_histograms_are_those_of_the_figures() -> None:
+    seen = measured(config("ranking_tiny", *OPEN), [*GOOD, answered(5, 0.1, late_s=0.04)])
+    found = {name: Histogram.decode(text) for name, text in histograms(seen).items()}
+    assert found.keys() == {"latency_us", "service_time_us", "schedule_delay_us"}
+    assert {histogram.count for histogram in found.values()} == {401}
+    maxima = [round(found[f"{name}_us"].percentile(100)) for name in ("latency", "service_time", "schedule_delay")]
+    assert maxima == [100, 60, 40]

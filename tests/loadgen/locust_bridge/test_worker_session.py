@@ -1,0 +1,81 @@
+"""A worker's side of Locust: what it answers by itself, and whose options count."""
+
+import time
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from locust import argument_parser
+from locust.env import Environment
+
+from loadgen.distributed.messages import MESSAGE
+from loadgen.locust_bridge.worker_session import WorkerSession
+from servemark.workload import get
+from tests.support.load_config import parsed
+
+
+class Runner:
+    """The part of Locust's runner that a session uses."""
+
+    last_heartbeat_timestamp: float | None = None
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.heard: dict[str, Any] = {}
+
+    def register_message(self, kind: str, listener: Any) -> None:
+        self.heard[kind] = listener
+
+    def send_message(self, kind: str, message: dict[str, Any]) -> None:
+        assert kind == MESSAGE
+        self.sent.append(message)
+
+
+@pytest.fixture
+def runner() -> Runner:
+    return Runner()
+
+
+@pytest.fixture
+def session(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> WorkerSession:
+    """A session that has begun, of a worker with files of its own."""
+    monkeypatch.setitem(vars(argument_parser), "default_args_dict", argument_parser.default_args_dict)
+    options = parsed("ranking_tiny", "--model-repository", "/here", "--seed", "1", "--duration", "1")
+    environment = Environment(parsed_options=options)
+    environment.runner = runner  # type: ignore[assignment] # the part of one that a session uses
+    made = WorkerSession(environment, get)
+    made.begin()
+    return made
+
+
+def test_a_ping_is_answered_at_once_by_the_own_clock(session: WorkerSession, runner: Runner) -> None:
+    before = time.monotonic_ns()
+    runner.heard[MESSAGE](environment=None, msg=SimpleNamespace(data={"run": "r", "kind": "ping", "sent_ns": 5}))
+    [pong] = runner.sent
+    assert before <= pong.pop("clock_ns") <= time.monotonic_ns()
+    assert pong == {"run": "r", "kind": "pong", "sent_ns": 5}
+    assert session.orders.empty()
+
+
+def test_other_orders_wait_for_the_run(session: WorkerSession, runner: Runner) -> None:
+    runner.heard[MESSAGE](environment=None, msg=SimpleNamespace(data={"run": "r", "kind": "begin", "start_ns": 5}))
+    assert session.orders.get_nowait()["kind"] == "begin"
+    assert runner.sent == []
+
+
+def test_the_load_is_the_master_s_and_its_files_are_this_host_s(session: WorkerSession) -> None:
+    theirs = parsed("ranking_tiny", "--model-repository", "/there", "--seed", "9", "--request-rate", "5")
+    settings = session._resolve(Namespace(**vars(theirs)))
+    assert (settings.seed, settings.scenario.rate, str(settings.model_repository)) == (9, 5, "/here")
+
+
+def test_the_master_s_silence_is_counted_from_its_last_sign_of_life(session: WorkerSession, runner: Runner) -> None:
+    assert session._master_silent_s() == 0
+    runner.last_heartbeat_timestamp = time.time() - 30
+    assert session._master_silent_s() == pytest.approx(30, abs=5)
+
+
+def test_a_worker_s_failed_requests_are_the_master_s_business(session: WorkerSession) -> None:
+    assert session.environment.process_exit_code == 0
+    session.stop()  # nothing runs

@@ -1,0 +1,46 @@
+"""Numbers as options give them: read, or refused in words that name the flag."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from servemark import quantities
+from servemark.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "found"),
+    [
+        (lambda v: quantities.number("-x", v), "1e3", 1000.0),
+        (lambda v: quantities.number("-x", v), -2, -2.0),
+        (lambda v: quantities.optional_number("-x", v), "", None),
+        (lambda v: quantities.optional_number("-x", v), None, None),
+        (lambda v: quantities.optional_number("-x", v), "0", 0.0),
+        (lambda v: quantities.at_least("-x", v, 2), "2", 2.0),
+        (lambda v: quantities.above("-x", v, 2), "2.001", 2.001),
+        (lambda v: quantities.whole("-x", v, 0), "3.0", 3),
+    ],
+)
+def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: float | None) -> None:
+    assert read(value) == found
+    assert type(read(value)) is type(found)
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "what", "fix"),
+    [
+        (lambda v: quantities.number("-x", v), "much", "-x 'much' is not a number", "write it like -x 10"),
+        (lambda v: quantities.number("-x", v), "nan", "-x 'nan' is not a number", "write it like -x 10"),
+        (lambda v: quantities.optional_number("-x", v), "-inf", "-x '-inf' is not a number", "write it like -x 10"),
+        (lambda v: quantities.at_least("-x", v, 0.5), "0.4", "-x 0.4 must be at least 0.5", "raise -x"),
+        (lambda v: quantities.above("-x", v, 2), "2", "-x 2 must be above 2", "raise -x"),
+        (lambda v: quantities.whole("-x", v, 0), "1.5", "-x 1.5 is not a whole number", "write it like -x 1"),
+        (lambda v: quantities.whole("-x", v, 4), "4.5", "-x 4.5 is not a whole number", "write it like -x 4"),
+        (lambda v: quantities.whole("-x", v, 1), "0", "-x 0 must be at least 1", "raise -x"),
+    ],
+)
+def test_what_is_refused(read: Callable[[Any], float], value: Any, what: str, fix: str) -> None:
+    with pytest.raises(OptionError) as error:
+        read(value)
+    assert (error.value.what, error.value.fix) == (what, fix)

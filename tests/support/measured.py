@@ -1,0 +1,60 @@
+"""What a measurement saw, made of outcomes that a test chose: times in s, from the start of the schedule."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, cast
+
+from loadgen.evaluation.result import complete, header
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.boundary_readings import Edge
+from loadgen.measurement.measurement import Measured, Measurement
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.sender import interval_from
+from loadgen.sut.channel import Outcome, Payload
+from loadgen.sut.target import Placement
+from tests.support.load_config import config
+
+S = 1_000_000_000
+
+
+def answered(scheduled_s: float, latency_s: float, error: str | None = None, *, late_s: float = 0.0) -> Outcome:
+    """A request sent `late_s` after its time, which took `latency_s` from its time on."""
+    scheduled, sent, done = (round(at * S) for at in (scheduled_s, scheduled_s + late_s, scheduled_s + latency_s))
+    return Outcome(Payload(b""), scheduled, sent, done, error, f"said {error}" if error else "", None)
+
+
+def evenly(rate: float, until_s: float, latency_s: float, *, first_s: float = 0.0) -> list[Outcome]:
+    """Answers to a constant rate."""
+    count = round((until_s - first_s) * rate)
+    return [answered(first_s + number / rate, latency_s) for number in range(count)]
+
+
+def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> Measured:
+    """A whole run of these outcomes, by a generator that used half of its core."""
+    recorder = Recorder(interval_from(settings, 0))
+    for outcome in outcomes:
+        recorder.outcome(outcome)
+    recorder.flush()
+    start, end = Edge(seen.pop("before", None)), Edge(seen.pop("after", None))
+    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5, "energy_reason": "no meter"}
+    return Measured(recorder, start, end, **usual | seen)
+
+
+class Target:
+    """A target that says nothing of itself."""
+
+    protocol, shared_memory, local = "http", "none", True
+    config = MappingProxyType({"url": "http://h:1"})
+    no_statistics = "it has no statistics"
+
+
+class Run:
+    """As much of a measurement as a result is made of."""
+
+    target, placement, golden = Target(), Placement("onnxruntime", "cpu", None), None
+
+
+def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> dict[str, Any]:
+    """The whole result of such a run, as result.json has it."""
+    settings, run = config("ranking_tiny", *flags), cast(Measurement, Run())
+    return complete(header(settings, run), settings, run, measured(settings, outcomes, **seen))
