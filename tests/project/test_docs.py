@@ -13,6 +13,9 @@ from tools.model_cards import cards
 
 DOCS = CHECKOUT / "docs"
 PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
+GENERATED = {"cli.md", "models.md", "support.md"}
+MAX_WORDS = 25
+"""In a sentence (CONTRIBUTING.md, "Write plain English")."""
 
 
 def test_the_command_line_reference_is_current() -> None:
@@ -63,6 +66,20 @@ def _anchors(page: Path) -> set[str]:
     """What a page's headings are called in links, as GitHub makes it of their text."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_sentences_are_short(page: Path) -> None:
+    if page.parent.name == "results" or page.name in GENERATED:
+        return
+    assert not [sentence for sentence in _sentences(page.read_text()) if len(sentence.split()) > MAX_WORDS]
+
+
+def _sentences(text: str) -> list[str]:
+    """The prose of a page, without code, tables and headings."""
+    prose = re.sub(r"^ *```.*?```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    prose = "\n".join(line for line in prose.split("\n") if not line.lstrip().startswith(("|", "#")))
+    return re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.) ", prose)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
