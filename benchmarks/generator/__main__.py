@@ -2,6 +2,7 @@
 
     python -m benchmarks.generator http            # or: grpc, streaming, latency, image, image-shm, open-loop, ...
     python -m benchmarks.generator all > docs/results/generator.txt
+    python -m benchmarks.generator http grpc latency ceiling --baseline ../checkout-of-another-commit
 
 Those against perf_analyzer run in turns with it, and give a ratio with its 95 % interval (from 5 pairs on). Each line
 with an aim says whether it was met. `all` takes about a quarter of an hour, on a machine that does nothing else.
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from benchmarks.generator.comparisons import COMPARISONS
 from benchmarks.generator.memory import memory
@@ -41,11 +43,19 @@ def main() -> None:
     parser.add_argument("benchmarks", nargs="+", choices=[*BENCHMARKS, ALL], metavar=f"{{{','.join(BENCHMARKS)},all}}")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--baseline", type=Path, help="a checkout to compare with, instead of perf_analyzer")
     options = parser.parse_args()
     names = list(BENCHMARKS) if ALL in options.benchmarks else options.benchmarks
     settings = ["--pairs", str(options.pairs), "--seconds", f"{options.seconds:g}"]
+    if options.baseline:
+        if others := sorted(set(names) - set(COMPARISONS)):
+            parser.error(f"--baseline goes with {', '.join(COMPARISONS)}, not with {', '.join(others)}")
+        settings += ["--baseline", str(options.baseline.resolve())]
     if len(names) == 1:
-        BENCHMARKS[names[0]](options.pairs, options.seconds)
+        if options.baseline:
+            COMPARISONS[names[0]](options.pairs, options.seconds, options.baseline)
+        else:
+            BENCHMARKS[names[0]](options.pairs, options.seconds)
         return
     print(_machine(), flush=True)
     failed = []

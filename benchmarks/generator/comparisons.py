@@ -1,4 +1,4 @@
-"""servemark's generator against perf_analyzer in closed loops, on one embedded Triton or a server that does nothing."""
+"""servemark's generator against perf_analyzer, or another checkout's, on one embedded Triton or a null server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -40,14 +40,19 @@ class Comparison:
     load: Load = field(default_factory=Load)
     serve: Callable[[str], AbstractContextManager[Endpoints]] = triton
 
-    def __call__(self, pairs: int, seconds: float) -> None:
-        """Measure and print."""
-        print(f"{self.title}: servemark against perf_analyzer", flush=True)
+    def __call__(self, pairs: int, seconds: float, baseline: Path | None = None) -> None:
+        """Measure and print; `baseline` is a checkout whose generator takes perf_analyzer's part."""
+        other = f"the generator in {baseline}" if baseline else "perf_analyzer"
+        print(f"{self.title}: servemark against {other}", flush=True)
         found = []
         with self.serve(self.load.model) as at:
             for ours, theirs in alternate(
                 lambda: locust_load.measure(at, self.load, seconds),
-                lambda: perf_analyzer.measure(at, self.load, seconds),
+                lambda: (
+                    locust_load.measure(at, self.load, seconds, checkout=baseline)
+                    if baseline
+                    else perf_analyzer.measure(at, self.load, seconds)
+                ),
                 pairs,
             ):
                 found.append((ours, theirs))
@@ -57,7 +62,7 @@ class Comparison:
                 )
                 print(f"pair {len(found)}/{pairs}: {', '.join(shown)}", flush=True)
         for claim in self.claims:
-            print(claim.report(found), flush=True)
+            print(claim.report(found, baseline), flush=True)
 
 
 COMPARISONS = {

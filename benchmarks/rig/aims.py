@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.rig.load import Figures
 from servemark.stats.ratios import ratio_of_pairs
@@ -41,9 +42,11 @@ class Claim:
     figure: str
     aim: Aim = NONE
 
-    def report(self, pairs: Sequence[tuple[Figures, Figures]]) -> str:
-        """One line."""
+    def report(self, pairs: Sequence[tuple[Figures, Figures]], baseline: Path | None = None) -> str:
+        """One line; the aims are for perf_analyzer, not for another checkout as the baseline."""
         ratio = ratio_of_pairs([(getattr(ours, self.figure), getattr(theirs, self.figure)) for ours, theirs in pairs])
+        if baseline:
+            return f"{self.figure} ratio servemark / baseline: {ratio}"
         return f"{self.figure} ratio servemark / perf_analyzer: {ratio}; {self.aim.verdict(ratio.value)}"
 
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -39,12 +40,16 @@ class Run(NamedTuple):
 
 
 def run(
-    command: Sequence[str], answered: Callable[[], int], seconds: float, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    answered: Callable[[], int],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Run:
     """Run a generator whose load lasts `seconds`; `answered` is the server's count of requests."""
     with tempfile.TemporaryFile("w+") as output:
         before = answered()
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(command, env=environment, cwd=cwd, stdout=output, stderr=subprocess.STDOUT)
         try:
             edges = _edges(process, before, answered, seconds)
             code = process.wait(END_WITHIN_S)
@@ -68,7 +73,7 @@ def used_s(pid: int) -> float:
 
 
 def _edges(
-    process: "subprocess.Popen[str]", before: int, answered: Callable[[], int], seconds: float
+    process: "subprocess.Popen[bytes]", before: int, answered: Callable[[], int], seconds: float
 ) -> tuple[Reading, Reading] | None:
     """Both readings, or None where the process ended before the second."""
     deadline = time.monotonic() + START_WITHIN_S

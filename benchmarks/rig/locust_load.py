@@ -1,6 +1,7 @@
 """servemark's own generator: Locust with the identity model's locustfile, as a user would start it."""
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -9,15 +10,17 @@ import numpy as np
 
 from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import Endpoints, Figures, Load
+from servemark.paths import CHECKOUT
 
-LOCUSTFILE = Path(__file__).with_name("identity_locustfile.py")
+LOCUSTFILE = "identity_locustfile.py"
 WARMUP_S = 1.0
 
 
-def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1) -> Figures:
-    """One run; it must not have lost a request."""
+def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1, checkout: Path = CHECKOUT) -> Figures:
+    """One run of the generator in `checkout`; it must not have lost a request."""
+    [locustfile] = (checkout / "benchmarks").rglob(LOCUSTFILE)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--headless", "--only-summary"]
+        command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
         command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
         command += ["--result-dir", folder, *flags(load, server.of(load))]
         command += ["--processes", str(processes)] if processes > 1 else []
@@ -25,7 +28,9 @@ def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1
             image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
             np.savez(Path(folder, "input.npz"), INPUT0=image)
             command += ["--input-data", folder]
-        done = cpu_meter.run(command, server.counter(load.model), seconds)
+        # Locust puts the working directory first on sys.path.
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        done = cpu_meter.run(command, server.counter(load.model), seconds, environment, checkout)
         result = Path(folder, "result.json")
         if not result.exists():
             raise SystemExit(f"locust failed ({done.code}):\n{done.output}")
