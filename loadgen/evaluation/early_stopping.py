@@ -3,7 +3,14 @@
 import math
 from typing import Any
 
-from servemark.stats.histogram import PERCENTILES, SURE, Histogram, over_allowed, percentile_key, requests_to_show
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import (
+    EARLY_STOPPING_CONFIDENCE,
+    PERCENTILES,
+    over_allowed,
+    percentile_key,
+    requests_to_show,
+)
 from servemark.workload import Slo
 
 _ROUNDS = 50
@@ -27,7 +34,12 @@ def early_stopping(latency: Histogram, failed: int, slo: Slo | None) -> dict[str
             bounds[f"{key}_reason"] = f"{failed:,} requests failed, {over:,} may lie beyond any bound"
         else:
             bounds[key] = latency.at_rank(latency.count - over + failed)
-    return {"confidence": SURE, "requests": requests, "bounds_ms": bounds, "slo": _objective(latency, failed, slo)}
+    return {
+        "confidence": EARLY_STOPPING_CONFIDENCE,
+        "requests": requests,
+        "bounds_ms": bounds,
+        "slo": _objective(latency, failed, slo),
+    }
 
 
 def _objective(latency: Histogram, failed: int, slo: Slo | None) -> dict[str, Any] | None:

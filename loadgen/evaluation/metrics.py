@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from loadgen.evaluation.early_stopping import early_stopping
-from loadgen.kserve.control import server_metrics
+from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.measurement.measurement import Measured, Measurement

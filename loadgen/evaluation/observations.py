@@ -5,14 +5,15 @@ import math
 from collections.abc import Sequence
 
 from loadgen.evaluation.metrics import NOT_BEGUN
-from loadgen.kserve.control import BACKEND_DIED, restarted
+from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.arrivals import Stage
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder, Window
 from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
-from servemark.stats.histogram import Histogram, samples_needed
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import samples_needed
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
 from loadgen.sut.channel import Answer, Outcome
-from servemark.stats.histogram import Histogram, samples_needed
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import samples_needed
 
 FLUSH_NS = 50 * MS
 """Outcomes are gathered raw and counted at this interval: one vectorised step costs less than a call for each."""

@@ -11,7 +11,7 @@ from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
-from loadgen.kserve.control import failure_kind
+from loadgen.kserve.server_statistics import failure_kind
 from loadgen.load.arrivals import ClosedLoop, OpenLoop
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import ALL, Share

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from servemark.comparison.validity import Result, unmet, unsteady
-from servemark.errors import ResultError
 from servemark.max_rate.refinement import HighestRate
 from servemark.results import directory as results
-from servemark.results.constraints import trend
-from servemark.stats.histogram import Histogram, percentile_key, samples_needed
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
@@ -22,6 +21,7 @@ from servemark.stats.ratios import (
     ratio_of_pairs,
     variation,
 )
+from servemark.stats.trend import has_trend
 
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
@@ -41,7 +41,7 @@ class Turn:
     @classmethod
     def read(cls, number: int, label: str, directory: Path) -> "Turn":
         """Read a result directory. Raises ResultError."""
-        return cls(number, label, directory.name, results.read(directory), read_latency(directory))
+        return cls(number, label, directory.name, results.read(directory), results.read_latency(directory))
 
     def to_dict(self) -> dict[str, Any]:
         """As comparison.json lists it; `unsteady` says that the run alone would be INVALID, for that only."""
@@ -58,17 +58,6 @@ class Turn:
             "p50_ms": p50(self.result),
             "inferences_per_s": throughput(self.result),
         }
-
-
-def read_latency(directory: Path) -> Histogram:
-    """Read a result directory's latencies; none were recorded where every request failed. Raises ResultError."""
-    import json
-
-    path = directory / results.HISTOGRAM_FILE
-    try:
-        return Histogram.decode(json.loads(path.read_text())["latency_us"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ResultError(f"{path} cannot be read: {error}", fix="name a whole result directory") from error
 
 
 def rows(turns: Sequence[Turn], labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -176,7 +165,7 @@ def _verdict(found: Sequence[Result]) -> dict[str, Any]:
 
 def _drift(rates: Sequence[float]) -> float | None:
     """By what share the throughput changed from the first round to the last, where it went one way all along."""
-    return rates[-1] / rates[0] - 1 if trend(rates) and rates[0] else None
+    return rates[-1] / rates[0] - 1 if has_trend(rates) and rates[0] else None
 
 
 def _variations(found: Sequence[Result]) -> dict[str, Any]:

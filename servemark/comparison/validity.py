@@ -6,8 +6,9 @@ from typing import Any
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
-from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, trend
-from servemark.stats.histogram import samples_needed
+from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS
+from servemark.stats.percentiles import samples_needed
+from servemark.stats.trend import has_trend
 
 SHORTEST_S, LONGEST_S = 8.0, 120.0
 SPARE = 1.25
@@ -76,7 +77,7 @@ def _restless(result: Result) -> bool:
         and result["metrics"]["latency_ms"]["count"] >= STEADY_WINDOWS * samples_needed(50)
         and len(rates) >= TREND_WINDOWS
         and all(rates)
-        and not trend(rates, ROUND_TREND_LEVEL)
+        and not has_trend(rates, ROUND_TREND_LEVEL)
     )
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import typer
 
 from loadgen.load.load_config import LoadConfig
-from servemark.comparison.document import read_latency
 from servemark.comparison.hosting import Host, Place
 from servemark.errors import ServerError
 from servemark.max_rate.runs import PROBE_CONCURRENCY
 from servemark.output import note
+from servemark.results.directory import read_latency
 from servemark.runs.locust_process import drive
 
 WARM_S = 2.0

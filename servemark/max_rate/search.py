@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from servemark.results.bottleneck import GENERATOR
-from servemark.stats.histogram import samples_needed
+from servemark.stats.percentiles import samples_needed
 
 START_SHARE = 0.8
 """Where the search starts, as a share of what a short closed loop reached: most objectives lie near it."""

@@ -11,7 +11,7 @@ from servemark.comparison.validity import failed
 from servemark.errors import ResultError
 from servemark.regression.saved_runs import Run, differing, subjects
 from servemark.results import directory
-from servemark.stats.histogram import percentile_key, samples_needed
+from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     Ratio,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servemark.comparison.document import COMPARISON_FILE, read_latency
+from servemark.comparison.document import COMPARISON_FILE
 from servemark.errors import ResultError
 from servemark.report.words import describe
 from servemark.results import directory as results
@@ -60,7 +60,7 @@ def _run(directory: Path, label: str | None = None) -> Run:
     if result["metrics"] is None or result["partial"]:
         raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
     precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
-    return Run(label or f"{result['engine']}{precision}", result, read_latency(directory))
+    return Run(label or f"{result['engine']}{precision}", result, results.read_latency(directory))
 
 
 def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from servemark.results.verdict import Constraint, Verdict
-from servemark.stats.histogram import max_over_min, samples_needed
+from servemark.stats.percentiles import samples_needed
+from servemark.stats.trend import has_trend, max_over_min
 
 ACHIEVED_SHARE = 0.99
 """An open loop must complete at least this share of what was scheduled."""
@@ -20,7 +21,6 @@ STEADY_WINDOWS = 3
 STEADY_RATIO = 1.10
 """perf_analyzer's rule: the last three windows lie within 10 %."""
 TREND_WINDOWS = 6
-TREND_LEVEL = 0.05
 """The open loop's queue swings by itself: a run of so many windows is steady also where they show no trend."""
 
 Windows = Sequence[tuple[float, float | None]]
@@ -197,14 +197,7 @@ def _trend(windows: Windows) -> bool:
     15 s, keeps its last three windows within 10 % in every second run only, at 0.9 of it in 2 of 100.
     """
     latencies = [p50 for _, p50 in windows if p50 is not None]
-    return len(latencies) < max(TREND_WINDOWS, len(windows)) or trend(latencies)
-
-
-def trend(values: Sequence[float], level: float = TREND_LEVEL) -> bool:
-    """Whether values go one way rather than to and fro: Kendall's rank test, by which 4 values never do."""
-    from scipy.stats import kendalltau
-
-    return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= level)
+    return len(latencies) < max(TREND_WINDOWS, len(windows)) or has_trend(latencies)
 
 
 def _server(seen: Observations) -> Constraint:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.errors import ResultError
+from servemark.stats.histogram import Histogram
 
 SCHEMA_VERSION = 1
 RESULT_FILE = "result.json"
@@ -83,8 +84,17 @@ def read_histograms(directory: Path) -> dict[str, str]:
     try:
         histograms: dict[str, str] = json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise ResultError(f"{file} cannot be read: {error}", fix="run again") from error
+        raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
     return histograms
+
+
+def read_latency(directory: Path) -> Histogram:
+    """Read the latencies beside a result; none where every request failed. Raises ResultError."""
+    try:
+        return Histogram.decode(read_histograms(directory)["latency_us"])
+    except (ValueError, KeyError, TypeError) as error:
+        file = directory / HISTOGRAM_FILE
+        raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
 
 
 def to_json(document: object) -> str:

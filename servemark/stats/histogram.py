@@ -1,17 +1,15 @@
-"""Latency statistics: a high-dynamic-range histogram, percentiles with their confidence, and what a sample supports."""
+"""A high-dynamic-range histogram of durations, and its percentiles with their confidence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.order_statistics import dispersion, interval_ranks
+from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
-PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-SURE = 0.99
-"""Confidence of the early-stopping criterion, MLPerf's."""
 SIGNIFICANT_DIGITS = 3
 HIGHEST_US = 3_600_000_000
 """One hour in µs, the highest latency that is told apart."""
@@ -22,62 +20,6 @@ _SUB_BUCKET_BITS = 11
 _HALF = 1 << (_SUB_BUCKET_BITS - 1)
 _BUCKETS = HIGHEST_US.bit_length() - _SUB_BUCKET_BITS + 1
 _SLOTS = (_BUCKETS + 1) * _HALF
-
-
-def percentile_key(percentile: float) -> str:
-    """The key of a percentile in result.json: 99 -> p99, 99.9 -> p99_9."""
-    return f"p{percentile:g}".replace(".", "_")
-
-
-def samples_needed(percentile: float) -> int:
-    """How many samples a percentile asks for: 10 beyond it, 10 / (1 - p)."""
-    return math.ceil(round(1000 / (100 - percentile), 6))
-
-
-def requests_to_show(percentile: float, over: int, confidence: float = SURE) -> int:
-    """The fewest requests that show a percentile to lie within a bound which `over` of them exceeded.
-
-    If fewer than the percentile's share were within the bound, so few over it among n would be luck: n is the smallest
-    number at which the chance of that, Binomial(n, 1 - p) <= over, is at most 1 - confidence. MLPerf Inference's
-    early-stopping criterion (mlcommons/inference, loadgen/early_stopping.cc), its table reproduced by a test.
-    """
-    share = _share_over(percentile)
-    few, many = over + 1, 2 * (over + 1)
-    while _luck(over, many, share) > 1 - confidence:
-        few, many = many, 2 * many
-    while few < many:
-        middle = (few + many) // 2
-        if _luck(over, middle, share) <= 1 - confidence:
-            many = middle
-        else:
-            few = middle + 1
-    return many
-
-
-def over_allowed(percentile: float, requests: int, confidence: float = SURE) -> int | None:
-    """How many of these requests may exceed a bound that their percentile is shown to keep; None: they are too few."""
-    share = _share_over(percentile)
-    if _luck(0, requests, share) > 1 - confidence:
-        return None
-    few, many = 0, requests
-    while few < many:
-        middle = (few + many + 1) // 2
-        if _luck(middle, requests, share) <= 1 - confidence:
-            few = middle
-        else:
-            many = middle - 1
-    return few
-
-
-def _share_over(percentile: float) -> float:
-    return round(1 - percentile / 100, 12)
-
-
-def _luck(over: int, requests: int, share: float) -> float:
-    """The chance of at most `over` requests beyond the bound, if a `share` of all lay beyond it."""
-    from scipy.special import bdtr
-
-    return float(bdtr(over, requests, share))
 
 
 class Histogram:
@@ -268,14 +210,3 @@ def _middle_us(slot: int) -> float:
     """The middle of a slot's values in µs."""
     bucket = max(slot // _HALF - 1, 0)
     return ((slot - bucket * _HALF) << bucket) + ((1 << bucket) - 1) / 2
-
-
-def max_over_min(values: list[float]) -> float:
-    """How far values lie apart, as the ratio of the largest to the smallest; infinite where one is 0."""
-    return max(values) / min(values) if min(values) > 0 else math.inf
-
-
-def get_ms(summary: Mapping[str, Any], percentile: float) -> float | None:
-    """Read a percentile out of a summary."""
-    value: float | None = summary.get(percentile_key(percentile))
-    return value

@@ -5,7 +5,7 @@ from dataclasses import replace
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate.refinement import LEAST_ROUNDS, ROUND_RUNS, around, rate_ratio
 from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
-from servemark.stats.histogram import samples_needed
+from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 from servemark.tuning.ledger import Book
 from servemark.tuning.space import Candidate, Space

@@ -1,42 +1,18 @@
-"""MLPerf's early-stopping table, and what a run says of its tail with it."""
+"""What a run says of its tail by MLPerf's early-stopping criterion."""
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.measurement.recorder import Interval, Recorder
-from servemark.stats.histogram import over_allowed, percentile_key, requests_to_show
+from servemark.stats.percentiles import over_allowed, percentile_key, requests_to_show
 from servemark.workload import Slo
 from tests.loadgen.measurement.test_meter import outcome
 
-# mlcommons/inference, "early stopping" (confidence 0.99): percentile -> {over the bound: smallest number of requests}.
-TABLE = {
-    90.0: {0: 44, 1: 64, 2: 81, 10: 197, 100: 1246},
-    99.0: {0: 459, 1: 662, 2: 838, 10: 2010, 100: 12571},
-    99.9: {0: 4603, 1: 6636, 2: 8403, 10: 20140, 100: 125826},
-}
-CELLS = [(percentile, over, n) for percentile, row in TABLE.items() for over, n in row.items()]
 S = 1_000_000_000
-
-
-@pytest.mark.parametrize(("percentile", "over", "n"), CELLS)
-def test_the_table_of_mlperf(percentile: float, over: int, n: int) -> None:
-    assert requests_to_show(percentile, over) == n
-    assert over_allowed(percentile, n) == over
-    assert over_allowed(percentile, n - 1) == (over - 1 if over else None)
-
-
-def test_confidence_is_what_it_says() -> None:
-    """A tail that is exactly at its bound is taken to keep it in at most 1 % of runs."""
-    rng, n = np.random.default_rng(3), 2010
-    allowed = over_allowed(99.0, n)
-    assert allowed == 10
-    wrongly = np.mean(rng.binomial(n, 0.01, 20_000) <= allowed)
-    assert 0.005 < wrongly <= 0.01 + 4 * np.sqrt(0.01 / 20_000)
 
 
 def stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:

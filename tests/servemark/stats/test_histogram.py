@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from servemark.stats.histogram import HIGHEST_US, PERCENTILES, Histogram, max_over_min, percentile_key, samples_needed
+from servemark.stats.histogram import HIGHEST_US, Histogram
 from servemark.stats.order_statistics import CONFIDENCE, dispersion, interval_ranks
+from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
 RELATIVE_ERROR = 0.0005
 ROUNDING_NS = 500
@@ -216,8 +217,3 @@ def test_more_samples_narrow_the_interval() -> None:
     lower_few, upper_few = histogram_of(durations_ns("lognormal", 500)).interval(50)
     lower_many, upper_many = histogram_of(durations_ns("lognormal", 50_000)).interval(50)
     assert upper_many - lower_many < (upper_few - lower_few) / 5
-
-
-def test_max_over_min() -> None:
-    assert max_over_min([2.0, 4.0, 3.0]) == 2
-    assert max_over_min([0.0, 4.0]) == math.inf

@@ -1,0 +1,54 @@
+"""What Triton's counters and error messages say of a run: times inside the server, restarts, a backend that died."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+COUNTED_SHARE = 0.98
+"""A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
+BACKEND_DIED = "backend_died"
+"""The kind of failure where the process that runs the model is gone, which Triton 2.51 never starts again."""
+_STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
+
+
+def server_metrics(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
+) -> dict[str, Any]:
+    """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
+    keys = ("queue", "compute_input", "compute_infer", "compute_output")
+    if before is None or after is None:
+        names = [*(f"{key}_ms" for key in keys), "batch_size_mean", "batch_sizes"]
+        return dict.fromkeys(names) | {f"{name}_reason": no_statistics for name in names}
+    metrics: dict[str, Any] = {}
+    for key in keys:
+        first, last = (stats["inference_stats"][key] for stats in (before, after))
+        count = last["count"] - first["count"]
+        metrics[f"{key}_ms"] = (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else None
+        if count <= 0:
+            metrics[f"{key}_ms_reason"] = "no request was executed"
+    inferences = after["inference_count"] - before["inference_count"]
+    executions = after["execution_count"] - before["execution_count"]
+    metrics["batch_size_mean"] = inferences / executions if executions > 0 else None
+    if executions <= 0:
+        metrics["batch_size_mean_reason"] = "no request was executed"
+    counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
+    for batch in before.get("batch_stats", []):
+        counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
+    metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
+    return metrics
+
+
+def failure_kind(kind: str, message: str) -> str:
+    """The kind of a failure of which the server says more than its status: a dead backend answers as any error does."""
+    return BACKEND_DIED if _STUB_DIED.search(message) else kind
+
+
+def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
+    """Whether the model was loaded anew: its counter went back, or is below what it answered in the interval.
+
+    Not the counter's growth: a busy server may answer the first reading so late that much of the interval is over.
+    """
+    if before is None or after is None:
+        return False
+    first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
+    return bool(last < first or last < COUNTED_SHARE * answered)

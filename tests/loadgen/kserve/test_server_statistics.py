@@ -1,0 +1,43 @@
+"""Triton's counters: what the server did in the interval, and whether it was started anew."""
+
+from typing import Any
+
+import pytest
+
+from loadgen.kserve.control import Control
+from loadgen.kserve.server_statistics import failure_kind, restarted, server_metrics
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
+
+
+def test_server_metrics_are_those_of_the_window() -> None:
+    with GoldenServer(delay_s=0.01, capacity_per_s=200) as server:
+        control = Control(server.url)
+        Load(server.port).open([0] * 5)
+        before = control.statistics("golden")
+        # a gap longer than the service: nothing waits
+        Load(server.port, batch=3).open(constant_ns(50, 20))
+        after = control.statistics("golden")
+    metrics = server_metrics(before, after, "")
+    assert metrics["compute_infer_ms"] == pytest.approx(15, abs=0.01)
+    assert (metrics["batch_size_mean"], metrics["batch_sizes"]) == (3, {"3": 20})
+    assert not restarted(before, after, answered=20)
+    assert server_metrics(after, after, "")["queue_ms_reason"] == "no request was executed"
+    assert server_metrics(None, after, "it has none")["batch_sizes_reason"] == "it has none"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answered", "restart"),
+    [(0, 100, 100, False), (90, 190, 180, False), (100, 99, 0, True), (100, 150, 1000, True), (5, 5, 0, False)],
+)
+def test_a_restart_shows_in_the_counters(before: int, after: int, answered: int, restart: bool) -> None:
+    def statistics(count: int) -> dict[str, Any]:
+        return {"inference_stats": {"success": {"count": count, "ns": 0}}}
+
+    assert restarted(statistics(before), statistics(after), answered) is restart
+    assert not restarted(None, statistics(after), answered)
+
+
+def test_a_backend_that_died_is_known_by_the_server_s_words() -> None:
+    assert failure_kind("http_500", "Stub process 'm_0' is not healthy.") == "backend_died"
+    assert failure_kind("http_500", "out of memory") == "http_500"
