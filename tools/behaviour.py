@@ -24,12 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TIMEOUT_S = 180.0
+TIMEOUT_S = 300.0
 ATTEMPTS = 3
 """A busy machine may fail a run that has to be valid, or has to miss nothing but its objective."""
 VERDICT_CODES = {"0", "2", "4"}
 INTERRUPTED = "130"
-INTERRUPT_S = 7.0
+INTERRUPT_S = 6.0
+"""From when the result's folder is there, so that the measured interval has begun."""
 
 
 class Command(NamedTuple):
@@ -96,6 +97,8 @@ class Recorder:
         for _ in range(ATTEMPTS):
             process, folder = self.start(command)
             if command.code == INTERRUPTED:
+                while process.poll() is None and not (folder / "out").exists():
+                    time.sleep(0.1)
                 time.sleep(INTERRUPT_S)
                 process.send_signal(signal.SIGINT)
             code = self.finish(process, folder, command.line)
@@ -109,7 +112,8 @@ class Recorder:
         folder.mkdir(parents=True)
         values = {**self.values, "out": str(folder / "out")}
         for name in re.findall(r"{result:(\w+)}", command.line):
-            [values[f"result:{name}"]] = map(str, (self.out / "commands" / name / "out").iterdir())
+            results = (self.out / "commands" / name).glob("out/*")
+            values[f"result:{name}"] = str(next(results, values["none"]))
         line = re.sub(r"{([\w:]+)}", lambda found: values[found[1]], command.line)
         with (folder / "stdout").open("wb") as stdout, (folder / "stderr").open("wb") as stderr:
             process = subprocess.Popen(
@@ -282,7 +286,8 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from flatten(below, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         for item in value:
-            yield from flatten(item, f"{path}.{item.get('name') or item.get('figure') or '*'}")
+            named = next((item[key] for key in ("name", "workload", "figure") if item.get(key)), "*")
+            yield from flatten(item, f"{path}.{named}")
     elif isinstance(value, list) and any(isinstance(item, str) for item in value):
         for item in value:
             yield f"{path}[]", item
