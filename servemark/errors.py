@@ -1,5 +1,6 @@
 """One small exception tree: what happened, the value seen, and the command that fixes it."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -13,6 +14,12 @@ class ExitCode(IntEnum):
     SLO_MISSED = 4
     REGRESSION = 5
     INTERNAL = 99
+
+    @classmethod
+    def worst(cls, codes: Iterable[int]) -> "ExitCode":
+        """Of several runs': any invalid one counts more than a missed objective."""
+        severity = (cls.VALID, cls.SLO_MISSED, cls.INVALID)
+        return max(map(cls, codes), key=severity.index)
 
 
 class ServemarkError(Exception):

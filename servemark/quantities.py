@@ -1,8 +1,18 @@
-"""Numbers as options give them: text, read and held against a bound."""
+"""Options as they are given: text, read and checked against a bound or a set of words."""
 
 import math
+from collections.abc import Iterable
+from decimal import Decimal
 
 from servemark.errors import OptionError
+
+
+def one_of(what: str, value: str, choices: Iterable[str]) -> str:
+    """Read one of a set of words. Raises OptionError."""
+    choices = list(choices)
+    if value not in choices:
+        raise OptionError(f"{what} {value!r} is unknown", fix=f"one of: {', '.join(choices)}")
+    return value
 
 
 def number(flag: str, value: object) -> float:
@@ -43,3 +53,8 @@ def above(flag: str, value: object, bound: float) -> float:
     if result <= bound:
         raise OptionError(f"{flag} {result:g} must be above {bound:g}", fix=f"raise {flag}")
     return result
+
+
+def text_of(number: float) -> str:
+    """Write a number so that reading it gives the very same one: 15, 0.1, 0.00001."""
+    return format(Decimal(repr(number)).normalize(), "f")

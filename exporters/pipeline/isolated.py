@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from exporters.pipeline.export import ExportReport, export
 from servemark.errors import ArtifactError
+from servemark.repository.entry import Entry
 from servemark.workload import get
 
 
@@ -19,6 +20,11 @@ class Task(NamedTuple):
     precision: str
     repository: Path
     force: bool
+
+    @property
+    def entry(self) -> Entry:
+        """Where it is made."""
+        return Entry(self.repository, self.workload, self.engine, self.precision)
 
     def export(self) -> ExportReport:
         """Make it in this process. Raises ServemarkError."""
@@ -33,5 +39,5 @@ def export_isolated(task: Task) -> ExportReport:
         except BrokenProcessPool as error:
             raise ArtifactError(
                 "the export was killed, as the system does when memory runs out",
-                fix=f"servemark export {task.workload} --engine {task.engine}, with more memory free",
+                fix=f"{task.entry.export_command()}, with more memory free",
             ) from error

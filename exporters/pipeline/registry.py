@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from servemark.errors import OptionError
+from servemark.quantities import one_of
 from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import Arrays
 from servemark.workload import Workload
@@ -78,9 +79,4 @@ def check_precision(engine: str, precision: str) -> None:
 
 def exporter(engine: str) -> Exporter:
     """Look up the exporter of an engine. Raises OptionError."""
-    try:
-        return _exporters()[engine]
-    except KeyError:
-        raise OptionError(
-            f"unknown engine {engine!r}: there is no exporter for it", fix=f"use one of: {', '.join(engines())}"
-        ) from None
+    return _exporters()[one_of("engine", engine, engines())]

@@ -12,7 +12,6 @@ from servemark.stats.histogram import Histogram
 from servemark.workload import Slo
 
 _OWN = "each workload has its own, under `mix`"
-_SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def total(parts: Sequence[Part], scenario: Mapping[str, Any]) -> dict[str, Any]:
         for part in parts
         for constraint in part.result["verdict"]["constraints"]
     ]
-    codes = [ExitCode(part.result["verdict"]["exit_code"]) for part in parts]
+    codes = [part.result["verdict"]["exit_code"] for part in parts]
     config = {**first["config"], "workload": None, "model": None, "mix": {part.name: part.share for part in parts}}
     not_judged = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["not_judged"].items()}
     return {
@@ -75,7 +74,7 @@ def total(parts: Sequence[Part], scenario: Mapping[str, Any]) -> dict[str, Any]:
         "scenario": {**first["scenario"], **scenario, "mode": "mix"},
         "verdict": {
             "valid": all(part.result["verdict"]["valid"] for part in parts),
-            "exit_code": int(max(codes, key=_SEVERITY.index)),
+            "exit_code": int(ExitCode.worst(codes)),
             "constraints": judged,
             "not_judged": not_judged,
         },

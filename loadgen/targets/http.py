@@ -48,8 +48,7 @@ class Served:
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError."""
         config = self._config
-        serve = f"servemark serve {config.workload.name} --engine {config.engine}"
-        self.control.require_model(config.model, config.workload, serve)
+        self.control.require_model(config.model, config.workload, config.entry.serve_command())
         if is_secure(self.url):
             self.config["tls"] |= config.access.agreed(self.url)
         return running(self.control.placement(config.model), config.metrics_url, config.model)

@@ -37,8 +37,6 @@ from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import check, drive, server_for, take_sigterm
 from servemark.runs.mix import run_mix
 
-_SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
-
 
 @takes_load()
 def run(
@@ -107,8 +105,8 @@ def run(
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
         render_series(found)
-    codes = [ExitCode(result["verdict"]["exit_code"]) for result in found]
-    raise typer.Exit(int(max(codes, key=_SEVERITY.index)))
+    codes = [result["verdict"]["exit_code"] for result in found]
+    raise typer.Exit(int(ExitCode.worst(codes)))
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ import psutil
 import typer
 
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
-from servemark.errors import ExitCode, OptionError
+from servemark.errors import ExitCode
 from servemark.machine.environment import collect
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
+from servemark.quantities import one_of
 from servemark.report.terminal.suite import Row, line, markdown, table
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
@@ -52,8 +53,7 @@ def suite(
     from servers.engines import engine_names
 
     chosen = members(name)
-    if engine not in engine_names():
-        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
+    one_of("engine", engine, engine_names())
     directory = results.new_directory(out, f"suite-{name}")
     document: dict[str, Any] = {
         "schema_version": results.SCHEMA_VERSION,
@@ -97,9 +97,7 @@ def members(name: str) -> list[Workload]:
         "subset": [w for w in zoo if w.name in SUBSET],
         "all": list(zoo),
     }
-    if name not in found:
-        raise OptionError(f"unknown suite {name!r}", fix=f"one of: {', '.join(found)}")
-    return found[name]
+    return found[one_of("suite", name, found)]
 
 
 def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> Row:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
+from servemark.quantities import one_of
 from servemark.repository.agreement import PRECISIONS
-from servemark.repository.entry import FULL, Entry
+from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
 from servemark.workload import Workload
 
@@ -28,11 +29,6 @@ class Contender:
     def entry(self, workload: Workload, repository: Path) -> Entry:
         """Its entry in the model repository."""
         return Entry(repository, workload.name, self.engine, self.precision)
-
-    def serve_command(self, workload: Workload) -> str:
-        """The command that serves it."""
-        precision = "" if self.precision == FULL else f" --precision {self.precision}"
-        return f"servemark serve {workload.name} --engine {self.engine}{precision}"
 
     @property
     def slug(self) -> str:
@@ -66,10 +62,8 @@ def _contender(text: str, precision: str) -> Contender:
             f"--engines: {text!r} is not ENGINE[@PRECISION][:KEY=VALUE]", fix="write it like onnxruntime@int8"
         )
     engine, own = match["engine"], match["precision"] or precision
-    if engine not in engine_names():
-        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
-    if own not in PRECISIONS:
-        raise OptionError(f"unknown precision {own!r}", fix=f"one of: {', '.join(PRECISIONS)}")
+    one_of("engine", engine, engine_names())
+    one_of("precision", own, PRECISIONS)
     options = dict(option.partition("=")[::2] for option in match["options"].split(":")[1:])
     return Contender(engine, own, text, options)
 

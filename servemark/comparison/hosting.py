@@ -51,8 +51,7 @@ def given(places: Sequence[Place]) -> Host:
     """A server that runs already; every model is asked for first. Raises ServerError."""
     for place in places:
         config = place.config
-        command = place.contender.serve_command(config.workload)
-        control_of(config).require_model(config.model, config.workload, command)
+        control_of(config).require_model(config.model, config.workload, config.entry.serve_command())
     return lambda _: contextlib.nullcontext(places[0].config.address)
 
 

@@ -32,8 +32,6 @@ from servemark.runs.locust_process import check, take_sigterm
 from servemark.tuning import Candidate
 from servemark.workload import Slo
 
-_SEVERITY = (ExitCode.VALID, ExitCode.SLO_MISSED, ExitCode.INVALID)
-
 
 @dataclass(frozen=True)
 class Request:
@@ -81,7 +79,7 @@ def compare_engines(request: Request, *, json: bool) -> int:
         render_comparison(kept.document, stdout())
     note(f"result: {os.path.relpath(kept.folder)}")
     codes = [exit_code(turn.result) for turn in kept.turns] + [rate.exit_code for rate in kept.rates.values()]
-    return int(max(codes, key=_SEVERITY.index))
+    return int(ExitCode.worst(codes))
 
 
 def _open(

@@ -133,8 +133,16 @@ class Entry:
 
     def export_command(self, *, force: bool = False) -> str:
         """The command that makes this entry."""
+        return f"servemark export {self._arguments}{' --force' if force else ''}"
+
+    def serve_command(self) -> str:
+        """The command that serves this entry."""
+        return f"servemark serve {self._arguments}"
+
+    @property
+    def _arguments(self) -> str:
         precision = "" if self.precision == FULL else f" --precision {self.precision}"
-        return f"servemark export {self.workload} --engine {self.engine}{precision}{' --force' if force else ''}"
+        return f"{self.workload} --engine {self.engine}{precision}"
 
     def overlay(self, config: str, repository: Path) -> "Entry":
         """Make a repository whose entry is this one with another configuration; what it holds besides is linked."""

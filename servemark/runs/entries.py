@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from servemark.errors import OptionError
+from servemark.quantities import one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.repository.model_config import Settings
 from servemark.workload import get
@@ -16,8 +16,7 @@ def entries(workloads: list[str], engine: str, repository: Path, precision: str 
     from servers.engines import engine_names
 
     found = [Entry(repository, get(name).name, engine, precision) for name in workloads]
-    if engine not in engine_names():
-        raise OptionError(f"unknown engine {engine!r}", fix=f"one of: {', '.join(engine_names())}")
+    one_of("engine", engine, engine_names())
     for entry in found:
         entry.require()
     return found

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import ArtifactError, OptionError
+from servemark.quantities import one_of
 from servemark.repository.entry import Entry
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def engine_names() -> list[str]:
 
 def engine_module(name: str) -> EngineModule:
     """Import the module of an engine. Raises OptionError on an unknown name."""
-    if name not in engine_names():
-        raise OptionError(f"no engine is called {name!r}", fix=f"use one of: {', '.join(engine_names())}")
+    one_of("engine", name, engine_names())
     return cast("EngineModule", importlib.import_module(f"{__name__}.{name}"))
 
 

@@ -220,8 +220,8 @@ def test_ticks_are_few_and_apart(values: tuple[float, ...]) -> None:
     ("text", "words"),
     [
         ("onnxruntime", "names one engine"),
-        ("onnxruntime,nope", "unknown engine 'nope'"),
-        ("onnxruntime,pytorch@fp7", "unknown precision 'fp7'"),
+        ("onnxruntime,nope", "engine 'nope' is unknown"),
+        ("onnxruntime,pytorch@fp7", "precision 'fp7' is unknown"),
         ("onnxruntime,py torch", "is not ENGINE"),
         ("onnxruntime,pytorch:compile", "is not ENGINE"),
         ("onnxruntime,,pytorch", "is not ENGINE"),
