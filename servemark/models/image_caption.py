@@ -1,9 +1,9 @@
 """Image captioning (AIBench DC-AI-C4).
 
 Vinyals et al. 2017, "Show and Tell: Lessons Learned from the 2015 MSCOCO Image Captioning Challenge" (TPAMI): a
-convolutional network's features are the first input of an LSTM, its words the next ones. AIBench calls this its
-largest model with 68.4 M parameters, which a ResNet-152 trunk with 256 units of embedding, 512 of LSTM and the 9,957
-words that COCO's captions use at least four times comes closest to. Decoded greedily for 20 steps, as its code does.
+convolutional network's features are the first input of an LSTM, its words the next ones. AIBench gives its largest
+model 68.4 M parameters. The closest sizes are a ResNet-152 trunk, 256 units of embedding, 512 of LSTM, and the 9,957
+words that COCO's captions use at least four times. Decoded greedily for 20 steps, as AIBench's code does.
 """
 
 import math
