@@ -29,7 +29,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in name only"}
 DEVICE = "cpu"
 
-SMALLEST_SHARE = 0.25
+MIN_SHARE = 0.25
 """With less of its weights in 8 bits a model is not called int8, as for ONNX Runtime."""
 
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
@@ -147,7 +147,7 @@ def _int8_share(job: Job) -> float:
                 if len(shape) > 1 and kind in {"f32", "i8", "u8"}:
                     sizes[kind != "f32"] += math.prod(shape)
     share = sizes[True] / max(1, sum(sizes.values()))
-    if share < SMALLEST_SHARE:
+    if share < MIN_SHARE:
         raise ArtifactError(
             f"OpenVINO could quantise {share:.0%} of the weights; NNCF leaves recurrent layers and loops as they are",
             fix="use fp32, fp16 or bf16",

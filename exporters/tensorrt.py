@@ -16,7 +16,7 @@ import numpy as np
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.frameworks.tensorrt import MESSAGES, Plan, logger, require, said
+from servemark.frameworks.tensorrt import MESSAGES, Plan, last_message, logger, require_tensorrt
 from servemark.repository.entry import Arrays
 from servemark.workload import Workload
 
@@ -29,7 +29,7 @@ EXTRA = "tensorrt"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 REFUSED: Mapping[str, str] = {}
 DEVICE = "cuda:0"
-LEAST_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
+MIN_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision's instructions come with (CUDA C++ Programming Guide, "Compute
 Capabilities"): Ampere's first and Ada's."""
 
@@ -58,7 +58,7 @@ def profile(workload: Workload) -> dict[str, Range]:
 
 def write(job: Job) -> Mapping[str, object]:
     """Build model.plan; build.log and the timing cache are kept. Raises ArtifactError where the GPU cannot do it."""
-    require()
+    require_tensorrt()
     import tensorrt as trt
     import torch
 
@@ -81,7 +81,7 @@ def write(job: Job) -> Mapping[str, object]:
     plan = builder.build_serialized_network(network, config)
     (job.path.parents[1] / "build.log").write_text("\n".join(MESSAGES) + "\n")
     if plan is None:
-        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {said()}")
+        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {last_message()}")
     job.path.write_bytes(plan)
     _keep(timings, cache)
     return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers, **converted}
@@ -108,9 +108,9 @@ def _check_capability(precision: str) -> None:
     """Check that the first GPU has instructions for a precision, before anything is converted. Raises ArtifactError."""
     import torch
 
-    found, least = torch.cuda.get_device_capability(0), LEAST_CAPABILITY.get(precision, (0, 0))
+    found, least = torch.cuda.get_device_capability(0), MIN_CAPABILITY.get(precision, (0, 0))
     if found < least:
-        able = [each for each in PRECISIONS if LEAST_CAPABILITY.get(each, (0, 0)) <= found]
+        able = [each for each in PRECISIONS if MIN_CAPABILITY.get(each, (0, 0)) <= found]
         raise ArtifactError(
             f"{torch.cuda.get_device_name(0)} has no {precision}: its compute capability is {found[0]}.{found[1]}, "
             f"{precision} begins with {least[0]}.{least[1]}",
@@ -129,7 +129,7 @@ def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilde
     for name, (smallest, typical, largest) in ranges.items():
         shapes.set_shape(name, smallest, typical, largest)
     if config.add_optimization_profile(shapes) < 0:
-        raise ArtifactError(f"TensorRT does not take the profile {ranges}: {said()}")
+        raise ArtifactError(f"TensorRT does not take the profile {ranges}: {last_message()}")
     return config
 
 
@@ -142,7 +142,7 @@ def _timings(config: "trt.IBuilderConfig", file: Path) -> "trt.ITimingCache":
         cache = config.create_timing_cache(timings)
         if cache is not None and config.set_timing_cache(cache, False):
             return cache
-    raise ArtifactError(f"TensorRT makes no timing cache: {said()}")
+    raise ArtifactError(f"TensorRT makes no timing cache: {last_message()}")
 
 
 def _keep(file: Path, cache: "trt.ITimingCache") -> None:

@@ -27,7 +27,7 @@ from servemark.machine.gpus import boards
 from servemark.paths import CHECKOUT
 
 MINUTES = 28.0
-LEAST_S = 45.0
+MIN_S = 45.0
 """A stage is not begun with less."""
 GRACE_S = 30.0
 """From an interruption, at which pytest and servemark write what they have, to the end."""
@@ -109,7 +109,7 @@ def stages() -> list[Stage]:
 
 def carry_out(stage: Stage, folder: Path, left_s: float) -> str:
     """Run a stage into <folder>/<stage>.txt; returns `done`, or how it ended."""
-    if left_s < LEAST_S:
+    if left_s < MIN_S:
         return "not begun: no time left"
     scratch = folder / f".{stage.name}"
     scratch.mkdir(parents=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from exporters import exporter
 from servemark.paths import CHECKOUT
-from servemark.repository.agreement import PRECISIONS
+from servemark.workload.agreement import PRECISIONS
 
 RECORD = CHECKOUT / "docs" / "reference" / "support.json"
 MARKDOWN = CHECKOUT / "docs" / "reference" / "support.md"

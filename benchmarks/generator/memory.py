@@ -75,7 +75,7 @@ class NullChannel:
         self.state = State.IDLE
         return ANSWER
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Readable it always is."""
         return True
 

@@ -20,7 +20,7 @@ from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
 
 DELAYS_MS = (0.2, 1, 10, 100)
-REQUESTS, LONGEST_S = 400, 4.0
+REQUESTS, MAX_DURATION_S = 400, 4.0
 CONSTANT_MS, SHARE = 0.05, 0.02
 """The aim: within 50 µs + 2 % of what the server did."""
 OUTLIER_EVERY, OUTLIERS, OUTLIER_S = 999, 11, 0.02
@@ -34,7 +34,7 @@ def precision(_pairs: int = 0, _seconds: float = 0.0) -> None:
     wake_up()
     print("service time of servemark beside what the golden server did (its log), HTTP", flush=True)
     for delay_ms in DELAYS_MS:
-        count = min(REQUESTS, round(LONGEST_S * 1e3 / delay_ms))
+        count = min(REQUESTS, round(MAX_DURATION_S * 1e3 / delay_ms))
         golden = Behaviour(delay_s=delay_ms / 1e3, awake=True)
         for loop, rate in (("closed", None), ("open", 0.5e3 / (delay_ms + 0.5))):
             _print(f"{loop} loop, delay {delay_ms:g} ms", 50, *times_ns(golden, count, rate))

@@ -12,13 +12,13 @@ import time
 import numpy as np
 
 ASLEEP_MS = (0.2, 1, 10, 100)
-WAKES, LONGEST_S = 300, 4.0
+WAKES, MAX_DURATION_S = 300, 4.0
 
 
 def wake_up() -> None:
     """Print the time from a write on one core to the reader's clock on another, by how long the reader slept."""
     for asleep_ms in ASLEEP_MS:
-        took_us = wake_ups_us(asleep_ms, min(WAKES, round(LONGEST_S * 1e3 / asleep_ms)))
+        took_us = wake_ups_us(asleep_ms, min(WAKES, round(MAX_DURATION_S * 1e3 / asleep_ms)))
         p50, p90 = np.percentile(took_us, (50, 90))
         print(f"a process that slept {asleep_ms:g} ms wakes up in {p50:.0f} µs (p50), {p90:.0f} µs (p90)", flush=True)
 

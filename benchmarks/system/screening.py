@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.tuning.bench import SCREEN_S, SCREEN_WARMUP_S
-from servemark.tuning.search import LEAST_CONCURRENCY, MOST_CONCURRENCY, PROBE_CONCURRENCY
+from servemark.tuning.search import MAX_CONCURRENCY, MIN_CONCURRENCY, PROBE_CONCURRENCY
 
 CANDIDATES, SPACES = 12, 4
 STALL_SHARE, STALL = 0.01, 6.0
@@ -114,7 +114,7 @@ def space(percentile: float, limit_s: float, unit_s: float, share: float, seed: 
     rng = np.random.default_rng(seed)
     servers = [Simulated.draw(unit_s, rng, stalling=stalling) for _ in range(CANDIDATES)]
     throughput = len(servers[0].screen(PROBE_CONCURRENCY, seed)) / SCREEN_S
-    concurrency = int(min(max(round(throughput * limit_s / share), LEAST_CONCURRENCY), MOST_CONCURRENCY))
+    concurrency = int(min(max(round(throughput * limit_s / share), MIN_CONCURRENCY), MAX_CONCURRENCY))
     screens = [server.screen(concurrency, 100 * seed + n) for n, server in enumerate(servers)]
     figures = [
         np.array([len(latencies) / SCREEN_S for latencies in screens]),

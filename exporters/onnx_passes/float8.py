@@ -14,12 +14,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnxscript import version_converter
 
-from exporters.onnx_passes.quantisation import MULTIPLYING, SMALLEST_SHARE, folded, others, share_of_weights, weights
+from exporters.onnx_passes.quantisation import MIN_SHARE, MULTIPLYING, folded, others, share_of_weights, weights
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Arrays
 
 FLOAT8 = ir.DataType.FLOAT8E4M3FN.numpy()
-LARGEST = float(ir.DataType.FLOAT8E4M3FN.max)
+MAX_FLOAT8 = float(ir.DataType.FLOAT8E4M3FN.max)
 OPSET = 19
 """The first whose QuantizeLinear and DequantizeLinear know float8."""
 FEWEST_CHANNELS, LARGEST_FILTER = 16, 32
@@ -37,7 +37,7 @@ def to_fp8(source: Path, target: Path, batches: Iterator[Arrays]) -> dict[str, o
         version_converter.convert_version(model, target_version=OPSET, fallback=False)
         chosen = [node for node in model.graph if _has_kernel(node)]
         share = share_of_weights(model.graph, chosen)
-        if share < SMALLEST_SHARE:
+        if share < MIN_SHARE:
             raise ArtifactError(
                 f"only {share:.0%} of the weights could be quantised to fp8; the others belong to: "
                 f"{others(model.graph, chosen)}",
@@ -113,7 +113,7 @@ def _dequantise(graph: ir.Graph, value: ir.Value, inputs: Sequence[ir.Value], *b
 
 def _constants(graph: ir.Graph, value: ir.Value, largest: float) -> tuple[ir.Value, ir.Value]:
     """Make the scale, which is 1 for what is always zero, and the zero point, which also says the type."""
-    scale = np.float32(largest / LARGEST or 1.0)
+    scale = np.float32(largest / MAX_FLOAT8 or 1.0)
     name = f"{value.name}_fp8"
     return _constant(graph, f"{name}_scale", scale), _constant(graph, f"{name}_zero", np.zeros((), FLOAT8))
 

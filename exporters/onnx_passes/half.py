@@ -15,7 +15,7 @@ FULL = ir.DataType.FLOAT
 HALVES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 BFLOAT16_OPSET = 22
 """The first in which every operator with weights takes bfloat16, pooling and recurrent layers included."""
-KEPT = {"CumSum", "Max", "Min", "NonMaxSuppression", "Range", "RoiAlign", "TopK"}
+FLOAT32_OPERATORS = {"CumSum", "Max", "Min", "NonMaxSuppression", "Range", "RoiAlign", "TopK"}
 """Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "GRU", "LSTM", "RNN"}
 
@@ -27,7 +27,7 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     if half == ir.DataType.BFLOAT16:
         version_converter.convert_version(model, target_version=BFLOAT16_OPSET, fallback=False)
     nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
-    wide = {node for node in nodes if node.op_type in KEPT} | _last(model.graph)
+    wide = {node for node in nodes if node.op_type in FLOAT32_OPERATORS} | _last(model.graph)
     wide |= {inner for node in wide for inner in _inside(node)}
     halves = {value for node in nodes if node not in wide for value in _made(node) if value.dtype == FULL}
     halves |= {value for graph in _all_graphs(model.graph) for value in _read(graph, wide)}

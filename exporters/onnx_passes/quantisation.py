@@ -21,7 +21,7 @@ MULTIPLYING = {"Conv", "Gemm", "MatMul"}
 BETWEEN = {"Add", "AveragePool", "Clip", "Concat", "GlobalAveragePool", "MaxPool", "Relu"}
 FLOATING = {"ConvTranspose", "GRU", "LSTM", "RNN"}
 """Operators with weights that ONNX Runtime cannot quantise statically."""
-SMALLEST_SHARE = 0.25
+MIN_SHARE = 0.25
 """A model with less of its weights in int8 would have int8's name and fp32's speed."""
 
 
@@ -47,7 +47,7 @@ def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric:
         graph = ir.load(file).graph
         chosen = [node for node in graph if node.op_type in MULTIPLYING and weights(node)]
         share = share_of_weights(graph, chosen)
-        if share < SMALLEST_SHARE:
+        if share < MIN_SHARE:
             raise ArtifactError(
                 f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: "
                 f"{others(graph, chosen)}",

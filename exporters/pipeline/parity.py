@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import Agreement, Discrepancy, compare
 from servemark.repository.entry import Arrays, Golden
 from servemark.workload import Workload
+from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -98,7 +98,7 @@ def _compare_output(
             f"eager PyTorch's {reference.dtype} {list(reference.shape)}",
             fix=fix,
         )
-    discrepancy = compare(output, reference, agreement)
+    discrepancy = compare_outputs(output, reference, agreement)
     if not discrepancy.agrees:
         raise ArtifactError(
             f"{workload}: {place} differs from eager PyTorch: {discrepancy} (allowed: {agreement})",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from servemark.errors import OptionError
 from servemark.quantities import one_of
-from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import Arrays
 from servemark.workload import Workload
+from servemark.workload.agreement import PRECISIONS
 
 if TYPE_CHECKING:
     from exporters.pipeline.job import Job

@@ -14,7 +14,7 @@ from locust.runners import STATE_MISSING, MasterRunner
 from loadgen.distributed.clock_offset import ClockOffset
 from loadgen.distributed.messages import MESSAGE, Message, fingerprint
 from loadgen.distributed.recorder_state import merged, requests_of
-from loadgen.distributed.worker_view import Member
+from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.output_agreement import Checked
@@ -22,8 +22,8 @@ from loadgen.measurement.recorder import Interval, Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.errors import OptionError, WorkerError
-from servemark.repository.agreement import Discrepancy
 from servemark.repository.entry import Golden
+from servemark.workload.agreement import Discrepancy
 
 READY_TIMEOUT_S = 600.0
 """Serialising the requests of a large model takes minutes."""
@@ -40,7 +40,7 @@ STOP_TIMEOUT_S = 8.0
 """How long a run that is cut short waits for the workers' last figures."""
 
 
-class Coordinator:
+class Master:
     """Has the workers that are connected send the load; `orders.py` has what they say to each other."""
 
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Coordinator:
         self._run = uuid4().hex
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
-        self._members = {name: Member(name, index) for index, name in enumerate(ids)}
+        self._members = {name: WorkerView(name, index) for index, name in enumerate(ids)}
         self._golden = False
         self._stale = self._prepared = False
         self._decided = config.open_loop
@@ -64,13 +64,13 @@ class Coordinator:
         if config.request_log:
             raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
 
-    def hear(self, name: str, message: Message) -> None:
+    def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
         member = self._members.get(name)
         if member is not None and message["run"] in {self._run, ""}:
-            member.hear(message, time.monotonic_ns())
+            member.on_message(message, time.monotonic_ns())
             self._stale |= message["kind"] == "state"
-            if message["kind"] == "here" and self._prepared:
+            if message["kind"] == "join" and self._prepared:
                 self._invite(member)
             self._heard.set()
 
@@ -126,9 +126,9 @@ class Coordinator:
                 raise
         for member in self._members.values():
             if not member.final:
-                member.blame(self._absence(member) or "it did not send its last figures")
+                member.mark_failed(self._absence(member) or "it did not send its last figures")
             elif member.ended_early and not self.interrupted:
-                member.blame(f"it ended early: {member.ended_early}")
+                member.mark_failed(f"it ended early: {member.ended_early}")
 
     def stop(self, reason: str) -> None:
         """Have the workers stop sending and report."""
@@ -182,22 +182,22 @@ class Coordinator:
         workload = self.config.workload
         return Checked.joined(parts, workload.outputs, workload.agreement.at(self.config.precision))
 
-    def _invite(self, member: Member) -> None:
+    def _invite(self, member: WorkerView) -> None:
         """Answer a worker that asks for its part."""
         share = {"index": member.index, "of": len(self._members)}
         self._order(member, "prepare", **share, token=member.token, options=self._options, golden=self._golden)
 
-    def _order(self, member: Member, kind: str, **content: Any) -> None:
+    def _order(self, member: WorkerView, kind: str, **content: Any) -> None:
         self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, member.id)
 
-    def _absence(self, member: Member) -> str | None:
+    def _absence(self, member: WorkerView) -> str | None:
         """Why Locust has lost a worker, None where it has not."""
         client = self._runner.clients.get(member.id)
         if client is None:
             return "it quit"
         return "it was lost: no heartbeat came from it" if client.state == STATE_MISSING else None
 
-    def _wait(self, done: Callable[[Member], bool], timeout_s: float, what: str) -> None:
+    def _wait(self, done: Callable[[WorkerView], bool], timeout_s: float, what: str) -> None:
         """Wait until that is so of every worker. Raises WorkerError where one fails, is lost, or takes too long."""
         deadline = time.monotonic() + timeout_s
         while waiting := [member for member in self._members.values() if not done(member)]:
@@ -251,6 +251,6 @@ class Coordinator:
             self._heard.clear()
 
 
-def _answered(count: int, member: Member) -> bool:
+def _answered(count: int, member: WorkerView) -> bool:
     """Whether a worker has answered so many pings."""
     return len(member.trips) >= count

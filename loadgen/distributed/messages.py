@@ -2,7 +2,7 @@
 
 | from | kind | meaning |
 |---|---|---|
-| worker | here | it has the options that Locust passes on, and asks with a `token` for its part, until it has it |
+| worker | join | it has the options that Locust passes on, and asks with a `token` for its part, until it has it |
 | master | prepare | to that token: it is worker `index` of `of` in `run`; the options that Locust does not pass on |
 | worker | ready, failed | the requests are made and connections open; or why not |
 | master | ping | answered with `pong` at once, to estimate the worker's clock |
@@ -29,7 +29,7 @@ UNDECIDED_EVERY_S = 0.2
 """A closed loop's workers report so often until the master has said when its interval ends."""
 
 Message = Mapping[str, Any]
-Tell = Callable[[dict[str, Any]], None]
+Send = Callable[[dict[str, Any]], None]
 
 
 def fingerprint(config: LoadConfig, schedule: npt.NDArray[np.int64] | None, *, golden: bool) -> dict[str, str]:

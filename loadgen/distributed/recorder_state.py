@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadgen.measurement.recorder import KEPT_MESSAGES, Interval, Recorder, Window
+from loadgen.measurement.recorder import MAX_MESSAGES, Interval, Recorder, Window
 from servemark.stats.histogram import Histogram
 
 State = Mapping[str, Any]
 
 HISTOGRAMS = ("latency", "service_time", "schedule_delay", "waited_delay")
-COUNTS = ("late", "completed", "scheduled", "outside", "carried_in")
+COUNTS = ("late", "completed", "scheduled", "outside", "in_flight_at_start")
 
 
 def state_of(recorder: Recorder) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
         recorder.errors.update(state["errors"])
         for kind, said in state["messages"].items():
             known = recorder.messages.setdefault(kind, [])
-            known += [message for message in said if message not in known][: KEPT_MESSAGES - len(known)]
+            known += [message for message in said if message not in known][: MAX_MESSAGES - len(known)]
         for window, other in zip(recorder.windows, _windows(state, interval), strict=False):
             window.add(other)
     return recorder

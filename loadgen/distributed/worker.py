@@ -13,7 +13,7 @@ from uuid import uuid4
 import gevent
 from gevent.queue import Empty, Queue
 
-from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Tell, fingerprint
+from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
 from loadgen.distributed.recorder_state import state_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
@@ -35,8 +35,8 @@ class Stopped(Exception):  # noqa: N818 - an order, not a fault
     """The master said so, or is gone."""
 
 
-class Participant:
-    """One run, as a worker sees it. `orders` brings the master's messages, `tell` sends one to it.
+class Worker:
+    """One run, as a worker sees it. `orders` brings the master's messages, `send` sends one to it.
 
     `resolve` makes the configuration of the options that came with the first order; `master_silent_s` says how long ago
     the master's last sign of life was.
@@ -45,13 +45,13 @@ class Participant:
     def __init__(
         self,
         orders: "Queue[Message]",
-        tell: Tell,
+        send: Send,
         *,
         resolve: Callable[[Namespace], LoadConfig],
         master_silent_s: Callable[[], float],
         on_request: Callable[[LoadConfig], Any],
     ) -> None:
-        self._orders, self._tell = orders, tell
+        self._orders, self._send_to_master = orders, send
         self._resolve, self._master_silent_s, self._on_request = resolve, master_silent_s, on_request
         self._run = ""
         self._next_state = 0.0
@@ -69,9 +69,9 @@ class Participant:
         except Stopped:
             pass
         except ServemarkError as error:
-            self._say("failed", what=error.what, fix=error.fix, exit_code=int(error.exit_code))
+            self._report("failed", what=error.what, fix=error.fix, exit_code=int(error.exit_code))
         except Exception as error:
-            self._say("failed", what=f"{type(error).__name__}: {error}", fix=None, exit_code=int(ExitCode.INTERNAL))
+            self._report("failed", what=f"{type(error).__name__}: {error}", fix=None, exit_code=int(ExitCode.INTERNAL))
             raise
 
     def stop(self, reason: str) -> None:
@@ -83,7 +83,7 @@ class Participant:
         """Ask until the master gives the first order. Raises WorkerError after the time-out."""
         token, deadline = uuid4().hex, time.monotonic() + JOIN_TIMEOUT_S
         while time.monotonic() < deadline:
-            self._tell({"run": "", "kind": "here", "token": token})
+            self._send_to_master({"run": "", "kind": "join", "token": token})
             with contextlib.suppress(Empty):
                 order: Message = self._orders.get(timeout=ASK_EVERY_S)
                 # What is left of an earlier run has another token, or none.
@@ -101,12 +101,12 @@ class Participant:
             with contextlib.closing(sender.target):
                 sender.open()
                 with contextlib.closing(sender):
-                    self._say("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
+                    self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
                     self._send(sender, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
         finally:
             # Last of all: the master may end, and this process with it, when it has heard that.
             if self._last:
-                self._say("state", **self._last)
+                self._report("state", **self._last)
 
     def _send(self, sender: Sender, start_ns: int) -> None:
         """Send the share from that time on, whatever ends it."""
@@ -157,7 +157,7 @@ class Participant:
         if silent_s > SILENCE_S:
             self._cut_short(f"the master was silent for {silent_s:.0f} s")
         if time.monotonic() >= self._next_state:
-            self._say("state", **self._figures(self._sender, final=False))
+            self._report("state", **self._figures(self._sender, final=False))
             self._next_state = time.monotonic() + (STATE_EVERY_S if self._decided else UNDECIDED_EVERY_S)
 
     def _cut_short(self, reason: str) -> None:
@@ -178,8 +178,8 @@ class Participant:
             "checked": asdict(checked) if checked else None,
         }
 
-    def _say(self, kind: str, **content: Any) -> None:
-        self._tell({"run": self._run, "kind": kind, **content})
+    def _report(self, kind: str, **content: Any) -> None:
+        self._send_to_master({"run": self._run, "kind": kind, **content})
 
     def _wait_for(self, kind: str, timeout_s: float) -> Message:
         """The next order of this kind. Raises Stopped, WorkerError after the time-out."""

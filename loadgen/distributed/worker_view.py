@@ -16,7 +16,7 @@ GONE_S = 2.0
 
 
 @dataclass
-class Member:
+class WorkerView:
     """What a worker has said, and what became of it; times in seconds and ns of the master's monotonic clock."""
 
     id: str
@@ -40,24 +40,24 @@ class Member:
     def __str__(self) -> str:
         return f"worker {self.index} ({self.host}, pid {self.pid})" if self.pid else f"worker {self.index} ({self.id})"
 
-    def hear(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int) -> None:
         """Take what it says."""
         self.heard_s = now_ns / 1e9
         match message["kind"]:
-            case "here":
+            case "join":
                 self.token = message["token"]
             case "ready":
                 self.host, self.pid, self.fingerprint = message["host"], message["pid"], message["fingerprint"]
             case "failed":
                 code = ExitCode(message["exit_code"])
                 self.failure = WorkerError(f"{self}: {message['what']}", fix=message["fix"], exit_code=code)
-                self.blame(message["what"])
+                self.mark_failed(message["what"])
             case "pong":
                 self.trips.append(RoundTrip(message["sent_ns"], message["clock_ns"], now_ns))
             case "state" if not self.final:
                 self.report = message
 
-    def blame(self, reason: str) -> None:
+    def mark_failed(self, reason: str) -> None:
         """Note why its share is not what was asked for; the first reason is the cause of the others."""
         self.trouble = self.trouble or reason
 
@@ -68,13 +68,13 @@ class Member:
         if absence is None:
             self.gone_since_s = None
             if now_s - self.heard_s > STALLED_S:
-                self.blame(f"it stood still: it reported nothing for {now_s - self.heard_s:.0f} s")
+                self.mark_failed(f"it stood still: it reported nothing for {now_s - self.heard_s:.0f} s")
             self.gone = False
         elif self.gone_since_s is None:
             self.gone_since_s = now_s
         elif now_s - self.gone_since_s > GONE_S:
             self.gone = True
-            self.blame(absence)
+            self.mark_failed(absence)
 
     @property
     def final(self) -> bool:

@@ -224,7 +224,7 @@ class Driver:
     def _read(self, channel: Channel) -> None:
         payload = channel.payload
         if payload is None:
-            if not channel.unasked():
+            if not channel.on_unsolicited_data():
                 self._drop(channel)
             return
         response = channel.readable()

@@ -4,19 +4,20 @@ import ctypes
 
 # malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-MMAP_BYTES = 32 << 20
+MMAP_THRESHOLD_BYTES = 32 << 20
 """Blocks up to this size come from the heap; glibc takes no more."""
-KEPT_BYTES = 256 << 20
+TRIM_THRESHOLD_BYTES = 256 << 20
 """So much free memory at the heap's end stays with the process."""
 
 
-def keep_freed_memory() -> bool:
+def tune_malloc() -> bool:
     """Keep freed blocks instead of giving them back to the kernel; whether the C library can be told so.
 
     Requests and responses of 100 kB and more are made and freed again and again. glibc gives such blocks back, and
     the kernel clears and maps new pages for the next ones: at 600 kB each way page faults were half of a request's CPU.
     """
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tell is None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
         return False
-    return bool(tell(_M_MMAP_THRESHOLD, MMAP_BYTES)) and bool(tell(_M_TRIM_THRESHOLD, KEPT_BYTES))
+    settings = {_M_MMAP_THRESHOLD: MMAP_THRESHOLD_BYTES, _M_TRIM_THRESHOLD: TRIM_THRESHOLD_BYTES}
+    return all(mallopt(parameter, value) for parameter, value in settings.items())

@@ -50,7 +50,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         not_judged=not_judged,
         open_loop=open_loop,
         unfinished_growth=growth,
-        in_flight_edges=2 * recorder.carried_in + growth,
+        in_flight_edges=2 * recorder.in_flight_at_start + growth,
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
         latency_p99_ms=_p99(recorder.latency),
         slo_percentile=slo.percentile if slo else None,

@@ -16,8 +16,8 @@ from loadgen.transport.http2_frames import (
     END_STREAM,
     HEAD_BYTES,
     HEADERS,
-    LARGEST_STREAM,
-    LARGEST_WINDOW,
+    MAX_STREAM_ID,
+    MAX_WINDOW_SIZE,
     ProtocolViolation,
     frame,
     window_update,
@@ -78,7 +78,7 @@ class GrpcConnection(Http2Channel):
         body = form.message(response, self._stream.to_bytes(4, "big")) if form else None
         if body is not None:
             if granted:
-                self._open_window(0, int.from_bytes(grant[HEAD_BYTES:], "big") & LARGEST_WINDOW)
+                self._open_window(0, int.from_bytes(grant[HEAD_BYTES:], "big") & MAX_WINDOW_SIZE)
             self._complete(body, None)
             self._consumed += len(body)
             if self._consumed >= self.REFILL_BYTES:
@@ -105,7 +105,7 @@ class GrpcConnection(Http2Channel):
     @property
     def _reusable(self) -> bool:
         """An answer before the whole request is out leaves a connection that cannot carry the next one."""
-        return self._all_sent and not self._goaway and self._next < LARGEST_STREAM
+        return self._all_sent and not self._goaway and self._next < MAX_STREAM_ID
 
     def _on_headers(self, block: bytes, flags: int) -> None:
         fields = self._method.decoder.decode(block)

@@ -22,9 +22,9 @@ class GrpcStream(GrpcConnection):
         self.state = State.BUSY
         self._send_data(self._open_stream() if self._stream < 0 else b"", self.payload.request, 0)
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Take settings, pings and windows; False once the server has ended the stream or the connection."""
-        return super().unasked() and not self._ended
+        return super().on_unsolicited_data() and not self._ended
 
     @property
     def _reusable(self) -> bool:

@@ -150,7 +150,7 @@ class Connection(TcpChannel):
         self._pieces = []
         self._missing = 0
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """A server has nothing to say on an idle connection but what TLS keeps to itself; it may close it, too."""
         return self._receive() is None
 

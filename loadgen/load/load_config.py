@@ -14,9 +14,9 @@ from loadgen.transport.server_url import DEFAULT_URLS, METRICS, metrics_url, nor
 from servemark.errors import OptionError
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quantities import above, number, whole
-from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import DEFAULT_ENGINE, FULL, Entry
 from servemark.workload import Slo, Workload, get
+from servemark.workload.agreement import PRECISIONS
 
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""

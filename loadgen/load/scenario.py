@@ -16,12 +16,12 @@ from servemark.errors import OptionError
 from servemark.quantities import above, at_least, number, optional_number, whole
 from servemark.results.constraints import TREND_WINDOWS
 
-MOST_SCHEDULED = 20_000_000
+MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
-MOST_STAGES = 50
-MOST_WINDOWS = 10
+MAX_STAGES = 50
+MAX_WINDOWS = 10
 DEFAULT_CV = 2.0
-LEAST_CV, MOST_CV = 0.1, 10.0
+MIN_CV, MAX_CV = 0.1, 10.0
 
 
 class Mode(StrEnum):
@@ -77,9 +77,9 @@ class Scenario:
             mode, users = Mode.CLOSED, whole("--concurrency", given_users, 1)
         scenario = cls(mode, users, stages, trace, distribution, cv, duration_s, warmup_s)
         count = scenario.rate * duration_s + scenario.warmup_rate * warmup_s
-        if count > MOST_SCHEDULED:
+        if count > MAX_SCHEDULED:
             raise OptionError(
-                f"{named[0]} for {warmup_s + duration_s:g} s is more than {MOST_SCHEDULED:,} requests",
+                f"{named[0]} for {warmup_s + duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
                 fix=f"lower {named[0]} or --duration",
             )
         return scenario
@@ -133,8 +133,8 @@ class Scenario:
         Up to 10, in a scenario of many stages up to 6, which is enough to tell whether a stage was steady.
         """
         if self.mode is not Mode.STAGES:
-            return [_windows(self.duration_s, MOST_WINDOWS)]
-        most = MOST_WINDOWS if len(self.stages) <= MOST_WINDOWS else TREND_WINDOWS
+            return [_windows(self.duration_s, MAX_WINDOWS)]
+        most = MAX_WINDOWS if len(self.stages) <= MAX_WINDOWS else TREND_WINDOWS
         return [_windows(stage.duration_s, most) for stage in self.stages]
 
     @property
@@ -191,8 +191,8 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
         if not separator:
             raise OptionError(f"--stages: {part.strip()!r} is not SECONDS:RATE", fix=example)
         stages.append(Stage(above("--stages: seconds", duration, 0), at_least("--stages: rate", rate, 0)))
-    if len(stages) > MOST_STAGES:
-        raise OptionError(f"--stages has {len(stages)} stages, at most {MOST_STAGES}", fix="join some")
+    if len(stages) > MAX_STAGES:
+        raise OptionError(f"--stages has {len(stages)} stages, at most {MAX_STAGES}", fix="join some")
     if not any(stage.rate for stage in stages):
         raise OptionError(f"--stages {text!r} sends nothing", fix=example)
     return tuple(stages)
@@ -217,8 +217,8 @@ def _cv(value: object, distribution: Distribution) -> float:
     if distribution is not Distribution.GAMMA:
         raise OptionError("--gamma-cv belongs to gamma arrivals", fix="add --request-distribution gamma")
     cv = number("--gamma-cv", value)
-    if not LEAST_CV <= cv <= MOST_CV:
+    if not MIN_CV <= cv <= MAX_CV:
         raise OptionError(
-            f"--gamma-cv {cv:g} is not between {LEAST_CV:g} and {MOST_CV:g}", fix="1 is Poisson, 2 comes in bursts"
+            f"--gamma-cv {cv:g} is not between {MIN_CV:g} and {MAX_CV:g}", fix="1 is Poisson, 2 comes in bursts"
         )
     return cv

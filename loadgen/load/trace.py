@@ -15,9 +15,9 @@ import numpy.typing as npt
 from servemark.errors import InputDataError
 
 TIME, SAMPLE = "time_s", "sample"
-LONGEST_S = 7 * 86400.0
+MAX_DURATION_S = 7 * 86400.0
 """Times count from the trace's start; one beyond a week is a calendar time."""
-MOST_ARRIVALS = 20_000_000
+MAX_ARRIVALS = 20_000_000
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 NAME = "name a CSV or JSONL file of arrival times"
 
@@ -75,8 +75,8 @@ def read_trace(path: Path) -> Trace:
             _fail(path, line, f"{SAMPLE!r} is given for some arrivals and missing for others")
     if not times:
         raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in seconds in each line")
-    if len(times) > MOST_ARRIVALS:
-        raise InputDataError(f"--trace {path} has {len(times):,} arrivals, at most {MOST_ARRIVALS:,}", fix="cut it")
+    if len(times) > MAX_ARRIVALS:
+        raise InputDataError(f"--trace {path} has {len(times):,} arrivals, at most {MAX_ARRIVALS:,}", fix="cut it")
     digest = hashlib.sha256(content).hexdigest()
     return Trace(path, digest, np.array(times), np.array(samples, np.int64) if samples else None)
 
@@ -121,7 +121,7 @@ def _time(path: Path, line: int, value: Any, before: float) -> float:
     time = float(value)
     if time < 0:
         _fail(path, line, f"{time:g} s is negative")
-    if time > LONGEST_S:
+    if time > MAX_DURATION_S:
         _fail(path, line, f"{time:g} s is more than a week: times count from the trace's start, subtract the first")
     if time < before:
         _fail(path, line, f"{time:g} s comes after {before:g} s: sort the arrivals by time")

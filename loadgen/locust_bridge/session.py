@@ -11,7 +11,7 @@ from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import MasterRunner
 
-from loadgen.distributed.master import Coordinator
+from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import progress, record
 from loadgen.evaluation.metrics import so_far
@@ -58,7 +58,7 @@ class Session:
         if self.options.serve:
             self.server = ServeProcess(config)
         if isinstance(self.environment.runner, MasterRunner):
-            self.environment.runner.register_message(MESSAGE, self._hear)
+            self.environment.runner.register_message(MESSAGE, self._on_message)
         # The web UI shows the host that a test will ask.
         self.options.host = self.environment.host = self.server.url if self.server else config.address
         if self.environment.web_ui is not None:
@@ -120,15 +120,15 @@ class Session:
         runner = self.environment.runner
         if isinstance(runner, MasterRunner):
             # Locust itself passes on the other options.
-            return Coordinator(config, runner, {"host": config.address, "num_users": config.concurrency})
+            return Master(config, runner, {"host": config.address, "num_users": config.concurrency})
         self.statistics.begin(config.model)
         return Sender(config, target, on_request=self.statistics.request)
 
-    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+    def _on_message(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take a worker's message to this master."""
         load = self.measurement and self.measurement.load
-        if isinstance(load, Coordinator):
-            load.hear(msg.node_id, msg.data)
+        if isinstance(load, Master):
+            load.on_message(msg.node_id, msg.data)
 
     def _so_far(self) -> dict[str, Any] | None:
         measurement = self.measurement

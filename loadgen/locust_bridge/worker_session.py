@@ -16,7 +16,7 @@ from locust.rpc import Message
 from locust.runners import WorkerRunner
 
 from loadgen.distributed import messages
-from loadgen.distributed.worker import Participant
+from loadgen.distributed.worker import Worker
 from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import STOP_TIMEOUT_S
@@ -49,12 +49,12 @@ class WorkerSession:
         given = vars(environment.parsed_options)
         self.places = {name: given[name] for name in PLACES if given.get(name)}
         self.statistics = LocustStatistics(environment)
-        self.participant: Participant | None = None
+        self.worker: Worker | None = None
         self.greenlet: gevent.Greenlet | None = None
 
     def begin(self) -> None:
         """Listen to the master; its options come with each test."""
-        self.runner.register_message(messages.MESSAGE, self._hear)
+        self.runner.register_message(messages.MESSAGE, self._on_message)
         # Locust makes its parser anew for each option of each spawn message, which also comes whenever another worker
         # joins or leaves: half a second in which no request would go out.
         vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
@@ -68,8 +68,8 @@ class WorkerSession:
     def stop(self) -> None:
         """End the part in a run early, if there is one, and wait until its last figures are sent."""
         if self.greenlet is not None and not self.greenlet.dead and gevent.getcurrent() is not self.greenlet:
-            if self.participant is not None:
-                self.participant.stop("stopped before its end")
+            if self.worker is not None:
+                self.worker.stop("stopped before its end")
             self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
 
     def close(self) -> None:
@@ -77,15 +77,15 @@ class WorkerSession:
         self.stop()
 
     def _run(self) -> None:
-        self.participant = Participant(
+        self.worker = Worker(
             self.orders,
-            self._tell,
+            self._send_to_master,
             resolve=self._resolve,
             master_silent_s=self._master_silent_s,
             on_request=self._on_request,
         )
         try:
-            self.participant.run()
+            self.worker.run()
         except ServemarkError as error:
             stderr.print(f"servemark: {error}", markup=False, style="red")
         except Exception:
@@ -97,15 +97,15 @@ class WorkerSession:
         self.statistics.begin(config.model)
         return self.statistics.request
 
-    def _hear(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
+    def _on_message(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take an order; a ping is answered at once, since the master takes its time."""
         order: dict[str, Any] = msg.data
         if order["kind"] == "ping":
-            self._tell({**order, "kind": "pong", "clock_ns": time.monotonic_ns()})
+            self._send_to_master({**order, "kind": "pong", "clock_ns": time.monotonic_ns()})
         else:
             self.orders.put(order)
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send_to_master(self, message: dict[str, Any]) -> None:
         self.runner.send_message(messages.MESSAGE, message)
 
     def _resolve(self, given: Namespace) -> LoadConfig:

@@ -18,7 +18,7 @@ PROGRESS_NS = 1_000_000_000
 
 
 class Load(Protocol):
-    """What sends the load: this process (`Sender`), or workers that it coordinates (`Coordinator`)."""
+    """What sends the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
 
     interrupted: str | None
     """Why the run was cut short, if it was."""

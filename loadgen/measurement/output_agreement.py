@@ -8,9 +8,9 @@ import numpy as np
 
 from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import Agreement, Discrepancy, compare, merge
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Tensor
+from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs, merge_discrepancies
 
 Sampled = Sequence[tuple[tuple[int, ...], Answer]]
 _KEYS = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
@@ -46,7 +46,7 @@ class Checked:
         """What several processes compared, as if one had."""
         counted = [part for part in parts if part.answers]
         found = {
-            tensor.name: merge(
+            tensor.name: merge_discrepancies(
                 [(part.rows, part.found[tensor.name]) for part in counted], limits, floating=tensor.dtype.kind == "f"
             )
             for tensor in outputs
@@ -62,7 +62,7 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
     rows = np.array([row for golden_rows, _ in sampled for row in golden_rows])
     decoded = [answer.arrays(outputs) for _, answer in sampled]
     found = {
-        tensor.name: compare(
+        tensor.name: compare_outputs(
             np.concatenate([arrays[tensor.name] for arrays in decoded]), golden.outputs[tensor.name][rows], limits
         )
         for tensor in outputs

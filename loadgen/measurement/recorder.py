@@ -20,11 +20,11 @@ FLUSH_NS = 50 * MS
 """Outcomes are gathered raw and counted at this interval: one vectorised step costs less than a call for each."""
 LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
-KEPT_RESPONSES = 200
+MAX_SAMPLED_RESPONSES = 200
 """How many sampled responses are kept for the comparison with the golden outputs."""
-MOST_WINDOWS = 10
+MAX_WINDOWS = 10
 """An interval that is prolonged beyond so many windows goes on in windows twice as long."""
-KEPT_MESSAGES = 5
+MAX_MESSAGES = 5
 """How many different messages of each kind of error are kept."""
 
 
@@ -66,7 +66,7 @@ class Interval:
     @property
     def prolonged(self) -> "Interval":
         """One window longer; where there are too many, neighbours are joined first."""
-        base = self.joined if self.windows == MOST_WINDOWS else self
+        base = self.joined if self.windows == MAX_WINDOWS else self
         windows = base.windows + 1
         return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
 
@@ -148,7 +148,7 @@ class Recorder:
         self.completed = 0
         self.scheduled = 0
         self.outside = 0
-        self.carried_in = 0
+        self.in_flight_at_start = 0
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
@@ -173,7 +173,7 @@ class Recorder:
 
     def _prolong(self) -> None:
         """Go on for a window."""
-        if self.interval.windows == MOST_WINDOWS:
+        if self.interval.windows == MAX_WINDOWS:
             self.windows = Window.paired(self.windows)
         self.windows.append(Window())
         self.interval = self.interval.prolonged
@@ -191,9 +191,9 @@ class Recorder:
     def _sample(self, golden_rows: tuple[int, ...], response: Answer) -> None:
         """Keep an even sample of the whole run (Vitter 1985, algorithm R), not its first seconds."""
         self._golden_seen += 1
-        if len(self.sampled) < KEPT_RESPONSES:
+        if len(self.sampled) < MAX_SAMPLED_RESPONSES:
             self.sampled.append((golden_rows, response))
-        elif (place := self._random.randrange(self._golden_seen)) < KEPT_RESPONSES:
+        elif (place := self._random.randrange(self._golden_seen)) < MAX_SAMPLED_RESPONSES:
             self.sampled[place] = (golden_rows, response)
 
     def tick(self, now: int) -> None:
@@ -215,7 +215,7 @@ class Recorder:
         start, end = self.interval.start, self.interval.end
         came = (done >= start) & (done < end)
         self.completed += int(came.sum())
-        self.carried_in += int(((scheduled < start) & (done >= start)).sum())
+        self.in_flight_at_start += int(((scheduled < start) & (done >= start)).sum())
         for index, count in _counts(self.interval.window_of(done[came])):
             self.windows[index].completed += count
         inside = (scheduled >= start) & (scheduled < end)
@@ -249,7 +249,7 @@ class Recorder:
         window.scheduled += 1
         window.errors += 1
         messages = self.messages.setdefault(kind, [])
-        if outcome.message and outcome.message not in messages and len(messages) < KEPT_MESSAGES:
+        if outcome.message and outcome.message not in messages and len(messages) < MAX_MESSAGES:
             messages.append(outcome.message)
 
 

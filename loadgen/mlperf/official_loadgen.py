@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loadgen.driver.event_loop import Driver
-from loadgen.measurement.recorder import KEPT_RESPONSES
-from loadgen.mlperf.plan import Plan, require
+from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES
+from loadgen.mlperf.plan import MlperfPlan, require_loadgen
 from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
 from servemark.stats.histogram import Histogram
@@ -36,7 +36,7 @@ CONNECT_AHEAD = 64
 
 
 @dataclass
-class Seen:
+class LoadGenOutcomes:
     """What this side saw: each request's latency from LoadGen's call on, failed ones, and answers to golden samples."""
 
     latency: Histogram = field(default_factory=Histogram)
@@ -51,7 +51,7 @@ class Seen:
             self.errors[outcome.error] += 1
             said = outcome.message or (outcome.response.message() if outcome.response else "")
             self.messages.setdefault(outcome.error, said)
-        elif outcome.payload.golden_rows and outcome.response and len(self.sampled) < KEPT_RESPONSES:
+        elif outcome.payload.golden_rows and outcome.response and len(self.sampled) < MAX_SAMPLED_RESPONSES:
             self.sampled.append((outcome.payload.golden_rows, outcome.response))
 
 
@@ -62,7 +62,7 @@ class Query(Payload):
     id: int = 0
 
 
-class Handed:
+class LoadGenArrivals:
     """Arrivals that LoadGen hands over, from its own threads; `bell` wakes the driver."""
 
     def __init__(self, library: Sequence[Payload]) -> None:
@@ -110,17 +110,17 @@ class Handed:
 
 
 def run(
-    target: Target, requests: Iterator[Payload], plan: Plan, logs: Path, *, timeout_s: float, max_in_flight: int
-) -> Seen:
+    target: Target, requests: Iterator[Payload], plan: MlperfPlan, logs: Path, *, timeout_s: float, max_in_flight: int
+) -> LoadGenOutcomes:
     """Run one scenario to LoadGen's end; its logs are written to `logs`. Raises ServerError where it is not installed.
 
     LoadGen cannot be stopped: a Ctrl-C leaves it behind in its thread, with logs that are not complete.
     """
-    require()
+    require_loadgen()
     import mlperf_loadgen as official
 
     library = list(itertools.islice(requests, LIBRARY))
-    seen, handed, latencies = Seen(), Handed(library), array("q")
+    seen, handed, latencies = LoadGenOutcomes(), LoadGenArrivals(library), array("q")
 
     def answered(outcome: Outcome) -> None:
         assert isinstance(outcome.payload, Query)
@@ -154,7 +154,7 @@ def run(
     return seen
 
 
-def _test(plan: Plan, handed: Handed, samples: int, logs: Path) -> None:
+def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -> None:
     """LoadGen's own run, which blocks."""
     import mlperf_loadgen as official
 

@@ -13,7 +13,7 @@ MULTI_STREAM_SAMPLES = 8
 """Samples of a MultiStream query (rules, "Scenarios")."""
 
 
-class Scenario(StrEnum):
+class MlperfScenario(StrEnum):
     """How queries come (rules, "Scenarios")."""
 
     SINGLE_STREAM = "SingleStream"
@@ -27,10 +27,10 @@ class Scenario(StrEnum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MlperfPlan:
     """What LoadGen is asked for; `latency_ms` and `percentile` bound the Server scenario's latency."""
 
-    scenario: Scenario
+    scenario: MlperfScenario
     expected_qps: float
     """Server: the rate of the arrivals. Offline: what may be reached at most, from which LoadGen sizes its query."""
     expected_latency_ms: float
@@ -61,7 +61,7 @@ class Plan:
         return chosen
 
 
-def require() -> None:
+def require_loadgen() -> None:
     """Check that LoadGen is installed. Raises ServerError."""
     try:
         import mlperf_loadgen  # noqa: F401

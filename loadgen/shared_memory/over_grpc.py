@@ -8,7 +8,7 @@ from loadgen.kserve.grpc_inference import AnswerReader
 from loadgen.kserve.grpc_messages import message
 from loadgen.kserve.http_messages import judge_description
 from loadgen.load.load_config import LoadConfig
-from loadgen.shared_memory.slots import Placed
+from loadgen.shared_memory.slots import SharedTensor
 from servemark.workload import Tensor
 
 _FIELDS = {str: "string_param", int: "int64_param"}
@@ -28,7 +28,7 @@ class SharedGrpc:
     def __init__(self, config: LoadConfig) -> None:
         self._model = config.model
 
-    def inputs(self, placed: Sequence[Placed]) -> bytes:
+    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
         tensors = [
             message(
@@ -42,7 +42,7 @@ class SharedGrpc:
         ]
         return _serialised(message("ModelInferRequest", model_name=self._model, inputs=tensors))
 
-    def outputs(self, placed: Sequence[Placed]) -> bytes:
+    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part that names the places of its outputs."""
         wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in placed]
         return _serialised(message("ModelInferRequest", outputs=wanted))
@@ -52,7 +52,7 @@ class SharedGrpc:
         return enclose(inputs + outputs)
 
 
-def _parameters(placed: Placed) -> list[Any]:
+def _parameters(placed: SharedTensor) -> list[Any]:
     return [
         message("Parameter", key=key, value=message("InferParameter", **{_FIELDS[type(value)]: value}))
         for key, value in placed.parameters.items()

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
 from loadgen.load.load_config import LoadConfig
-from loadgen.shared_memory.slots import Placed
+from loadgen.shared_memory.slots import SharedTensor
 from servemark.workload import Tensor
 
 
@@ -37,7 +37,7 @@ class SharedHttp:
         fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
         self._head = request_head(urlsplit(config.url).netloc, config.model, fields).removesuffix(HEAD_END)
 
-    def inputs(self, placed: Sequence[Placed]) -> bytes:
+    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
         listed = [
             {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": p.parameters}
@@ -45,7 +45,7 @@ class SharedHttp:
         ]
         return b'{"inputs":' + _json(listed)
 
-    def outputs(self, placed: Sequence[Placed]) -> bytes:
+    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part that names the places of its outputs."""
         return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": p.parameters} for p in placed]) + b"}"
 

@@ -20,7 +20,7 @@ ALIGNMENT = 256
 """In bytes: TensorRT takes no tensor at another address (NvInferRuntime.h, `setTensorAddress`)."""
 
 
-class Placed(NamedTuple):
+class SharedTensor(NamedTuple):
     """A tensor in a region: `shape` with the batch dimension, offset and size in bytes."""
 
     tensor: Tensor
@@ -39,10 +39,10 @@ class Placed(NamedTuple):
 class Wire(Protocol):
     """How a protocol names places."""
 
-    def inputs(self, placed: Sequence[Placed]) -> bytes:
+    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
 
-    def outputs(self, placed: Sequence[Placed]) -> bytes:
+    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
         """The part that names the places of its outputs."""
 
     def whole(self, inputs: bytes, outputs: bytes) -> bytes:
@@ -56,40 +56,40 @@ class Layout:
         self.region = region
         self.size = 0
 
-    def place(self, tensor: Tensor, shape: tuple[int, ...]) -> Placed:
+    def place(self, tensor: Tensor, shape: tuple[int, ...]) -> SharedTensor:
         """A place at the end."""
-        placed = Placed(tensor, shape, self.region, self.size, math.prod(shape) * tensor.dtype.itemsize)
+        placed = SharedTensor(tensor, shape, self.region, self.size, math.prod(shape) * tensor.dtype.itemsize)
         self.size = -(-(placed.offset + placed.size) // ALIGNMENT) * ALIGNMENT
         return placed
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """Room for the outputs of one request, and the part of the request that names it."""
 
-    outputs: tuple[Placed, ...]
+    outputs: tuple[SharedTensor, ...]
     part: bytes
 
 
-class Places:
-    """Places for as many requests as may be on their way."""
+class Slots:
+    """Slots for as many requests as may be on their way."""
 
-    def __init__(self, region: Region, wire: Wire, rooms: Iterable[tuple[Placed, ...]]) -> None:
+    def __init__(self, region: Region, wire: Wire, rooms: Iterable[tuple[SharedTensor, ...]]) -> None:
         self.wire = wire
         self._region = region
-        self._free = deque(Place(outputs, wire.outputs(outputs)) for outputs in rooms)
+        self._free = deque(Slot(outputs, wire.outputs(outputs)) for outputs in rooms)
 
-    def take(self) -> Place:
+    def take(self) -> Slot:
         """The one that was used last, which is in the processor's cache."""
         return self._free.pop()
 
-    def give_back(self, place: Place, *, answered: bool) -> None:
+    def give_back(self, place: Slot, *, answered: bool) -> None:
         """A server may still write for a request that was given up: its place is used again as late as can be."""
         if answered:
             self._free.append(place)
         else:
             self._free.appendleft(place)
 
-    def read(self, place: Place) -> Arrays:
+    def read(self, place: Slot) -> Arrays:
         """Copy the outputs."""
         return {
             placed.tensor.name: np.frombuffer(
@@ -131,10 +131,10 @@ class SharedChannel:
         "_carrier", "_place", "_places", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
-    def __init__(self, carrier: Channel, places: Places) -> None:
+    def __init__(self, carrier: Channel, places: Slots) -> None:
         self._carrier = carrier
         self._places = places
-        self._place: Place | None = None
+        self._place: Slot | None = None
         self.payload: Payload | None = None
         self.scheduled = self.sent = self.watched = 0
         self._follow()
@@ -181,9 +181,9 @@ class SharedChannel:
         self._places.give_back(place, answered=True)
         return answer
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Take what came while no request was on its way. Raises ConnectionFailed."""
-        usable = self._carrier.unasked()
+        usable = self._carrier.on_unsolicited_data()
         self._follow()
         return usable
 

@@ -106,7 +106,7 @@ class Channel(Protocol):
     def readable(self) -> Answer | None:
         """Take what has come; the answer once it is complete: IDLE or SPENT."""
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Take what came while no request was on its way; False where the channel cannot be used any more."""
 
     def close(self) -> None:

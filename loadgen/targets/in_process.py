@@ -72,7 +72,7 @@ class EngineChannel:
         error = result.error or self._judge(result.outputs)
         return result._replace(error=error) if error else result
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Never: only a worker that was asked makes the eventfd readable."""
         return False
 

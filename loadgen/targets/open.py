@@ -1,6 +1,6 @@
 """Which target a configuration asks for."""
 
-from loadgen.driver.malloc import keep_freed_memory
+from loadgen.driver.malloc import tune_malloc
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Target
 from loadgen.targets.http import Served
@@ -8,7 +8,7 @@ from loadgen.targets.http import Served
 
 def open_target(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
-    keep_freed_memory()
+    tune_malloc()
     if config.shared_memory != "none":
         from loadgen.targets.shared_memory import ServedShared
 

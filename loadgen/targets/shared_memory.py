@@ -10,7 +10,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory.slots import Layout, SharedChannel, SharedTensor, Slots, Wire
 from loadgen.sut.channel import Arrays, Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.http import Served
@@ -76,7 +76,7 @@ class ServedShared:
         region = self._region = self._allocate(layout)
         for offset, data in written:
             region.write(offset, data)
-        self._places = Places(region, self._wire, rooms)
+        self._places = Slots(region, self._wire, rooms)
         self._served.control.register_memory(region.kind, region.name, region.registration)
         return made
 
@@ -110,8 +110,8 @@ class ServedShared:
             return CudaRegion(layout.region, layout.size, self._device)
         return PosixRegion(layout.region, layout.size)
 
-    def _room(self, layout: Layout) -> tuple[Placed, ...]:
-        """Places for the outputs of one request."""
+    def _room(self, layout: Layout) -> tuple[SharedTensor, ...]:
+        """Slots for the outputs of one request."""
         batch = self._config.batch_size
         return tuple(layout.place(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
 

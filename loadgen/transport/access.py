@@ -27,7 +27,7 @@ _OURS = frozenset(
 _SECRET_CHARS = 6
 """A shorter value is no secret, and may be a part of any word."""
 TIMEOUT_S = 5.0
-_MOST_BYTES = 12_288
+_MAX_BYTES = 12_288
 """Names and values together: they go in one HTTP/2 frame of 16 KiB, and servers take little more."""
 
 
@@ -121,8 +121,8 @@ def read_headers(file: Path) -> tuple[tuple[str, str], ...]:
         if wrong:
             raise OptionError(f"--headers {file}, line {number}: {wrong}", fix="write lines like Name: value")
         headers[name.lower()] = value.strip()
-    if sum(len(name) + len(value) for name, value in headers.items()) > _MOST_BYTES:
-        raise OptionError(f"--headers {file} holds more than {_MOST_BYTES} bytes", fix="send fewer or shorter fields")
+    if sum(len(name) + len(value) for name, value in headers.items()) > _MAX_BYTES:
+        raise OptionError(f"--headers {file} holds more than {_MAX_BYTES} bytes", fix="send fewer or shorter fields")
     return tuple(headers.items())
 
 

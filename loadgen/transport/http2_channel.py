@@ -12,8 +12,8 @@ from loadgen.transport.http2_frames import (
     HEAD_BYTES,
     HEADERS,
     INITIAL_WINDOW_SIZE,
-    LARGEST_WINDOW,
     MAX_FRAME_SIZE,
+    MAX_WINDOW_SIZE,
     PADDED,
     PING,
     PREFACE,
@@ -64,9 +64,9 @@ class Http2Channel(Http2Sender):
         self._unsent.append(PREFACE)
         self._advance()
         # The server's settings may have come with the end of the TLS handshake: epoll says no more of them.
-        self.unasked()
+        self.on_unsolicited_data()
 
-    def unasked(self) -> bool:
+    def on_unsolicited_data(self) -> bool:
         """Take settings, pings and windows; False once the server wants no more requests here."""
         data = self._receive()
         if data is not None:
@@ -130,7 +130,7 @@ class Http2Channel(Http2Sender):
             if not flags & ACK:
                 self._unsent.append(frame(PING, ACK, 0, body))
         elif kind == WINDOW_UPDATE:
-            self._open_window(stream, int.from_bytes(body, "big") & LARGEST_WINDOW)
+            self._open_window(stream, int.from_bytes(body, "big") & MAX_WINDOW_SIZE)
         elif kind == RST_STREAM:
             if stream == self._stream:
                 self._on_reset(int.from_bytes(body, "big"))
@@ -185,11 +185,11 @@ class Http2Channel(Http2Sender):
             self._window += increment
         elif stream == self._stream:
             self._stream_window += increment
-        if max(self._window, self._stream_window) > LARGEST_WINDOW or not increment:
+        if max(self._window, self._stream_window) > MAX_WINDOW_SIZE or not increment:
             raise ProtocolViolation(f"a window is opened by {increment} bytes")
 
     def _go_away(self, body: bytes) -> None:
-        last, code = int.from_bytes(body[:4], "big") & LARGEST_WINDOW, int.from_bytes(body[4:8], "big")
+        last, code = int.from_bytes(body[:4], "big") & MAX_WINDOW_SIZE, int.from_bytes(body[4:8], "big")
         self._goaway = f"the server ends the connection (GOAWAY {code}) {body[8:208].decode(errors='replace')}".rstrip()
         if self.state is State.BUSY and last < self._stream:
             raise ConnectionFailed("connection_closed", self._goaway)

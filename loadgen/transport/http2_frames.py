@@ -14,7 +14,7 @@ END_HEADERS, PADDED, PRIORITY = 0x04, 0x08, 0x20
 HEAD_BYTES = 9
 DEFAULT_WINDOW = 65535
 DEFAULT_FRAME = 16384
-LARGEST_WINDOW = LARGEST_STREAM = (1 << 31) - 1
+MAX_WINDOW_SIZE = MAX_STREAM_ID = (1 << 31) - 1
 RECEIVED_FRAME = 1 << 20
 """The longest frame that we take; fewer and longer frames cost less."""
 
@@ -56,7 +56,7 @@ def read_settings(body: bytes) -> dict[int, int]:
     found = dict(_SETTING.iter_unpack(body))
     if not DEFAULT_FRAME <= found.get(MAX_FRAME_SIZE, DEFAULT_FRAME) < 1 << 24:
         raise ProtocolViolation(f"a maximum frame size of {found[MAX_FRAME_SIZE]}")
-    if found.get(INITIAL_WINDOW_SIZE, 0) > LARGEST_WINDOW:
+    if found.get(INITIAL_WINDOW_SIZE, 0) > MAX_WINDOW_SIZE:
         raise ProtocolViolation(f"an initial window of {found[INITIAL_WINDOW_SIZE]}")
     return found
 
@@ -66,9 +66,9 @@ def read_settings(body: bytes) -> dict[int, int]:
 PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     + settings(
-        {_HEADER_TABLE_SIZE: 0, _ENABLE_PUSH: 0, INITIAL_WINDOW_SIZE: LARGEST_WINDOW, MAX_FRAME_SIZE: RECEIVED_FRAME}
+        {_HEADER_TABLE_SIZE: 0, _ENABLE_PUSH: 0, INITIAL_WINDOW_SIZE: MAX_WINDOW_SIZE, MAX_FRAME_SIZE: RECEIVED_FRAME}
     )
-    + window_update(0, LARGEST_WINDOW - DEFAULT_WINDOW)
+    + window_update(0, MAX_WINDOW_SIZE - DEFAULT_WINDOW)
 )
 """What a client says first."""
 

@@ -7,7 +7,7 @@ import typer
 
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 from servemark.repository import entry
-from servemark.repository.agreement import PRECISIONS
+from servemark.workload.agreement import PRECISIONS
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Engine = Annotated[str, typer.Option(help="Inference engine, by Triton's backend name.")]

@@ -6,7 +6,7 @@ from typing import Any
 from servemark.cli._load_flags import HOW_MUCH, LoadFlags
 from servemark.errors import OptionError
 
-MOST_POINTS = 100
+MAX_POINTS = 100
 
 
 def load_points(load: LoadFlags, *, max_rate: bool = False) -> list[dict[str, Any]]:
@@ -55,8 +55,8 @@ def _values(flag: str, single: str, text: str) -> list[float]:
         raise OptionError(f"{ranged} {text!r} needs START <= END and a STEP above 0", fix=f"write it like {example}")
     # The end belongs to the range also where floating-point steps fall short of it by a hair.
     count = math.floor((end - start) / step + 1e-9) + 1
-    if count > MOST_POINTS:
-        raise OptionError(f"{ranged} {text!r} asks for {count} runs, at most {MOST_POINTS}", fix="raise STEP")
+    if count > MAX_POINTS:
+        raise OptionError(f"{ranged} {text!r} asks for {count} runs, at most {MAX_POINTS}", fix="raise STEP")
     return [start + index * step for index in range(count)]
 
 

@@ -8,10 +8,10 @@ import typer
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
-from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import FULL
 from servemark.results.directory import print_json
 from servemark.workload import get, names
+from servemark.workload.agreement import PRECISIONS
 
 if TYPE_CHECKING:
     from exporters import ExportReport

@@ -12,8 +12,8 @@ import typer
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import agreement_figures, unchecked
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import Seen, read_log, run
-from loadgen.mlperf.plan import Plan, Scenario, require
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
+from loadgen.mlperf.plan import MlperfPlan, MlperfScenario, require_loadgen
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark.cli._load_flags import ARRIVALS, LoadFlags, takes_load
@@ -64,18 +64,18 @@ def mlperf(
 
     Example: servemark mlperf ranking --scenario Server --target-qps 500 --min-duration 60
     """
-    if scenario not in [*Scenario]:
-        raise OptionError(f"--scenario {scenario!r} is unknown", fix=f"one of: {', '.join(Scenario)}")
-    if scenario == Scenario.SERVER and not target_qps:
+    if scenario not in [*MlperfScenario]:
+        raise OptionError(f"--scenario {scenario!r} is unknown", fix=f"one of: {', '.join(MlperfScenario)}")
+    if scenario == MlperfScenario.SERVER and not target_qps:
         raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
-    require()
+    require_loadgen()
     flags = load.for_locust(model=workload, engine=engine, precision=precision, duration=min_duration)
     config = check(flags, load.seed, load.url)
     settings = Settings.from_options(device, option or (), instances)
     take_sigterm()
     with server_for(config, load.url, settings) as address:
         target = open_target(check(flags, load.seed, address))
-        result, directory = _measure(target, Scenario(scenario), config, target_qps, min_queries)
+        result, directory = _measure(target, MlperfScenario(scenario), config, target_qps, min_queries)
     results.write(directory, result)
     if json:
         results.print_json(result)
@@ -86,16 +86,16 @@ def mlperf(
 
 
 def _measure(
-    target: Target, scenario: Scenario, config: LoadConfig, target_qps: float, min_queries: int
+    target: Target, scenario: MlperfScenario, config: LoadConfig, target_qps: float, min_queries: int
 ) -> tuple[dict[str, Any], Path]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
     placement = target.prepare()
     golden = config.entry.read_golden()
     objective = config.slo or config.workload.slo
-    concurrency = PROBE_CONCURRENCY if scenario is Scenario.OFFLINE else 1
+    concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
-    plan = Plan(
+    plan = MlperfPlan(
         scenario=scenario,
         expected_qps=target_qps or HEADROOM * rate,
         expected_latency_ms=latency_ms / HEADROOM,
@@ -128,7 +128,7 @@ def _measure(
     return result, directory
 
 
-def _figures(config: LoadConfig, seen: Seen, golden: Golden | None, logs: Path) -> dict[str, Any]:
+def _figures(config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path) -> dict[str, Any]:
     """LoadGen's figures and verdict, this side's, and both verdicts as one."""
     log = {} if seen.interrupted else read_log(logs)
     official = log.get("result_validity")

@@ -9,10 +9,10 @@ from pathlib import Path
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of
-from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
 from servemark.workload import Workload
+from servemark.workload.agreement import PRECISIONS
 
 _SYNTAX = re.compile(r"(?P<engine>[a-z0-9_]+)(?:@(?P<precision>[a-z0-9]+))?(?P<options>(?::[a-z0-9_]+=[^:,]+)*)")
 

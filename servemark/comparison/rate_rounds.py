@@ -75,6 +75,6 @@ class RateRounds:
             if self.warm_each_turn:
                 warm_up(place, address, self.folder)
             runs.flags = {**runs.flags, "host": address}
-            rate.again(runs.measure, number)
+            rate.repeat(runs.measure, number)
         said = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
         note(f"rate round {number}/{count}  {place.label}: {said}")

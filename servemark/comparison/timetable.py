@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from servemark.comparison.hosting import Place
-from servemark.comparison.validity import LONGEST_S, SPARE, requests_needed, round_length_s, search_length_s
+from servemark.comparison.validity import MAX_DURATION_S, SPARE, requests_needed, round_length_s, search_length_s
 from servemark.comparison.warm_up import Warmed
-from servemark.max_rate.refinement import LEAST_ROUNDS, ROUND_RUNS
+from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
 from servemark.output import note
 from servemark.workload import Slo
 
@@ -61,7 +61,7 @@ def timetable(
         return Timetable(round_s, rounds)
     slowest = min(known.rate for known in warmed.values())
     search_s = search_length_s(slo.percentile, slowest) if chosen else places[0].config.duration_s
-    return Timetable(round_s, rounds, search_s, max(LEAST_ROUNDS, rounds // 2))
+    return Timetable(round_s, rounds, search_s, max(MIN_ROUNDS, rounds // 2))
 
 
 def _round_s(places: Sequence[Place], warmed: Mapping[str, Warmed]) -> float:
@@ -75,7 +75,7 @@ def _round_s(places: Sequence[Place], warmed: Mapping[str, Warmed]) -> float:
     length_s = round_length_s(requests, rate)
     why = f"{who} requests/s, and a round's verdict asks for {requests:,}"
     if requests > length_s * rate:
-        note(f"{why}: more than {LONGEST_S:g} s hold; --duration {SPARE * requests / rate:.0f} would do")
+        note(f"{why}: more than {MAX_DURATION_S:g} s hold; --duration {SPARE * requests / rate:.0f} would do")
     elif SPARE * requests > config.duration_s * rate:
         note(f"{why} (--duration sets another length)")
     return length_s

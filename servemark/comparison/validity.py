@@ -10,7 +10,7 @@ from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend
 
-SHORTEST_S, LONGEST_S = 8.0, 120.0
+SHORTEST_S, MAX_DURATION_S = 8.0, 120.0
 SPARE = 1.25
 """A round may find the machine slower than its warm-up did."""
 OPEN_WINDOWS = 10
@@ -48,7 +48,7 @@ def search_length_s(percentile: float, rate: float) -> float:
 
 
 def _within(seconds: float) -> float:
-    return min(max(float(math.ceil(seconds)), SHORTEST_S), LONGEST_S)
+    return min(max(float(math.ceil(seconds)), SHORTEST_S), MAX_DURATION_S)
 
 
 def failed(result: Result) -> list[str]:

@@ -21,7 +21,7 @@ Shapes = tuple[tuple[int, ...], ...]
 INSTALL = "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver"
 ALIGNMENT_BYTES = 256
 """Of every tensor's address (NvInferRuntime.h, `setTensorAddress`). PyTorch's own allocations have it."""
-MOST_GRAPHS = 32
+MAX_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
 TORCH_DTYPES = {
     "FLOAT": "float32",
@@ -35,10 +35,10 @@ TORCH_DTYPES = {
 }
 """TensorRT's names of datatypes -> torch's."""
 MESSAGES: deque[str] = deque(maxlen=10_000)
-"""What TensorRT has said in this process, such as `ERROR: ...`; VERBOSE messages are left out."""
+"""TensorRT's messages in this process, such as `ERROR: ...`; VERBOSE messages are left out."""
 
 
-def require() -> None:
+def require_tensorrt() -> None:
     """Check that TensorRT and a GPU are there. Raises ServerError."""
     try:
         import tensorrt  # noqa: F401
@@ -65,7 +65,7 @@ def logger() -> "trt.ILogger":
     return Messages()
 
 
-def said() -> str:
+def last_message() -> str:
     """Return TensorRT's last error, else its last message."""
     errors = [message for message in MESSAGES if message.startswith(("ERROR", "INTERNAL_ERROR"))]
     return (errors or [*MESSAGES] or ["TensorRT gave no reason"])[-1]
@@ -87,10 +87,10 @@ class Plan:
         """Load a plan on a device such as `cuda:0`.
 
         With `graphs` each combination of input shapes is captured as a CUDA graph when it first comes (at most
-        `MOST_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
+        `MAX_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
         by another TensorRT or for another GPU, or has other tensors.
         """
-        require()
+        require_tensorrt()
         import tensorrt as trt
         import torch
 
@@ -101,7 +101,8 @@ class Plan:
         engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if engine is None:
             raise ArtifactError(
-                f"{path} cannot be loaded: {said()}", fix="export it on this GPU with this TensorRT, with --force"
+                f"{path} cannot be loaded: {last_message()}",
+                fix="export it on this GPU with this TensorRT, with --force",
             )
         names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
         if names != {*inputs, *outputs}:
@@ -122,7 +123,7 @@ class Plan:
             # What the caller's stream is still writing must be there before this one reads it.
             self._stream.wait_stream(self._torch.cuda.default_stream(self._device))
             placed = {name: self._place(name, inputs[name]) for name in self._inputs}
-            if self._graphs is None or (shapes not in self._graphs and len(self._graphs) >= MOST_GRAPHS):
+            if self._graphs is None or (shapes not in self._graphs and len(self._graphs) >= MAX_GRAPHS):
                 answer = self._bind(self._context, placed)
                 self._enqueue(self._context)
             else:
@@ -137,7 +138,7 @@ class Plan:
 
         context = self._engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
         if context is None:
-            raise ServerError(f"TensorRT cannot make an execution context: {said()}")
+            raise ServerError(f"TensorRT cannot make an execution context: {last_message()}")
         context.set_device_memory(self._memory.data_ptr(), self._memory.numel())
         return context
 
@@ -152,7 +153,7 @@ class Plan:
         """Tell a context where its inputs lie and of which shapes they are; make its outputs."""
         for name, tensor in inputs.items():
             if not context.set_input_shape(name, tuple(tensor.shape)):
-                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {said()}")
+                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {last_message()}")
         missing = context.infer_shapes()
         if missing:
             raise ServerError(f"the plan does not know the shape of {', '.join(missing)}")
@@ -168,12 +169,12 @@ class Plan:
         }
         for name, tensor in {**inputs, **outputs}.items():
             if not context.set_tensor_address(name, tensor.data_ptr()):
-                raise ServerError(f"TensorRT does not take {name} at {tensor.data_ptr():#x}: {said()}")
+                raise ServerError(f"TensorRT does not take {name} at {tensor.data_ptr():#x}: {last_message()}")
         return outputs
 
     def _enqueue(self, context: "trt.IExecutionContext") -> None:
         if not context.execute_async_v3(self._stream.cuda_stream):
-            raise ServerError(f"TensorRT could not run: {said()}")
+            raise ServerError(f"TensorRT could not run: {last_message()}")
 
     def _capture(self, inputs: Tensors) -> Graph:
         """Capture a graph of these shapes, in a context of its own: another shape would change what a graph refers to.
@@ -192,7 +193,8 @@ class Plan:
                 self._enqueue(context)
         except (ServerError, RuntimeError) as error:
             raise ServerError(
-                f"the plan cannot be captured as a CUDA graph: {said()}; {error}", fix="leave out --option cuda_graph"
+                f"the plan cannot be captured as a CUDA graph: {last_message()}; {error}",
+                fix="leave out --option cuda_graph",
             ) from error
         return Graph(graph, context, inputs, outputs)
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-KEPT_SHARE = 0.99
+MIN_COMPLETED_SHARE = 0.99
 """The same share of what was scheduled that the verdict asks to be completed."""
 SLOWDOWN = 2.0
 DEFINITION = (
@@ -48,7 +48,7 @@ def _knee(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     low = points[0]
     previous: Mapping[str, Any] | None = None
     for point in points:
-        if point["completed_share"] < KEPT_SHARE:
+        if point["completed_share"] < MIN_COMPLETED_SHARE:
             why = f"only {point['completed_share']:.1%} of what was scheduled was completed"
         elif point["mean_ms"] is None or low["mean_ms"] is None:
             why = "no request succeeded"

@@ -10,10 +10,10 @@ from servemark.errors import ExitCode
 from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point
 from servemark.stats.ratios import Ratio, ratio_of_repeats
 
-LEAST_ROUNDS = 3
+MIN_ROUNDS = 3
 ROUND_RUNS = 2.5
 """Runs that one side of a round takes more often than not."""
-MOST_MISSED = 6
+MAX_MISSED = 6
 """Runs of one side in one round that do not meet the objective. Those that do end by themselves: each is 5 % higher."""
 
 
@@ -49,11 +49,11 @@ class HighestRate:
         missed = self.found is not None and self.found.best is None and self.found.limited_by == "server"
         return ExitCode.SLO_MISSED if missed else ExitCode.INVALID
 
-    def again(self, measure: Callable[[float], Point], number: int) -> None:
+    def repeat(self, measure: Callable[[float], Point], number: int) -> None:
         """Find the rate once more, in round `number`; where it is not met near the last one, that is the reason."""
         start = self.rounds[-1] if self.rounds else self.found and self.found.rate
         assert start
-        rate, limited = around(measure, start)
+        rate, limited = refine_rate(measure, start)
         if rate is None:
             self.reason = f"in round {number} no rate near {start:,.4g}/s was met"
         elif limited:
@@ -65,8 +65,8 @@ class HighestRate:
         """This engine's rate to the first one's, from whole rounds of both, or why it is not known."""
         count = min(len(self.rounds), len(first.rounds))
         reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
-        if reason is None and count < LEAST_ROUNDS:
-            reason = f"needs {LEAST_ROUNDS} rounds, has {count}"
+        if reason is None and count < MIN_ROUNDS:
+            reason = f"needs {MIN_ROUNDS} rounds, has {count}"
         ratio = None if reason else rate_ratio(self.rounds, first.rounds).to_dict()
         return {"max_rate": ratio, "max_rate_reason": reason}
 
@@ -84,13 +84,13 @@ class HighestRate:
         }
 
 
-def around(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:
+def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:
     """The highest rate met, by steps of the search's tolerance from where it was found before.
 
     It goes up while rates are met, else down until one is. A doubtful run is made once more. The second value tells
     whether the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
     """
-    rate, met, missed, limited, left = _rounded(start), None, False, False, MOST_MISSED
+    rate, met, missed, limited, left = _rounded(start), None, False, False, MAX_MISSED
     while left > 0:
         point = measure(rate)
         if point.doubtful and left > 1:

@@ -14,8 +14,8 @@ GROWTH = 1.5
 """How far the bracket moves up while a rate is met; down it goes by halves, since a rate far too high tells little."""
 TOLERANCE = 0.05
 """The search ends when the lowest rate that failed lies within this share of the highest that was met."""
-MOST_RUNS = 20
-FARTHEST = 1000
+MAX_RUNS = 20
+MAX_RATE_RATIO = 1000
 """A rate so many times below the first is the last that is tried."""
 
 GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
@@ -130,7 +130,7 @@ def search(
     *,
     lowest: float = 0.0,
     tolerance: float = TOLERANCE,
-    most_runs: int = MOST_RUNS,
+    most_runs: int = MAX_RUNS,
 ) -> MaxRate:
     """Find the highest rate that `measure`, a run of full length, finds valid, in at most `most_runs` runs.
 
@@ -193,7 +193,7 @@ class _State:
         if confirms:
             self._met.pop()
         self._above = point
-        if not self._met and point.rate <= max(self._lowest, self._points[0].rate / FARTHEST):
+        if not self._met and point.rate <= max(self._lowest, self._points[0].rate / MAX_RATE_RATIO):
             return self._end("server", f"not met at {point.rate:,.4g}/s, the lowest rate tried ({_names(point)})")
         return None
 

@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import Tensors
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.repository.agreement import Agreement
+from servemark.workload.agreement import Agreement
 from servemark.workload.spec import Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.repository.agreement import Agreement
+from servemark.workload.agreement import Agreement
 from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CONTEXT = 2
 KERNEL = 5
-LOWEST = 1e-12  # of a kernel's weights, so that their sum is never 0
+MIN_KERNEL_WEIGHT = 1e-12  # of a kernel's weights, so that their sum is never 0
 BLOBS = (3, 8)
 ACTION_STD, ACTION_CORRELATION = 0.05, 0.9
 
@@ -137,7 +137,7 @@ def network(sizes: Sizes) -> "nn.Module":
 
     def move(frame: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
         """Convolve each sample with its own kernels [B, masks, 25]: a matrix product over the 25 shifted frames."""
-        kernels = torch.relu(kernels - LOWEST) + LOWEST
+        kernels = torch.relu(kernels - MIN_KERNEL_WEIGHT) + MIN_KERNEL_WEIGHT
         kernels = kernels / kernels.sum(dim=2, keepdim=True)
         side, padded = sizes.side, functional.pad(frame, [KERNEL // 2] * 4)
         rows = torch.stack([padded[:, :, y : y + side] for y in range(KERNEL)], dim=1)

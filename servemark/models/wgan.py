@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.models.blocks.weights import seeded
-from servemark.repository.agreement import Agreement
+from servemark.workload.agreement import Agreement
 from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import PRECISIONS, REDUCED
+from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"

@@ -11,14 +11,14 @@ from servemark.stats.order_statistics import dispersion, interval_ranks
 from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
 SIGNIFICANT_DIGITS = 3
-HIGHEST_US = 3_600_000_000
+MAX_US = 3_600_000_000
 """One hour in µs, the highest latency that is told apart."""
 
 # HdrHistogram's layout for 3 significant digits: 2048 sub-buckets, so that 1000 +/- 0.5 can be told apart, doubling in
 # width from bucket to bucket. A value keeps its 11 leading bits, an error of at most 1/2048 = 0.05 %.
 _SUB_BUCKET_BITS = 11
 _HALF = 1 << (_SUB_BUCKET_BITS - 1)
-_BUCKETS = HIGHEST_US.bit_length() - _SUB_BUCKET_BITS + 1
+_BUCKETS = MAX_US.bit_length() - _SUB_BUCKET_BITS + 1
 _SLOTS = (_BUCKETS + 1) * _HALF
 
 
@@ -45,7 +45,7 @@ class Histogram:
         low, high = int(durations_ns.min()), int(durations_ns.max())
         if low < 0:
             raise ValueError(f"a duration of {low} ns was recorded: clocks were mixed")
-        durations_us = np.minimum((durations_ns + 500) // 1000, HIGHEST_US)
+        durations_us = np.minimum((durations_ns + 500) // 1000, MAX_US)
         np.add.at(self.counts, _slots(durations_us), 1)
         self.min_ns = min(self.min_ns, low) if self.count else low
         self.max_ns = max(self.max_ns, high)
@@ -145,7 +145,7 @@ class Histogram:
         """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""
         from hdrh.histogram import HdrHistogram
 
-        histogram = HdrHistogram(1, HIGHEST_US, SIGNIFICANT_DIGITS)
+        histogram = HdrHistogram(1, MAX_US, SIGNIFICANT_DIGITS)
         for slot in np.flatnonzero(self.counts):
             histogram.record_value(max(int(_middle_us(int(slot))), 1), int(self.counts[slot]))
         encoded: bytes = histogram.encode()

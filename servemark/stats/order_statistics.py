@@ -7,7 +7,7 @@ import numpy as np
 
 CONFIDENCE = 0.95
 _TAIL = (1 - CONFIDENCE) / 2
-_LEAST_WINDOWS = 3
+_MIN_WINDOWS = 3
 _BY_CHANCE = 0.2
 """Windows of independent samples differ more than is taken for chance in this share of runs: an interval that is a
 tenth too wide costs less than one that is far too narrow."""
@@ -39,7 +39,7 @@ def dispersion(above: Sequence[int], counts: Sequence[int]) -> float:
 
     found, sizes = np.array(above, float), np.array(counts, float)
     freedom = len(sizes) - 1
-    if freedom + 1 < _LEAST_WINDOWS or not 0 < found.sum() < sizes.sum():
+    if freedom + 1 < _MIN_WINDOWS or not 0 < found.sum() < sizes.sum():
         return 1.0
     share = found.sum() / sizes.sum()
     squares = float(((found - sizes * share) ** 2 / (sizes * share * (1 - share))).sum())

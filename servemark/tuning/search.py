@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
-from servemark.max_rate.refinement import LEAST_ROUNDS, ROUND_RUNS, around, rate_ratio
+from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
@@ -12,8 +12,8 @@ from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Bench, Lacked, Objective, Standing, Tuning
 
 PROBE_CONCURRENCY = 8
-LEAST_CONCURRENCY, MOST_CONCURRENCY = 2, 64
-MOST_PROBES = 3
+MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
+MAX_PROBES = 3
 FULLNESS = 2 / 3
 """Screens keep as many requests on their way as wait when the mean latency is this share of the objective."""
 MARGIN = 0.03
@@ -24,7 +24,7 @@ PRESENT_SHARE = 0.6
 """Of the searches' time, for the present configuration: finalists start where it ended and need fewer runs. Only where
 no rate was met by then it goes on, since nothing can be decided without one."""
 FINALISTS = 2
-MOST_ROUNDS = 5
+MAX_ROUNDS = 5
 
 LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
 
@@ -73,11 +73,11 @@ class _Search:
     def _probe(self) -> None:
         """Find out how many requests have to be on their way for a mean latency well within the objective."""
         present = self._present
-        for left in reversed(range(MOST_PROBES)):
+        for left in reversed(range(MAX_PROBES)):
             present.screens.clear()
             self._book.screen(present, self._concurrency)
             waiting = round(present.score * self._objective.limit_ms / 1e3 * FULLNESS)
-            wanted = min(max(waiting, LEAST_CONCURRENCY), MOST_CONCURRENCY)
+            wanted = min(max(waiting, MIN_CONCURRENCY), MAX_CONCURRENCY)
             if present.failure or not left or self._concurrency / 2 <= wanted <= self._concurrency * 2:
                 break
             self._concurrency = wanted
@@ -204,7 +204,7 @@ class _Search:
         """Make interleaved rounds, whose number is fixed before the first; what was lacking, where something was."""
         sides = (self._present, winner)
         cost_s = len(sides) * ROUND_RUNS * self._book.run_cost_s
-        count = min(max(int((self._budget_s - self._book.spent_s) / cost_s), LEAST_ROUNDS), MOST_ROUNDS)
+        count = min(max(int((self._budget_s - self._book.spent_s) / cost_s), MIN_ROUNDS), MAX_ROUNDS)
         for number in range(count):
             found: dict[Candidate, float | None] = {}
             try:
@@ -212,9 +212,9 @@ class _Search:
                     found[side.candidate] = self._around(side)
             except _OutOfBudgetError:
                 self._not_tried.append(f"round {number + 1} of {count}")
-                if number >= LEAST_ROUNDS:
+                if number >= MIN_ROUNDS:
                     return None
-                return "time", f"only {number} of {LEAST_ROUNDS} rounds were made before the budget ended"
+                return "time", f"only {number} of {MIN_ROUNDS} rounds were made before the budget ended"
             for side in sides:
                 rate = found[side.candidate]
                 if rate is None:
@@ -234,7 +234,7 @@ class _Search:
 
         start = side.rounds[-1] if side.rounds else side.rate
         assert start is not None
-        rate, limited = around(measure, start)
+        rate, limited = refine_rate(measure, start)
         side.limited |= {"round"} if limited else set()
         return rate
 

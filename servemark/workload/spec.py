@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import OptionError
-from servemark.repository.agreement import Agreement
+from servemark.workload.agreement import Agreement
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
-MOST_GRAPHS = 32
+MAX_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
 NO_GRAPH = -1
 """ONNX Runtime runs without capture or replay (onnxruntime_run_options_config_keys.h, `gpu_graph_id`)."""
@@ -56,7 +56,7 @@ class DeviceSession:
             self._stream.wait_stream(self._torch.cuda.default_stream(self.place))
             placed = {name: tensor.contiguous() for name, tensor in inputs.items()}
             shapes: Shapes = tuple(tuple(tensor.shape) for tensor in placed.values())
-            if self._graphs is not None and (shapes in self._graphs or len(self._graphs) < MOST_GRAPHS):
+            if self._graphs is not None and (shapes in self._graphs or len(self._graphs) < MAX_GRAPHS):
                 answer = self._replay(self._graphs, shapes, placed)
             else:
                 answer = self._bound(placed)

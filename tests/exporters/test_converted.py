@@ -12,9 +12,9 @@ import exporters
 from exporters.pipeline.registry import exporter
 from servemark import workload as models
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Arrays, Entry
 from servemark.workload import Workload
+from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
@@ -45,7 +45,7 @@ def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, eng
     for tensor in workload.outputs:
         found, reference = answer[tensor.name], golden.outputs[tensor.name][6:13]
         assert (found.dtype, found.shape) == (tensor.dtype, reference.shape)
-        assert compare(found, reference, workload.agreement).agrees
+        assert compare_outputs(found, reference, workload.agreement).agrees
 
 
 @pytest.mark.parametrize("engine", ["openvino", "tensorflow"])
@@ -61,7 +61,7 @@ def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str)
         for tensor in workload.inputs
     }
     answer, reference = loaded(entry, workload).run(longer), loaded(source, workload).run(longer)
-    assert all(compare(answer[key], reference[key], workload.agreement).agrees for key in reference)
+    assert all(compare_outputs(answer[key], reference[key], workload.agreement).agrees for key in reference)
 
 
 def export(tmp_path: Path, name: str, precision: str) -> tuple[Entry, Workload]:

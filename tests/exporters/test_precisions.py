@@ -12,8 +12,8 @@ import exporters
 from exporters.pipeline.registry import exporter
 from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError
-from servemark.repository.agreement import PRECISIONS
 from servemark.repository.entry import Entry
+from servemark.workload.agreement import PRECISIONS
 from servers.engines import load_engine
 from tests.support.exporting import FROM_TORCH
 

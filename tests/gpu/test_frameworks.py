@@ -13,8 +13,8 @@ import pytest
 import exporters
 from exporters.pipeline.registry import exporter
 from servemark import workload as models
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Arrays, Entry
+from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
@@ -70,7 +70,7 @@ def check(engine: Engine, entry: Entry, sizes: tuple[int, ...]) -> None:
     for size in sizes:
         answer = engine.run({name: array[:size] for name, array in golden.inputs.items()})
         for tensor in workload.outputs:
-            found = compare(
+            found = compare_outputs(
                 answer[tensor.name], golden.outputs[tensor.name][:size], workload.agreement.at(entry.precision)
             )
             assert found.agrees, f"{tensor.name} at batch {size}: {found}"

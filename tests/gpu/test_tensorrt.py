@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import exporters
-from exporters.tensorrt import LEAST_CAPABILITY
+from exporters.tensorrt import MIN_CAPABILITY
 from servemark import workload as models
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Entry
+from servemark.workload.agreement import compare_outputs
 from servers.engines import load_engine
 from tools.gpu_session import unusable
 
@@ -34,7 +34,7 @@ def buildable(precision: str) -> None:
     import torch
 
     capability = torch.cuda.get_device_capability(0)
-    if capability < LEAST_CAPABILITY.get(precision, (0, 0)):
+    if capability < MIN_CAPABILITY.get(precision, (0, 0)):
         pytest.skip(f"compute capability {capability} has no {precision}")
 
 
@@ -71,7 +71,9 @@ def test_every_batch_size_answers_like_the_golden_samples(repository: Path, prec
     )
     for size in (1, 2, 5, 1, 2):
         answer = engine.run({"image": golden.inputs["image"][:size]})
-        assert compare(answer["logits"], golden.outputs["logits"][:size], workload.agreement.at(precision)).agrees
+        assert compare_outputs(
+            answer["logits"], golden.outputs["logits"][:size], workload.agreement.at(precision)
+        ).agrees
     assert engine.device == "cuda:0"
 
 

@@ -21,9 +21,9 @@ from loadgen.measurement.output_agreement import agreement_figures
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ServerError
 from servemark.paths import CHECKOUT
-from servemark.repository.agreement import Agreement
 from servemark.repository.entry import Golden
 from servemark.workload import Tensor
+from servemark.workload.agreement import Agreement
 from servers import Server, open_server
 from servers.modes import embedded
 from tests.golden.load import constant_ns

@@ -10,8 +10,8 @@ from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
 from servemark import workload as models
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Entry
+from servemark.workload.agreement import compare_outputs
 from servers import open_server
 from servers.modes import embedded
 from tests.support.exporting import Exports
@@ -72,4 +72,4 @@ def test_triton_answers_like_eager_pytorch(client: Any, entries: dict[str, Entry
     for tensor in workload.outputs:
         array, reference = answer.as_numpy(tensor.name), golden.outputs[tensor.name][:rows]
         assert (array.dtype, array.shape) == (tensor.dtype, reference.shape)
-        assert compare(array, reference, workload.agreement).agrees
+        assert compare_outputs(array, reference, workload.agreement).agrees

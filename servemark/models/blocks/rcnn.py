@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STRIDES = (4, 8, 16, 32, 64)
 ANCHORS = (32, 64, 128, 256, 512)
 RATIOS = (0.5, 1.0, 2.0)
-SMALLEST_BOX = 1e-2
+MIN_BOX = 1e-2
 """Detections with a shorter side, in pixels, are dropped before suppression (torchvision; proposals: 1e-3)."""
 
 
@@ -155,7 +155,7 @@ def network(sizes: Sizes) -> "nn.Module":
             boxes = heads.box_coder.decode_single(deltas.flatten(0, 1), proposals.flatten(0, 1))
             boxes = boxes.reshape(-1, sizes.proposals, sizes.classes, 4)[:, :, 1:].transpose(1, 2).clamp(0, sizes.side)
             scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, P]
-            candidate = (scores > heads.score_thresh) & valid[:, None] & _is_larger(boxes, SMALLEST_BOX)
+            candidate = (scores > heads.score_thresh) & valid[:, None] & _is_larger(boxes, MIN_BOX)
             found, places = select(boxes, scores * candidate, heads.nms_thresh, sizes.detections)
             picked = boxes.flatten(1, 2).gather(1, places[:, :, None].expand(-1, -1, 4))
             is_real = found > 0

@@ -25,7 +25,7 @@ _STEPS = (
     (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9),
 )
 """Ticks of a decade, from few to many."""
-_FEWEST_TICKS, _MOST_TICKS = 4, 7
+_MIN_TICKS, _MAX_TICKS = 4, 7
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 15px/1.5 sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; color: #222 }}
@@ -154,10 +154,10 @@ def _ticks(values: Sequence[float | None]) -> list[float]:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         ticks = [round(step * 10.0**decade, 9) for decade in decades for step in steps]
         inside = [tick for tick in ticks if low <= tick <= high]
-        if len(inside) >= _FEWEST_TICKS:
+        if len(inside) >= _MIN_TICKS:
             return inside
     # Over so small a part of a decade the axis is nearly linear.
-    least = (high - low) / _MOST_TICKS
+    least = (high - low) / _MAX_TICKS
     unit = 10.0 ** math.floor(math.log10(least))
     step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= least)
     return [round(n * step, 9) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]

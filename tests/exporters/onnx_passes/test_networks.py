@@ -21,8 +21,8 @@ from exporters.onnx_passes.float8 import to_fp8
 from exporters.pipeline.job import Job
 from servemark import workload as models
 from servemark.errors import ArtifactError
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Arrays, Golden
+from servemark.workload.agreement import compare_outputs
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
 ROWS = 3
@@ -43,7 +43,7 @@ class Network(NamedTuple):
         for tensor, answer in zip(self.workload.outputs, answers, strict=True):
             assert answer.dtype == tensor.dtype
             reference = self.golden.outputs[tensor.name][:ROWS]
-            found = compare(answer, reference, self.workload.agreement.at(self.precision))
+            found = compare_outputs(answer, reference, self.workload.agreement.at(self.precision))
             assert found.agrees, f"{tensor.name}: {found}"
             assert found.max_abs is None or found.max_abs > 0  # or it was computed in float32
 

@@ -10,8 +10,8 @@ import torch
 
 from exporters.pipeline import parity
 from servemark import workload as models
-from servemark.repository.agreement import compare
 from servemark.repository.entry import Arrays, Entry
+from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
 
 SLOW_ABOVE = 5_000_000
@@ -54,7 +54,7 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
             reference = golden.outputs[tensor.name][:size]
             assert (answer[tensor.name].dtype, answer[tensor.name].shape) == (tensor.dtype, reference.shape)
             assert tensor.fits(reference.shape[1:])
-            assert compare(answer[tensor.name], reference, workload.agreement).agrees
+            assert compare_outputs(answer[tensor.name], reference, workload.agreement).agrees
             if tensor.dtype.kind == "f":
                 got, expected = answer[tensor.name].astype(np.float64), reference.astype(np.float64)
                 np.testing.assert_allclose(got, expected, atol=max(1e-3, workload.agreement.atol))
@@ -139,4 +139,4 @@ def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: s
         other = np.roll(output, 1, axis=0)
         told = (output != 0) | (other != 0)  # padding is the same in all rows
         one, another = output[told][:, None], other[told][:, None]
-        assert compare(another, one, workload.agreement).match_share < 0.5
+        assert compare_outputs(another, one, workload.agreement).match_share < 0.5

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from locust.runners import STATE_INIT, STATE_MISSING
 
-from loadgen.distributed.master import GRACE_S, Coordinator
+from loadgen.distributed.master import GRACE_S, Master
 from loadgen.distributed.messages import fingerprint
 from loadgen.distributed.recorder_state import state_of
 from loadgen.measurement.recorder import Interval, Recorder
@@ -38,7 +38,7 @@ class Workers:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.config = config("ranking_tiny", *flags)
         self.answers: dict[str, Answer] = {"prepare": Workers.ready, "ping": Workers.pong}
-        self.master = Coordinator(self.config, self, settings)  # type: ignore[arg-type] # the part of a runner it uses
+        self.master = Master(self.config, self, settings)  # type: ignore[arg-type] # the part of a runner it uses
 
     def get_worker_index(self, name: str) -> int:
         return sorted(self.clients).index(name)
@@ -49,7 +49,7 @@ class Workers:
             answer(self, name, order)
 
     def say(self, name: str, kind: str, **content: Any) -> None:
-        self.master.hear(name, {"run": self.sent[-1][1]["run"] if self.sent else "", "kind": kind, **content})
+        self.master.on_message(name, {"run": self.sent[-1][1]["run"] if self.sent else "", "kind": kind, **content})
 
     def ready(self, name: str, order: dict[str, Any]) -> None:
         schedule = self.config.scenario.schedule(self.config.seed)
@@ -76,7 +76,7 @@ class Workers:
     def begun(self) -> "Workers":
         """Ready, with the schedule begun."""
         for name in self.clients:
-            self.say(name, "here", token=name)
+            self.say(name, "join", token=name)
         self.master.prepare(None)
         self.master.open()
         self.master.begin()
@@ -98,8 +98,8 @@ def test_who_asks_late_is_invited_then_and_a_stranger_is_passed_over() -> None:
     workers = Workers(OPEN)
     workers.master.prepare(None)
     assert not workers.sent
-    workers.say("a", "here", token="t")  # noqa: S106 - it names a message
-    workers.say("stranger", "here", token="s")  # noqa: S106
+    workers.say("a", "join", token="t")  # noqa: S106 - it names a message
+    workers.say("stranger", "join", token="s")  # noqa: S106
     assert [(name, order["token"]) for name, order in workers.orders("prepare")] == [("a", "t")]
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
 from loadgen.distributed.recorder_state import merged, state_of
-from loadgen.distributed.worker_view import Member
+from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.share import Share
 from loadgen.measurement.output_agreement import Checked, check
 from loadgen.measurement.recorder import Interval, Recorder
 from loadgen.sut.channel import Outcome, Payload
-from servemark.repository.agreement import Agreement
 from servemark.repository.entry import Golden
 from servemark.workload import Tensor
+from servemark.workload.agreement import Agreement
 from tests.support.load_config import config
 
 S, MS = 1_000_000_000, 1_000_000
@@ -107,7 +107,7 @@ def test_merged_recorders_equal_one_that_recorded_everything(edges: tuple[int, .
         assert np.array_equal(theirs.counts, ours.counts), name
         assert (theirs.count, theirs.min_ns, theirs.max_ns) == (ours.count, ours.min_ns, ours.max_ns)
         assert (ours.mean_ms(), ours.stdev_ms()) == pytest.approx((theirs.mean_ms(), theirs.stdev_ms()), rel=1e-12)
-    for name in ("scheduled", "completed", "outside", "carried_in", "late", "errors"):
+    for name in ("scheduled", "completed", "outside", "in_flight_at_start", "late", "errors"):
         assert getattr(one, name) == getattr(all_of_them, name), name
     assert all_of_them.waited_delay.count > 100
     assert {kind: len(said) for kind, said in all_of_them.messages.items()} == {"timeout": 5, "http_503": 5}
@@ -187,8 +187,8 @@ def test_the_clock_offset_is_true_to_within_its_uncertainty_whichever_way_was_sl
 
 
 def test_a_member_is_blamed_for_silence_and_absence_and_heard_again() -> None:
-    member = Member("a_host_1", 0)
-    member.hear({"kind": "ready", "host": "a", "pid": 7, "fingerprint": {}}, 1 * S)
+    member = WorkerView("a_host_1", 0)
+    member.on_message({"kind": "ready", "host": "a", "pid": 7, "fingerprint": {}}, 1 * S)
     member.watch(None, 5)
     assert member.trouble is None
     member.watch("it was lost", 6)
@@ -197,11 +197,11 @@ def test_a_member_is_blamed_for_silence_and_absence_and_heard_again() -> None:
     member.watch("it was lost", 9)
     assert member.gone
     assert str(member.trouble) == "it was lost"
-    member.hear({"kind": "state", "final": False, "recorder": {}}, 10 * S)
+    member.on_message({"kind": "state", "final": False, "recorder": {}}, 10 * S)
     member.watch(None, 10)
     assert not member.gone
     assert str(member.trouble) == "it was lost", "what happened stays told"
-    silent = Member("b", 1)
-    silent.hear({"kind": "state", "final": False, "recorder": {}}, 1 * S)
+    silent = WorkerView("b", 1)
+    silent.on_message({"kind": "state", "final": False, "recorder": {}}, 1 * S)
     silent.watch(None, 12)
     assert "reported nothing for 11 s" in (silent.trouble or "")

@@ -6,14 +6,14 @@ import sys
 BYTES, RESPONSES = 602_112, 200
 SCRIPT = f"""
 import resource, sys
-from loadgen.driver.malloc import keep_freed_memory
+from loadgen.driver.malloc import tune_malloc
 
 def respond():
     pieces = [bytes(60_000) for _ in range(10)]
     return b"".join([*pieces, bytes({BYTES} - 600_000)])
 
 if sys.argv[1] == "kept":
-    assert keep_freed_memory()
+    assert tune_malloc()
 for _ in range(20):
     respond()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -9,7 +9,7 @@ import pytest
 
 from loadgen.driver.event_loop import MS
 from loadgen.load.arrivals import Distribution, schedule
-from loadgen.measurement.recorder import KEPT_MESSAGES, KEPT_RESPONSES, Interval, Recorder
+from loadgen.measurement.recorder import MAX_MESSAGES, MAX_SAMPLED_RESPONSES, Interval, Recorder
 from loadgen.sut.channel import Outcome, Payload
 from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
@@ -166,7 +166,7 @@ def test_a_few_different_messages_of_each_kind_are_kept() -> None:
     assert (recorder.errors, recorder.messages) == ({"http_500": 100}, {"http_500": MESSAGES})
 
 
-MESSAGES = [f"message {number}" for number in range(KEPT_MESSAGES)]
+MESSAGES = [f"message {number}" for number in range(MAX_MESSAGES)]
 
 
 def test_a_request_belongs_to_the_interval_it_was_scheduled_in() -> None:
@@ -180,7 +180,7 @@ def test_a_request_belongs_to_the_interval_it_was_scheduled_in() -> None:
     recorder.flush()
     recorder.flush()
     assert (recorder.scheduled, recorder.latency.count, recorder.errors) == (4, 3, {"timeout": 1})
-    assert (recorder.completed, recorder.carried_in, recorder.outside) == (3, 2, 6)
+    assert (recorder.completed, recorder.in_flight_at_start, recorder.outside) == (3, 2, 6)
     assert recorder.latency.max_ns == 6 * S + 7
     assert recorder.service_time.max_ns == 6 * S + 2
     assert (recorder.schedule_delay.min_ns, recorder.schedule_delay.max_ns, recorder.late) == (5, 5, 0)
@@ -222,7 +222,7 @@ def test_an_interval_is_prolonged_by_windows_until_it_holds_enough_outcomes() ->
     assert recorder.interval == Interval(10 * S, 18 * S, 8)
     assert [w.scheduled for w in recorder.windows] == [0, 0, 0, 0, 0, 2, 0, 1]
     assert [w.completed for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 1]
-    assert (recorder.scheduled, recorder.completed, recorder.carried_in) == (3, 2, 1)
+    assert (recorder.scheduled, recorder.completed, recorder.in_flight_at_start) == (3, 2, 1)
 
 
 def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
@@ -252,10 +252,10 @@ def test_golden_answers_are_sampled_over_the_whole_run() -> None:
     with GoldenServer() as server:
         response = Load(server.port).open([0]).outcomes[0].response
     recorder = Recorder(Interval(0, S, 1))
-    for number in range(20 * KEPT_RESPONSES):
+    for number in range(20 * MAX_SAMPLED_RESPONSES):
         recorder.outcome(Outcome(Payload(b"", (number,)), 1, 1, 1, None, "", response))
     kept = sorted(rows[0] for rows, _ in recorder.sampled)
-    assert len(set(kept)) == KEPT_RESPONSES
+    assert len(set(kept)) == MAX_SAMPLED_RESPONSES
     # the mean of an even sample, within four standard errors
-    span = 20 * KEPT_RESPONSES
-    assert np.mean(kept) == pytest.approx(span / 2, abs=4 * span / np.sqrt(12 * KEPT_RESPONSES))
+    span = 20 * MAX_SAMPLED_RESPONSES
+    assert np.mean(kept) == pytest.approx(span / 2, abs=4 * span / np.sqrt(12 * MAX_SAMPLED_RESPONSES))

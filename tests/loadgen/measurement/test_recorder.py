@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.event_loop import MS
-from loadgen.measurement.recorder import FLUSH_NS, KEPT_MESSAGES, KEPT_RESPONSES, MOST_WINDOWS, Interval, Recorder
+from loadgen.measurement.recorder import FLUSH_NS, MAX_MESSAGES, MAX_SAMPLED_RESPONSES, MAX_WINDOWS, Interval, Recorder
 from loadgen.sut.channel import Outcome, Payload
-from servemark.stats.histogram import HIGHEST_US, Histogram
+from servemark.stats.histogram import MAX_US, Histogram
 
 S = 1_000_000_000
 PAYLOAD, GOLDEN = Payload(b""), Payload(b"", (0,))
@@ -40,11 +40,11 @@ def test_memory_does_not_grow_with_the_number_of_requests() -> None:
     drive(recorder, 100_000, 300_000)
     grown = sys.getallocatedblocks() - blocks
     assert recorder.scheduled + len(recorder._raw) // 3 == 300_000
-    assert len(recorder.windows) <= MOST_WINDOWS
-    assert len(recorder.sampled) == KEPT_RESPONSES
-    assert len(recorder.messages["timeout"]) == KEPT_MESSAGES
+    assert len(recorder.windows) <= MAX_WINDOWS
+    assert len(recorder.sampled) == MAX_SAMPLED_RESPONSES
+    assert len(recorder.messages["timeout"]) == MAX_MESSAGES
     waiting = 3 * FLUSH_NS * 10 // MS  # numbers of the requests of 50 ms, which are counted at once
-    assert elements(recorder) <= held + waiting + MOST_WINDOWS
+    assert elements(recorder) <= held + waiting + MAX_WINDOWS
     assert grown < 20_000  # Python objects; one kept of every request would be 200,000
 
 
@@ -78,7 +78,7 @@ def test_no_duration_is_off_by_more_than_the_stated_error() -> None:
     starts = [
         (base << power, (base + 1) << power) for power in range(22) for base in (1024, *range(1031, 2048, 127), 2047)
     ]
-    values_us = sorted({v for low, high in starts for v in (low, high - 1) if v <= HIGHEST_US} | set(range(1, 1025)))
+    values_us = sorted({v for low, high in starts for v in (low, high - 1) if v <= MAX_US} | set(range(1, 1025)))
     histogram = Histogram()
     histogram.record(np.array(values_us, np.int64) * 1000 + 499)  # the worst of the rounding to whole µs
     assert math.log2(values_us[-1]) > 31

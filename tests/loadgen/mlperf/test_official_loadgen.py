@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import Seen, read_log, run
-from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, Plan, Scenario
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
+from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Payload
 from servemark.errors import ServerError
 from tests.golden.load import Load, payloads
@@ -26,7 +26,7 @@ class Target:
         self.connect = Load(server.port).channels()
 
 
-def plan(scenario: Scenario, **changes: Any) -> Plan:
+def plan(scenario: MlperfScenario, **changes: Any) -> MlperfPlan:
     chosen: dict[str, Any] = {
         "expected_qps": 40,
         "expected_latency_ms": DELAY_MS / 2,
@@ -36,32 +36,34 @@ def plan(scenario: Scenario, **changes: Any) -> Plan:
         "percentile": 90,
         "seed": 1,
     }
-    return Plan(scenario, **chosen | changes)
+    return MlperfPlan(scenario, **chosen | changes)
 
 
-def drive(server: GoldenServer, asked: Plan, logs: Path, requests: Iterator[Payload] | None = None) -> Seen:
+def drive(
+    server: GoldenServer, asked: MlperfPlan, logs: Path, requests: Iterator[Payload] | None = None
+) -> LoadGenOutcomes:
     target: Any = Target(server)
     return run(target, requests or payloads(), asked, logs, timeout_s=30, max_in_flight=256)
 
 
-@pytest.mark.parametrize("scenario", Scenario)
-def test_both_sides_count_and_time_the_same_requests(scenario: Scenario, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", MlperfScenario)
+def test_both_sides_count_and_time_the_same_requests(scenario: MlperfScenario, tmp_path: Path) -> None:
     runs = (both_sides(scenario, tmp_path / str(attempt)) for attempt in range(ATTEMPTS))
     assert any(ours_ms == pytest.approx(official_ms, rel=0.02) for ours_ms, official_ms in runs)
 
 
-def both_sides(scenario: Scenario, logs: Path) -> tuple[float, float]:
+def both_sides(scenario: MlperfScenario, logs: Path) -> tuple[float, float]:
     """A run's p50 in ms, ours and LoadGen's, after everything else about it was found equal."""
     logs.mkdir()
     with GoldenServer(delay_s=DELAY_MS / 1e3) as server:
         # Offline: all samples at once, which a server that answers each after its delay is through with in one delay
-        asked = plan(scenario, expected_qps=40 if scenario is Scenario.SERVER else 2_000)
+        asked = plan(scenario, expected_qps=40 if scenario is MlperfScenario.SERVER else 2_000)
         seen = drive(server, asked, logs)
         served = len(server.requests())
     log = read_log(logs)
-    samples = {Scenario.MULTI_STREAM: MULTI_STREAM_SAMPLES}.get(scenario, 1)
+    samples = {MlperfScenario.MULTI_STREAM: MULTI_STREAM_SAMPLES}.get(scenario, 1)
     issued = log["result_query_count"] * samples
-    if scenario is Scenario.OFFLINE:
+    if scenario is MlperfScenario.OFFLINE:
         issued = log["generated_samples_per_query"]
     assert seen.latency.count == served == issued >= 20
     assert not seen.errors
@@ -69,14 +71,14 @@ def both_sides(scenario: Scenario, logs: Path) -> tuple[float, float]:
     assert (logs / "mlperf_log_summary.txt").read_text().count("Result is") == 1
     ours_ms = seen.latency.percentile(50)
     assert ours_ms >= DELAY_MS
-    if scenario is Scenario.OFFLINE:  # there LoadGen counts from the one query, ours from each sample's turn
+    if scenario is MlperfScenario.OFFLINE:  # there LoadGen counts from the one query, ours from each sample's turn
         return ours_ms, ours_ms
     return ours_ms, log["result_50.00_percentile_latency_ns"] / 1e6
 
 
 def test_the_server_scenario_is_held_against_its_bound(tmp_path: Path) -> None:
     with GoldenServer(delay_s=DELAY_MS / 1e3) as server:
-        drive(server, plan(Scenario.SERVER, latency_ms=DELAY_MS / 2), tmp_path)
+        drive(server, plan(MlperfScenario.SERVER, latency_ms=DELAY_MS / 2), tmp_path)
     log = read_log(tmp_path)
     assert log["result_validity"] == "INVALID"
     assert log["result_perf_constraints_met"] is False
@@ -84,7 +86,7 @@ def test_the_server_scenario_is_held_against_its_bound(tmp_path: Path) -> None:
 
 def test_failed_requests_are_counted_and_do_not_hang_loadgen(tmp_path: Path) -> None:
     with GoldenServer(delay_s=0.01, error_every=4) as server:
-        seen = drive(server, plan(Scenario.SERVER), tmp_path)
+        seen = drive(server, plan(MlperfScenario.SERVER), tmp_path)
         failed = sum(entry["kind"] == "error" for entry in server.requests())
         served = len(server.requests())
     assert seen.errors == {"http_500": failed}
@@ -97,7 +99,7 @@ def test_failed_requests_are_counted_and_do_not_hang_loadgen(tmp_path: Path) -> 
 def test_answers_to_golden_samples_are_kept(tmp_path: Path) -> None:
     stream = (Payload(payload.request, (number,)) for number, payload in enumerate(payloads()))
     with GoldenServer(delay_s=0.01) as server:
-        seen = drive(server, plan(Scenario.SINGLE_STREAM, min_duration_s=0.5), tmp_path, stream)
+        seen = drive(server, plan(MlperfScenario.SINGLE_STREAM, min_duration_s=0.5), tmp_path, stream)
     assert len(seen.sampled) == min(seen.latency.count, 200)
     rows = [row for (row,), _ in seen.sampled]
     assert len(set(rows)) > 10

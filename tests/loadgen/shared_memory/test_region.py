@@ -15,7 +15,7 @@ from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.over_grpc import SharedGrpc
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, Placed, Places, SharedChannel, Wire
+from loadgen.shared_memory.slots import Layout, SharedChannel, SharedTensor, Slots, Wire
 from loadgen.sut.channel import State
 from loadgen.targets.http import Served
 from servemark.errors import ServerError
@@ -82,12 +82,12 @@ def test_places_are_aligned_and_do_not_overlap() -> None:
 
 
 INPUTS = [
-    Placed(Tensor("a", "FP32", (2,)), (3, 2), "region", 0, 24),
-    Placed(Tensor("b", "INT32", (1,)), (3, 1), "region", 64, 12),
+    SharedTensor(Tensor("a", "FP32", (2,)), (3, 2), "region", 0, 24),
+    SharedTensor(Tensor("b", "INT32", (1,)), (3, 1), "region", 64, 12),
 ]
 OUTPUTS = [
-    Placed(Tensor("c", "FP32", (5,)), (3, 5), "region", 10**10, 60),
-    Placed(Tensor("d", "BOOL", (1,)), (3, 1), "region", 128, 3),
+    SharedTensor(Tensor("c", "FP32", (5,)), (3, 5), "region", 10**10, 60),
+    SharedTensor(Tensor("d", "BOOL", (1,)), (3, 1), "region", 128, 3),
 ]
 
 
@@ -159,11 +159,11 @@ def test_answers_are_judged_by_what_they_say_of_their_outputs(body: bytes, error
     assert checker.judge(Head(500, 0, None, True), b"") == "http_500"
 
 
-def places(count: int) -> Places:
+def places(count: int) -> Slots:
     wire: Wire = SharedHttp(to("http://127.0.0.1:9"))
     layout = Layout(new_name("system"))
     rooms = [(layout.place(Tensor("y", "FP32", (2,)), (1, 2)),) for _ in range(count)]
-    return Places(PosixRegion(layout.region, layout.size), wire, rooms)
+    return Slots(PosixRegion(layout.region, layout.size), wire, rooms)
 
 
 def test_the_place_of_a_request_that_was_given_up_is_used_last() -> None:

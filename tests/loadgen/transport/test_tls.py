@@ -118,7 +118,7 @@ def test_session_tickets_do_not_end_an_idle_connection(certificate: str, access:
         # The server sends them once it has the client's last part of the handshake (TLS 1.3).
         poller.register(channel.fd, READ)
         assert poller.poll(TIMEOUT_S * 1000)
-        assert channel.unasked()
+        assert channel.on_unsolicited_data()
         channel.close()
 
 

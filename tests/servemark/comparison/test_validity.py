@@ -176,7 +176,7 @@ def server(capacity: float) -> Callable[[float], Point]:
 def after_rounds(*capacities: float, start: float) -> HighestRate:
     rate = searched(start)
     for number, capacity in enumerate(capacities, start=1):
-        rate.again(server(capacity), number)
+        rate.repeat(server(capacity), number)
     return rate
 
 
@@ -213,7 +213,7 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
 def test_a_rate_of_the_generator_is_none_of_the_server() -> None:
     assert searched(400, "generator").reason == "met twice"
     rate = searched(400)
-    rate.again(lambda load: Point(load, frozenset({"client_cpu"}) if load > 410 else frozenset()), 1)
+    rate.repeat(lambda load: Point(load, frozenset({"client_cpu"}) if load > 410 else frozenset()), 1)
     assert rate.rounds == []
     assert rate.reason == "in round 1 the generator, not the server, was the limit, above 400/s"
     assert rate.rate == 400

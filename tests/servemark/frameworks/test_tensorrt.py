@@ -54,7 +54,7 @@ def test_a_graph_is_not_tied_to_the_callers_memory(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("trt")
 def test_more_shapes_than_graphs_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorrt, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(tensorrt, "MAX_GRAPHS", 2)
     twice = plan(tmp_path, graphs=True)
     for rows in (1, 2, 3, 4, 1, 2):
         torch.testing.assert_close(twice.run({"X": batch(rows, 3.0)})["Y"], batch(rows, 6.0))

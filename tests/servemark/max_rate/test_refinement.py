@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from servemark.max_rate.refinement import around, rate_ratio
+from servemark.max_rate.refinement import rate_ratio, refine_rate
 from servemark.max_rate.search import TOLERANCE, Point
 from servemark.stats.ratios import ratio_of_repeats
 
@@ -15,7 +15,7 @@ def steps(limit: float) -> Callable[[float], Point]:
 
 @pytest.mark.parametrize("start", [50.0, 80.0, 97.0, 100.0, 103.0, 120.0])
 def test_a_round_finds_the_highest_rate_near_its_start(start: float) -> None:
-    rate, limited = around(steps(100.0), start)
+    rate, limited = refine_rate(steps(100.0), start)
     assert rate is not None
     assert 100.0 / (1 + TOLERANCE) < rate <= 100.0
     assert not limited
@@ -28,9 +28,9 @@ def test_a_round_ends_after_so_many_runs_that_missed() -> None:
         rates.append(rate)
         return steps(10.0)(rate)
 
-    assert around(measure, 100.0) == (None, False)
+    assert refine_rate(measure, 100.0) == (None, False)
     assert len(rates) == 6
-    assert around(lambda rate: Point(rate, frozenset({"server_alive"})), 100.0) == (None, False)
+    assert refine_rate(lambda rate: Point(rate, frozenset({"server_alive"})), 100.0) == (None, False)
 
 
 def test_one_hiccup_in_a_round_does_not_count_but_two_do() -> None:
@@ -40,9 +40,9 @@ def test_one_hiccup_in_a_round_does_not_count_but_two_do() -> None:
         times[rate] = times.get(rate, 0) + 1
         return Point(rate, frozenset({"schedule_delay_p99"})) if times[rate] == 1 else steps(100.0)(rate)
 
-    assert around(hiccup, 100.0) == (100.0, False)
+    assert refine_rate(hiccup, 100.0) == (100.0, False)
     late = lambda rate: Point(rate, frozenset({"client_cpu"}) if rate > 100 else frozenset())  # noqa: E731
-    assert around(late, 99.0) == (99.0, True)
+    assert refine_rate(late, 99.0) == (99.0, True)
 
 
 def test_the_interval_of_rates_holds_their_resolution() -> None:

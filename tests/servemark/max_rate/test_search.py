@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadgen.load.arrivals import Distribution, schedule
-from servemark.max_rate.search import MOST_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
+from servemark.max_rate.search import MAX_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
 
 CAPACITY = 1000.0
 LIMIT_MS = 50.0
@@ -38,7 +38,7 @@ class Runs:
 
 def check(found: MaxRate) -> None:
     """What holds for every answer."""
-    assert len(found.points) <= MOST_RUNS
+    assert len(found.points) <= MAX_RUNS
     assert found.reason
     if found.best:
         assert found.best.valid
@@ -109,7 +109,7 @@ def test_never_valid_without_a_lowest_rate_ends_too() -> None:
     found = search(lambda rate: Point(rate, frozenset({"slo"}), 80.0), 800.0)
     check(found)
     assert found.limited_by == "server"
-    assert len(found.points) < MOST_RUNS
+    assert len(found.points) < MAX_RUNS
 
 
 def test_always_valid_uses_up_its_runs_and_says_so() -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from servemark.stats.histogram import HIGHEST_US, Histogram
+from servemark.stats.histogram import MAX_US, Histogram
 from servemark.stats.order_statistics import CONFIDENCE, dispersion, interval_ranks
 from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
@@ -57,7 +57,7 @@ def test_percentiles_are_numpys_within_the_error_bound(name: str) -> None:
     assert summary["stdev"] == pytest.approx(values.std() / 1e6, rel=1e-6, abs=1e-3)
 
 
-@given(st.lists(st.integers(0, HIGHEST_US * 1000), min_size=1, max_size=60), st.floats(0.1, 100))
+@given(st.lists(st.integers(0, MAX_US * 1000), min_size=1, max_size=60), st.floats(0.1, 100))
 @example([9500, 10_000], 1.0)
 def test_any_percentile_of_any_sample_is_within_the_error_bound(values: list[int], percentile: float) -> None:
     histogram = histogram_of(np.array(values, np.int64))
@@ -90,10 +90,10 @@ def test_a_merged_percentile_is_not_the_average_of_percentiles() -> None:
 
 
 def test_the_highest_value_saturates_but_the_maximum_stays_true() -> None:
-    two_hours_ns = 2 * HIGHEST_US * 1000
+    two_hours_ns = 2 * MAX_US * 1000
     histogram = histogram_of(np.array([1_000, two_hours_ns], np.int64))
     assert histogram.max_ns == two_hours_ns
-    assert histogram.percentile(100) == pytest.approx(HIGHEST_US / 1e3, rel=RELATIVE_ERROR)
+    assert histogram.percentile(100) == pytest.approx(MAX_US / 1e3, rel=RELATIVE_ERROR)
 
 
 def test_a_negative_duration_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_hdrhistogram_reads_what_is_encoded(name: str) -> None:
 
 
 def test_hdrhistogram_reads_the_edges() -> None:
-    edges = histogram_of(np.array([0, 400, HIGHEST_US * 1000, HIGHEST_US * 1_000_000], np.int64))
+    edges = histogram_of(np.array([0, 400, MAX_US * 1000, MAX_US * 1_000_000], np.int64))
     assert HdrHistogram.decode(edges.encode()).get_total_count() == 4
     assert HdrHistogram.decode(Histogram().encode()).get_total_count() == 0
 

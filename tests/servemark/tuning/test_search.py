@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from servemark.errors import OptionError, ResultError, ServerError
-from servemark.max_rate.refinement import LEAST_ROUNDS
+from servemark.max_rate.refinement import MIN_ROUNDS
 from servemark.max_rate.search import TOLERANCE, Point
 from servemark.tuning import Candidate, Log, Objective, Space, Trial, Tuning, tune
 from servemark.tuning.log import LOG_FILE
@@ -149,7 +149,7 @@ def test_rounds_are_interleaved_and_each_side_is_measured_in_each() -> None:
     # A B, B A, A B: where a round ends with the side that the next one begins with, they are one group here.
     assert order == [[PRESENT, tuning.winner][n % 2] for n in range(len(order))]
     counts = [len(tuning.standing(c).rounds) for c in (PRESENT, tuning.winner or PRESENT)]
-    assert counts[0] == counts[1] >= LEAST_ROUNDS
+    assert counts[0] == counts[1] >= MIN_ROUNDS
 
 
 def test_on_a_plateau_the_present_configuration_stays() -> None:

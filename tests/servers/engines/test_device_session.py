@@ -16,7 +16,7 @@ import torch
 
 from servemark.errors import ServerError
 from servers.engines import load_engine
-from servers.engines._device_session import MOST_GRAPHS, DeviceSession
+from servers.engines._device_session import MAX_GRAPHS, DeviceSession
 from servers.engines.onnxruntime import OnnxRuntimeOnGpu
 from tests.support.small_models import affine, expected
 
@@ -78,12 +78,12 @@ def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
 
 def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession]) -> None:
     bound = session(graphs=True)
-    for rows in range(1, MOST_GRAPHS + 3):
+    for rows in range(1, MAX_GRAPHS + 3):
         x = np.full((rows, 8), rows, np.float32)
         answer = bound.run({"X": torch.from_numpy(x)})
         np.testing.assert_allclose(answer["SCORES"].numpy(), expected(x)["SCORES"], rtol=1e-5)
     assert bound._graphs is not None
-    assert len(bound._graphs) == MOST_GRAPHS
+    assert len(bound._graphs) == MAX_GRAPHS
 
 
 def test_onnxruntime_on_a_gpu_takes_numpy_too(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servemark.repository.agreement import PRECISIONS, Agreement, compare
+from servemark.workload.agreement import PRECISIONS, Agreement, compare_outputs
 
 
 @pytest.fixture
@@ -14,33 +14,33 @@ def agreement() -> Agreement:
 def test_compare_measures_what_it_says(agreement: Agreement) -> None:
     reference = np.array([[3.0, 4.0], [1.0, 0.0]], np.float32)
     output = np.array([[3.0, 4.0005], [0.998, 0.0]], np.float32)
-    found = compare(output, reference, agreement)
+    found = compare_outputs(output, reference, agreement)
     assert not found.agrees
     assert found.match_share == 0.75
     assert found.max_abs == pytest.approx(0.002, rel=1e-3)
     assert found.max_rel == pytest.approx(0.002, rel=1e-3)
     assert found.cosine_min == pytest.approx(1, abs=1e-6)
-    turned = compare(reference[::-1], reference, agreement)
+    turned = compare_outputs(reference[::-1], reference, agreement)
     assert turned.cosine_min == pytest.approx(0.6)
 
 
 def test_compare_never_accepts_nan_and_counts_equal_ids(agreement: Agreement) -> None:
     ones = np.ones((1, 10), np.float32)
-    assert compare(ones, ones, agreement).agrees
-    assert not compare(np.where(np.arange(10) == 3, np.nan, ones), ones, agreement).agrees
+    assert compare_outputs(ones, ones, agreement).agrees
+    assert not compare_outputs(np.where(np.arange(10) == 3, np.nan, ones), ones, agreement).agrees
     ids = np.arange(20, dtype=np.int32).reshape(2, 10)
     swapped = ids.copy()
     swapped[0, :2] = 1, 0
-    assert compare(swapped, ids, agreement).agrees
-    assert compare(swapped, ids, agreement).match_share == 0.9
-    assert not compare(swapped[:1], ids[:1], agreement).agrees
+    assert compare_outputs(swapped, ids, agreement).agrees
+    assert compare_outputs(swapped, ids, agreement).match_share == 0.9
+    assert not compare_outputs(swapped[:1], ids[:1], agreement).agrees
 
 
 def test_first_choice() -> None:
     scores = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
-    assert compare(scores[::-1], scores, Agreement()).top1_share == 0
+    assert compare_outputs(scores[::-1], scores, Agreement()).top1_share == 0
     ids = np.array([[7, 8], [9, 1]], np.int32)
-    assert compare(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_share == 0.5
+    assert compare_outputs(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_share == 0.5
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -58,7 +58,7 @@ def test_first_choice() -> None:
 def test_what_no_precision_may_answer(precision: str, answer: list[float], agrees: bool) -> None:
     reference = np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]], np.float32)
     output = np.array([reference[0], answer], np.float32)
-    found = compare(output, reference, Agreement().at(precision))
+    found = compare_outputs(output, reference, Agreement().at(precision))
     assert found.agrees == agrees
     assert (found.cosine_min is None) == (not np.isfinite(answer).all())
 
@@ -66,6 +66,6 @@ def test_what_no_precision_may_answer(precision: str, answer: list[float], agree
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_row_of_zeros_has_no_direction(precision: str) -> None:
     zeros, limits = np.zeros((1, 3), np.float32), Agreement(atol=1e-4).at(precision)
-    assert compare(zeros, zeros, limits).agrees
-    assert compare(zeros + np.float32(1e-6), zeros, limits).agrees
-    assert not compare(zeros + 1, zeros, limits).agrees
+    assert compare_outputs(zeros, zeros, limits).agrees
+    assert compare_outputs(zeros + np.float32(1e-6), zeros, limits).agrees
+    assert not compare_outputs(zeros + 1, zeros, limits).agrees

@@ -66,7 +66,9 @@ class Discrepancy:
         return ", ".join(f"{key} {value:.3g}" for key, value in errors.items())
 
 
-def compare(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement) -> Discrepancy:
+def compare_outputs(
+    output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement
+) -> Discrepancy:
     """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
     if not np.issubdtype(reference.dtype, np.floating):
         equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
@@ -96,7 +98,9 @@ def _cosines(ours: Rows, theirs: Rows, close: npt.NDArray[np.bool_]) -> Rows:
     return np.where(lengths == 0, close, cosines)
 
 
-def merge(parts: Sequence[tuple[int, Discrepancy]], agreement: Agreement, *, floating: bool) -> Discrepancy:
+def merge_discrepancies(
+    parts: Sequence[tuple[int, Discrepancy]], agreement: Agreement, *, floating: bool
+) -> Discrepancy:
     """How far all rows lie from their references, from comparisons of so many rows each."""
     rows = sum(count for count, _ in parts)
     found = [discrepancy for _, discrepancy in parts]
