@@ -10,10 +10,9 @@ import pytest
 
 import exporters
 from exporters.pipeline.registry import exporter
-from servemark import workload as models
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Arrays, Entry
-from servemark.workload import Workload
+from servemark.workload import Workload, get, names
 from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 
@@ -22,9 +21,9 @@ QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transf
 CONVERTED = [
     pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else pytest.mark.slow)
     for engine in ("openvino", "tensorflow")
-    for name in models.names()
+    for name in names()
 ]
-VARYING = [name for name in models.names() if any(tensor.variable_axes for tensor in models.get(name).inputs)]
+VARYING = [name for name in names() if any(tensor.variable_axes for tensor in get(name).inputs)]
 
 
 def loaded(entry: Entry, workload: Workload) -> Engine:
@@ -39,7 +38,7 @@ def loaded(entry: Entry, workload: Workload) -> Engine:
 @pytest.mark.parametrize(("name", "engine"), CONVERTED)
 def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, engine: str) -> None:
     """Rows and a batch size that the export's own check has not seen."""
-    workload, entry = models.get(f"{name}_tiny"), exported(f"{name}_tiny", engine)
+    workload, entry = get(f"{name}_tiny"), exported(f"{name}_tiny", engine)
     golden = entry.read_golden()
     answer = loaded(entry, workload).run({key: array[6:13] for key, array in golden.inputs.items()})
     for tensor in workload.outputs:
@@ -51,7 +50,7 @@ def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, eng
 @pytest.mark.parametrize("engine", ["openvino", "tensorflow"])
 @pytest.mark.parametrize("name", VARYING)
 def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str) -> None:
-    workload = models.get(f"{name}_tiny")
+    workload = get(f"{name}_tiny")
     entry, source = (exported(workload.name, each) for each in (engine, "onnxruntime"))
     longer: Arrays = {
         tensor.name: np.pad(
@@ -65,7 +64,7 @@ def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str)
 
 
 def export(tmp_path: Path, name: str, precision: str) -> tuple[Entry, Workload]:
-    workload = models.get(name)
+    workload = get(name)
     exporters.export(workload, "openvino", tmp_path, precision=precision)
     return Entry(tmp_path, name, "openvino", precision), workload
 

@@ -10,9 +10,9 @@ import pytest
 
 import exporters
 from exporters.pipeline.registry import exporter
-from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry
+from servemark.workload import get, registry
 from servemark.workload.agreement import PRECISIONS
 from servers.engines import load_engine
 from tests.support.exporting import FROM_TORCH
@@ -37,7 +37,7 @@ REDUCED = [(engine, precision) for engine in FROM_TORCH for precision in exporte
 POSSIBLE = [
     pytest.param(name, engine, precision, marks=[] if (name, engine, precision) in QUICK else pytest.mark.slow)
     for engine, precision in REDUCED
-    for name in models.names()
+    for name in registry.names()
     if name not in IMPOSSIBLE.get((engine, precision), ())
 ]
 
@@ -48,7 +48,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
-    exporters.export(models.get(f"{name}_tiny"), engine, repository, precision=precision)
+    exporters.export(get(f"{name}_tiny"), engine, repository, precision=precision)
     return Entry(repository, f"{name}_tiny", engine, precision)
 
 
@@ -59,7 +59,7 @@ def test_every_precision_is_made_or_refused_with_a_reason(engine: str) -> None:
     assert module.PRECISIONS[0] == PRECISIONS[0]
     for precision, reason in module.REFUSED.items():
         with pytest.raises(OptionError, match=re.escape(f"{engine} has no export in {precision}: {reason}")):
-            exporters.export(models.get("ranking_tiny"), engine, Path("nowhere"), precision=precision)
+            exporters.export(get("ranking_tiny"), engine, Path("nowhere"), precision=precision)
     with pytest.raises(OptionError, match="has no export in fp64: a precision is one of fp32, fp16"):
         exporters.check_precision(engine, "fp64")
 
@@ -69,7 +69,7 @@ def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
     repository: Path, name: str, engine: str, precision: str
 ) -> None:
     entry = exported(repository, name, engine, precision)
-    workload, golden, manifest = models.get(f"{name}_tiny"), entry.read_golden(), entry.read_manifest()
+    workload, golden, manifest = get(f"{name}_tiny"), entry.read_golden(), entry.read_manifest()
     assert golden is not None
     assert manifest is not None
     assert manifest["precision"] == precision

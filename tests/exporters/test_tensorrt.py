@@ -12,16 +12,16 @@ import torch
 from exporters import tensorrt
 from exporters.pipeline import config_pbtxt
 from exporters.pipeline.job import Job
-from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.repository.entry import Entry, Golden
 from servemark.repository.model_config import parse
+from servemark.workload import get, registry
 from servers.engines import load_engine
 
 
-@pytest.mark.parametrize("name", [*models.names()])
+@pytest.mark.parametrize("name", [*registry.names()])
 def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
-    workload = models.get(f"{name}_tiny")
+    workload = get(f"{name}_tiny")
     ranges = tensorrt.profile(workload)
     assert list(ranges) == [tensor.name for tensor in workload.inputs]
     samples = workload.samples(np.random.default_rng(5))
@@ -36,7 +36,7 @@ def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
 
 
 def test_the_configuration_puts_the_model_on_the_gpu() -> None:
-    workload = models.get("resnet50")
+    workload = get("resnet50")
     text = config_pbtxt.render(
         workload,
         model="resnet50_tensorrt",
@@ -114,7 +114,7 @@ def job(tmp_path: Path, precision: str = "fp32") -> Job:
     draft = Entry(tmp_path / ".export-1-x", "deepspeech2_tiny", "tensorrt")
     draft.version.mkdir(parents=True)
     source = (tmp_path / "model.onnx", Golden({}, {}))
-    return Job(models.get("deepspeech2_tiny"), precision, draft.version / "model.plan", lambda: source, None)
+    return Job(get("deepspeech2_tiny"), precision, draft.version / "model.plan", lambda: source, None)
 
 
 def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stand_in: SimpleNamespace) -> None:
@@ -125,7 +125,7 @@ def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, stan
     assert (tmp_path / ".tensorrt" / "NVIDIA_H200-11.4.timing").read_bytes() == b"timings"
     made = stand_in.made
     assert made.builder.calls[0] == ("create_network", 2)  # strongly typed
-    ranges = tensorrt.profile(models.get("deepspeech2_tiny"))
+    ranges = tensorrt.profile(get("deepspeech2_tiny"))
     assert made.shapes.calls == [("set_shape", name, *shapes) for name, shapes in ranges.items()]
     assert ("clear_flag", "tf32") in made.build.calls
     assert ("create_timing_cache", b"") in made.build.calls

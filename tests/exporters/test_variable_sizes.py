@@ -16,10 +16,9 @@ from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
 from loadgen.kserve.http_messages import ResponseChecker, _parse_head
-from servemark import workload as models
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
-from servemark.workload import Sample, Tensor, Workload
+from servemark.workload import Sample, Tensor, Workload, get, stack
 from tests.support.exporting import FROM_TORCH, variant
 
 X, N, Y = Tensor("x", "FP32", (2, -1)), Tensor("n", "INT32", (1,)), Tensor("y", "FP32", (-1,))
@@ -49,7 +48,7 @@ def workload(**changes: Any) -> Workload:
         "build": lambda: Weighted().eval(),
         "samples": samples,
     }
-    return replace(models.get("ncf_tiny"), name="weighted", parameters=2, **(tensors | changes))
+    return replace(get("ncf_tiny"), name="weighted", parameters=2, **(tensors | changes))
 
 
 def test_a_size_of_minus_one_fits_any() -> None:
@@ -64,7 +63,7 @@ def test_a_size_of_minus_one_fits_any() -> None:
 def test_shorter_samples_of_a_batch_are_padded_with_zeros() -> None:
     short: Sample = {"x": np.ones((2, 1), np.float32), "n": np.array([1], np.int32)}
     long: Sample = {"x": np.full((2, 3), 2, np.float32), "n": np.array([3], np.int32)}
-    batch = models.stack([short, long], (X, N))
+    batch = stack([short, long], (X, N))
     assert batch["x"].tolist() == [[[1, 0, 0], [1, 0, 0]], [[2, 2, 2], [2, 2, 2]]]
     assert batch["n"].tolist() == [[1], [3]]
 

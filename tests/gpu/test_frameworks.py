@@ -12,8 +12,8 @@ import pytest
 
 import exporters
 from exporters.pipeline.registry import exporter
-from servemark import workload as models
 from servemark.repository.entry import Arrays, Entry
+from servemark.workload import get
 from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 
@@ -53,7 +53,7 @@ def exported(repository: Path, name: str, engine: str, precision: str = "fp32") 
 
 
 def loaded(entry: Entry, **options: str) -> Any:
-    workload = models.get(entry.workload)
+    workload = get(entry.workload)
     return load_engine(
         entry.engine,
         entry.version / exporter(entry.engine).ARTIFACT,
@@ -65,7 +65,7 @@ def loaded(entry: Entry, **options: str) -> Any:
 
 
 def check(engine: Engine, entry: Entry, sizes: tuple[int, ...]) -> None:
-    workload, golden = models.get(entry.workload), entry.read_golden()
+    workload, golden = get(entry.workload), entry.read_golden()
     assert golden is not None
     for size in sizes:
         answer = engine.run({name: array[:size] for name, array in golden.inputs.items()})

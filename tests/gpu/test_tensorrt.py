@@ -10,9 +10,9 @@ import pytest
 
 import exporters
 from exporters.tensorrt import MIN_CAPABILITY
-from servemark import workload as models
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
+from servemark.workload import get
 from servemark.workload.agreement import compare_outputs
 from servers.engines import load_engine
 from tools.gpu_session import unusable
@@ -44,19 +44,19 @@ def test_a_plan_is_built_within_its_agreement(repository: Path, name: str, preci
     buildable(precision)
     if (name, precision) in IMPOSSIBLE:
         with pytest.raises(ArtifactError, match=r"of the weights|differs from eager PyTorch"):
-            exporters.export(models.get(name), "tensorrt", repository, precision=precision)
+            exporters.export(get(name), "tensorrt", repository, precision=precision)
         return
-    report = exporters.export(models.get(name), "tensorrt", repository, precision=precision)
+    report = exporters.export(get(name), "tensorrt", repository, precision=precision)
     assert report.manifest["format"]["layers"] > 0
     assert (report.folder / "build.log").is_file()
-    assert exporters.export(models.get(name), "tensorrt", repository, precision=precision).up_to_date
+    assert exporters.export(get(name), "tensorrt", repository, precision=precision).up_to_date
 
 
 @pytest.mark.parametrize("graphs", ["false", "true"])
 @pytest.mark.parametrize("precision", exporters.precisions("tensorrt"))
 def test_every_batch_size_answers_like_the_golden_samples(repository: Path, precision: str, graphs: str) -> None:
     buildable(precision)
-    workload = models.get("resnet50_tiny")
+    workload = get("resnet50_tiny")
     exporters.export(workload, "tensorrt", repository, precision=precision)
     entry = Entry(repository, workload.name, "tensorrt", precision)
     golden = entry.read_golden()
@@ -78,7 +78,7 @@ def test_every_batch_size_answers_like_the_golden_samples(repository: Path, prec
 
 
 def test_triton_serves_a_plan_and_says_where(repository: Path, tmp_path: Path) -> None:
-    exporters.export(models.get("resnet50_tiny"), "tensorrt", repository)
+    exporters.export(get("resnet50_tiny"), "tensorrt", repository)
     command = [sys.executable, "-m", "servemark", "run", "resnet50_tiny", "--engine", "tensorrt", "--json"]
     command += ["--model-repository", str(repository), "--out", str(tmp_path), "--duration", "5", "--concurrency", "4"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
@@ -108,7 +108,7 @@ def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_pat
 
 
 def test_several_instances_run_side_by_side(repository: Path) -> None:
-    workload = models.get("ranking_tiny")
+    workload = get("ranking_tiny")
     exporters.export(workload, "tensorrt", repository)
     entry = Entry(repository, workload.name, "tensorrt")
     golden = entry.read_golden()

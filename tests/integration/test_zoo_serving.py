@@ -9,15 +9,15 @@ import tritonclient.http
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
-from servemark import workload as models
 from servemark.repository.entry import Entry
+from servemark.workload import get, names
 from servemark.workload.agreement import compare_outputs
 from servers import open_server
 from servers.modes import embedded
 from tests.support.exporting import Exports
 
 ENGINE = "onnxruntime"
-TINY = [f"{name}_tiny" for name in models.names()]
+TINY = [f"{name}_tiny" for name in names()]
 START_S = 240.0
 """Each model is a process of its own, and two cores start all of them."""
 
@@ -60,7 +60,7 @@ def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[st
 
 @pytest.mark.parametrize("name", TINY)
 def test_triton_answers_like_eager_pytorch(client: Any, entries: dict[str, Entry], name: str) -> None:
-    workload, golden = models.get(name), entries[name].read_golden()
+    workload, golden = get(name), entries[name].read_golden()
     assert golden is not None
     rows = 3
     inputs = []

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from servemark import workload as models
-from servemark.workload import Workload
+from servemark.workload import Workload, get, stack
 
 
 def batch_of(workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]:
     """The inputs of `rows` samples, in the order of the interface."""
     samples = list(islice(workload.samples(np.random.default_rng(seed)), rows))
-    return [torch.from_numpy(array) for array in models.stack(samples, workload.inputs).values()]
+    return [torch.from_numpy(array) for array in stack(samples, workload.inputs).values()]
 
 
 def answer(model: nn.Module, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -26,7 +25,7 @@ def answer(model: nn.Module, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def read_requests(name: str, path: Path) -> list[Any]:
     """Every request that a workload reads from its data set, each as the workload's interface says."""
-    workload = models.get(name)
+    workload = get(name)
     assert workload.read is not None
     found = list(workload.read(path))
     for tensor in workload.inputs:

@@ -19,9 +19,9 @@ from onnx.reference import ReferenceEvaluator
 from exporters import tensorrt
 from exporters.onnx_passes.float8 import to_fp8
 from exporters.pipeline.job import Job
-from servemark import workload as models
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Arrays, Golden
+from servemark.workload import Workload, get
 from servemark.workload.agreement import compare_outputs
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
@@ -32,7 +32,7 @@ FLOAT8 = ir.DataType.FLOAT8E4M3FN
 class Network(NamedTuple):
     """A workload's network in one precision."""
 
-    workload: models.Workload
+    workload: Workload
     precision: str
     path: Path
     converted: Mapping[str, object]
@@ -58,7 +58,7 @@ def network(exported: Any, tmp_path: Path) -> Callable[[str, str], Network]:
     """Makes a network as the exporter does before it builds a plan."""
 
     def made(name: str, precision: str) -> Network:
-        workload, entry = models.get(name), exported(name, "onnxruntime")
+        workload, entry = get(name), exported(name, "onnxruntime")
         golden = entry.read_golden()
         source = (entry.version / "model.onnx", golden)
         job = Job(workload, precision, tmp_path / "model.plan", lambda: source, None)

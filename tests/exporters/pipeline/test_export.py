@@ -20,10 +20,9 @@ from exporters import ExportReport
 from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
-from servemark import workload as models
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry
-from servemark.workload import Workload
+from servemark.workload import Workload, get
 from tests.support.exporting import FROM_TORCH, Exports, variant
 
 
@@ -37,14 +36,14 @@ def begun(exported: Exports, tmp_path: Path) -> Entry:
 
 def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **changes: Any) -> ExportReport:
     """Export the smallest workload, changed."""
-    return exporters.export(dataclasses.replace(models.get("ncf_tiny"), **changes), engine, tmp_path, force=force)
+    return exporters.export(dataclasses.replace(get("ncf_tiny"), **changes), engine, tmp_path, force=force)
 
 
 def test_export_says_nothing_on_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for engine in FROM_TORCH:
-            exporters.export(models.get("ranking_tiny"), engine, tmp_path)
+            exporters.export(get("ranking_tiny"), engine, tmp_path)
     assert capfd.readouterr() == ("", "")
 
 
@@ -137,7 +136,7 @@ def drifting(workload: Workload, engine: str) -> Any:
 def test_out_of_tolerance_export_fails_and_leaves_nothing(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = models.get("ncf_tiny")
+    workload = get("ncf_tiny")
     module = drifting(workload, engine)
     monkeypatch.setattr(export, "exporter", lambda _: module)
     with pytest.raises(ArtifactError, match=r"scores at batch 1 differs from eager PyTorch: .*max_abs 0\.01"):
@@ -146,7 +145,7 @@ def test_out_of_tolerance_export_fails_and_leaves_nothing(
 
 
 def test_failed_export_keeps_what_was_there(begun: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload, entry = models.get("ncf_tiny"), begun
+    workload, entry = get("ncf_tiny"), begun
     before = entry.manifest.read_text()
     module = drifting(workload, "pytorch")
     monkeypatch.setattr(export, "exporter", lambda _: module)
@@ -225,12 +224,12 @@ def test_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path, engine: s
 import resource, signal, sys
 from pathlib import Path
 import exporters
-from servemark import models
+from servemark.workload import get
 from servemark.errors import ArtifactError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, {resource.RLIM_INFINITY}))
 try:
-    exporters.export(models.get("ncf_tiny"), {engine!r}, Path({str(tmp_path)!r}))
+    exporters.export(get("ncf_tiny"), {engine!r}, Path({str(tmp_path)!r}))
 except ArtifactError as error:
     print(error)
     sys.exit(int(error.exit_code))

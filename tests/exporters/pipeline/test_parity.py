@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from exporters.pipeline import parity
-from servemark import workload as models
 from servemark.repository.entry import Arrays, Entry
+from servemark.workload import get, registry, stack, workloads
 from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
 
@@ -18,7 +18,7 @@ SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if slow else [])
-    for full in models.workloads().values()
+    for full in workloads().values()
     for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
     for engine in FROM_TORCH
 ]
@@ -35,18 +35,18 @@ def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
     with torch.inference_mode():
         answer: Any = program.module()(*(torch.from_numpy(array) for array in inputs.values()))
     answer = answer if isinstance(answer, tuple) else (answer,)
-    names = [tensor.name for tensor in models.get(entry.workload).outputs]
+    names = [tensor.name for tensor in get(entry.workload).outputs]
     return {name: tensor.numpy() for name, tensor in zip(names, answer, strict=True)}
 
 
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)
 def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported: Any, name: str, engine: str) -> None:
-    workload, entry = models.get(name), exported(name, engine)
+    workload, entry = get(name), exported(name, engine)
     rows = 7
     drawn = islice(workload.samples(np.random.default_rng(99)), 2 * rows)
     # where sizes vary, the smaller half: the largest take a full-size model minutes
     samples = sorted(drawn, key=lambda sample: sum(array.nbytes for array in sample.values()))[:rows]
-    inputs: Arrays = models.stack(samples, workload.inputs)
+    inputs: Arrays = stack(samples, workload.inputs)
     golden = parity.eager(workload.build(), workload, inputs)
     for size in (1, 2, rows):
         answer = run_artifact(entry, {name: array[:size] for name, array in inputs.items()})
@@ -62,7 +62,7 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
 
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)
 def test_entry_is_complete_and_describes_itself(exported: Any, name: str, engine: str) -> None:
-    workload, entry = models.get(name), exported(name, engine)
+    workload, entry = get(name), exported(name, engine)
     entry.require()
     manifest = entry.read_manifest()
     assert manifest is not None
@@ -89,7 +89,7 @@ def test_configuration_is_what_triton_reads(exported: Any, name: str, engine: st
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2
 
-    workload, entry = models.get(name), exported(name, engine)
+    workload, entry = get(name), exported(name, engine)
     config: Any = text_format.Parse(entry.config.read_text(), model_config_pb2.ModelConfig())
     assert (config.name, config.backend, config.max_batch_size) == (entry.model, engine, workload.max_batch)
     assert (entry.version / config.default_model_filename).is_file()
@@ -117,7 +117,7 @@ def test_commented_settings_are_valid_once_uncommented(exported: Any) -> None:
     assert config.parameters["intra_op_thread_count"].string_value == "1"
 
 
-@pytest.mark.parametrize("name", [f"{name}_tiny" for name in models.names()])
+@pytest.mark.parametrize("name", [f"{name}_tiny" for name in registry.names()])
 def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any, name: str) -> None:
     import onnx
 
@@ -131,10 +131,10 @@ def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any,
         assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
-@pytest.mark.parametrize("name", [f"{name}_tiny" for name in models.names()])
+@pytest.mark.parametrize("name", [f"{name}_tiny" for name in registry.names()])
 def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: str) -> None:
     """Every output has to vary from request to request by more than its tolerance, or parity would prove nothing."""
-    workload, golden = models.get(name), exported(name, "pytorch").read_golden()
+    workload, golden = get(name), exported(name, "pytorch").read_golden()
     for output in golden.outputs.values():
         other = np.roll(output, 1, axis=0)
         told = (output != 0) | (other != 0)  # padding is the same in all rows

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark import workload as models
 from servemark.datasets import amazon_electronics, gowalla
 from servemark.errors import InputDataError
-from servemark.workload import Workload
+from servemark.workload import Workload, get
 
 
 def workload(name: str) -> Workload:
-    found = models.get(name)
+    found = get(name)
     assert found.read is not None
     return found
 

@@ -9,16 +9,16 @@ import torch
 from torch import nn
 
 from exporters.pipeline.job import golden_inputs
-from servemark import workload as models
 from servemark.models import deepspeech, deepspeech2
 from servemark.models.blocks import ctc
+from servemark.workload import get, stack
 
 TINY = ["deepspeech_tiny", "deepspeech2_tiny"]
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_requests_come_in_a_few_lengths(name: str) -> None:
-    workload = models.get(name)
+    workload = get(name)
     features = workload.inputs[0]
     [axis] = features.variable_axes
     buckets = (deepspeech2 if name.startswith("deepspeech2") else deepspeech).TINY.buckets
@@ -57,7 +57,7 @@ def test_sequences_are_reversed_within_their_lengths() -> None:
 
 
 def test_bidirectional_layers_are_those_of_packed_sequences() -> None:
-    model = models.get("deepspeech2_tiny").build()
+    model = get("deepspeech2_tiny").build()
     ours: Any = model.get_submodule("layers.0")
     inputs, units = ours.forwards.input_size, ours.forwards.hidden_size
     theirs = nn.GRU(inputs, units, batch_first=True, bidirectional=True)
@@ -76,11 +76,11 @@ def test_bidirectional_layers_are_those_of_packed_sequences() -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_an_answer_depends_on_the_utterance_alone(name: str) -> None:
     """Neither on the length it is padded to, nor on what the padding holds, nor on a length beyond the array."""
-    workload = models.get(name)
+    workload = get(name)
     model, features = workload.build(), workload.inputs[0]
     [axis] = features.variable_axes
     samples = list(itertools.islice(workload.samples(np.random.default_rng(1)), 8))
-    batch = models.stack(samples, workload.inputs)
+    batch = stack(samples, workload.inputs)
     together = [part.numpy() for part in model(*map(torch.from_numpy, batch.values()))]
     assert len({int(count) for count in together[1][:, 0]}) > 3
     for sample, ids, count in zip(samples, *together, strict=True):
@@ -96,7 +96,7 @@ def test_an_answer_depends_on_the_utterance_alone(name: str) -> None:
 
 
 def test_windows_hold_nine_frames_on_either_side() -> None:
-    model: Any = models.get("deepspeech_tiny").build()
+    model: Any = get("deepspeech_tiny").build()
     seen: list[torch.Tensor] = []
     model.before.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     cepstra = torch.randn(1, 40, 26)
@@ -115,7 +115,7 @@ def recurrent_flops(model: nn.Module, steps: int) -> int:
 
 @pytest.mark.parametrize(("name", "frames"), [("deepspeech2_tiny", 201), ("deepspeech_tiny", 64)])
 def test_flops_are_twice_the_multiplications(name: str, frames: int) -> None:
-    workload = models.get(name)
+    workload = get(name)
     model = workload.build()
     convolutions = 0
 
@@ -135,7 +135,7 @@ def test_flops_are_twice_the_multiplications(name: str, frames: int) -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_golden_samples_have_no_near_ties(name: str) -> None:
     """Engines differ by some 1e-5 in the logits: a label that hangs on less would make the ids a matter of luck."""
-    workload = models.get(name)
+    workload = get(name)
     model, inputs = workload.build(), golden_inputs(workload)
     seen: list[torch.Tensor] = []
     model.get_submodule("classifier").register_forward_hook(lambda *call: seen.append(call[-1]))

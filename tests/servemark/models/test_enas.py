@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from servemark import workload as models
 from servemark.datasets import ptb
 from servemark.errors import InputDataError
+from servemark.workload import get
 from tests.support.workload_data import answer, batch_of, read_requests
 
 
@@ -17,7 +17,7 @@ def test_enas_scores_tokens_one_by_one_as_in_a_window() -> None:
     """A step at a time in float64, from the arc as the authors' script writes it."""
     arc = [0, 0, 0, 1, 1, 2, 1, 2, 0, 2, 0, 5, 1, 1, 0, 6, 1, 8, 1, 8, 1, 8, 1]
     functions = {0: torch.tanh, 1: torch.relu}
-    workload = models.get("enas_tiny")
+    workload = get("enas_tiny")
     model = workload.build().double()
     ids, targets, state = batch_of(workload, 4)
     logprobs, last = answer(model, ids, targets, state.double())
@@ -44,7 +44,7 @@ def test_enas_scores_tokens_one_by_one_as_in_a_window() -> None:
 
 
 def test_enas_windows_follow_each_other_through_the_state() -> None:
-    workload = models.get("enas_tiny")
+    workload = get("enas_tiny")
     model, (ids, targets, state) = workload.build(), batch_of(workload, 2)
     logprobs, last = answer(model, ids, targets, state)
     half = ids.shape[1] // 2
@@ -58,7 +58,7 @@ def test_enas_windows_follow_each_other_through_the_state() -> None:
 
 
 def test_enas_text_ends_its_sentences_and_keeps_state() -> None:
-    workload, rng = models.get("enas"), np.random.default_rng(0)
+    workload, rng = get("enas"), np.random.default_rng(0)
     stream = workload.samples(rng)
     samples = [next(stream) for _ in range(2000)]
     tokens = np.concatenate([sample["ids"] for sample in samples])

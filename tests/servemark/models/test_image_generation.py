@@ -8,15 +8,15 @@ import pytest
 import torch
 from PIL import Image
 
-from servemark import workload as models
 from servemark.errors import InputDataError
+from servemark.workload import get
 from tests.support.workload_data import answer, batch_of, read_requests
 
 
 def test_cyclegan_is_asked_for_label_maps() -> None:
     from servemark.models.cyclegan import PALETTE
 
-    (image,) = batch_of(models.get("cyclegan"), 3)
+    (image,) = batch_of(get("cyclegan"), 3)
     colours = {tuple(colour) for colour in image.permute(0, 2, 3, 1).reshape(-1, 3).tolist()}
     assert colours <= {tuple(c) for c in (PALETTE / np.float32(127.5) - 1).tolist()}
     assert len(colours) > 8
@@ -44,7 +44,7 @@ def test_cyclegan_names_what_is_missing(tmp_path: Path) -> None:
 
 def test_codec_bits_alone_give_the_reconstruction() -> None:
     """A decoder that sees nothing but the codes answers the same picture: what is served is a real code."""
-    workload = models.get("image_compression_tiny")
+    workload = get("image_compression_tiny")
     model: Any = workload.build()
     (image,) = batch_of(workload, 2)
     codes, reconstruction = answer(model, image)
@@ -61,7 +61,7 @@ def test_codec_bits_alone_give_the_reconstruction() -> None:
 
 
 def test_codec_answers_bits_of_both_kinds_in_every_iteration() -> None:
-    workload = models.get("image_compression_tiny")
+    workload = get("image_compression_tiny")
     codes, _ = answer(workload.build(), *batch_of(workload, 32))
     assert set(codes.flatten().tolist()) == {0, 1}
     ones = codes.float().mean(dim=(0, 3, 4))  # of each bit of each iteration

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from servemark import workload as models
 from servemark.errors import OptionError
 from servemark.models.synthesis.images import Lengths, Popularity, image_pool
-from servemark.workload import Workload
+from servemark.workload import Workload, get, names, workloads
 from tests.support.workload_data import answer, batch_of
 
 LARGE = 30_000_000
@@ -21,9 +20,9 @@ LARGE = 30_000_000
 
 FULL = [
     pytest.param(workload, id=name, marks=pytest.mark.slow if workload.parameters > LARGE else [])
-    for name, workload in models.workloads().items()
+    for name, workload in workloads().items()
 ]
-TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in models.workloads().items()]
+TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in workloads().items()]
 every_workload = pytest.mark.parametrize("workload", [*TINY, *FULL])
 every_tiny = pytest.mark.parametrize("workload", TINY)
 
@@ -38,12 +37,12 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 import numpy as np
-from servemark import models
+from servemark.workload import names, workloads
 
-for workload in models.workloads().values():
+for workload in workloads().values():
     for size in (workload, workload.tiny):
         next(size.samples(np.random.default_rng(0)))
-print(len(models.names()))
+print(len(names()))
 """
 
 
@@ -52,13 +51,13 @@ def test_zoo_is_importable_and_samples_without_torch() -> None:
         [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=170, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == len(models.names()) >= 4
+    assert int(done.stdout) == len(names()) >= 4
 
 
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(OptionError, match="did you mean ranking"):
-        models.get("rankin")
-    assert models.get("ranking_tiny") is models.workloads()["ranking"].tiny
+        get("rankin")
+    assert get("ranking_tiny") is workloads()["ranking"].tiny
 
 
 @pytest.fixture(scope="module", params=[*TINY, *FULL])
@@ -87,7 +86,7 @@ def test_flops_are_those_that_pytorch_counts(built: tuple[Workload, nn.Module]) 
 
 @every_tiny
 def test_tiny_variant_has_the_interface_of_its_workload(workload: Workload) -> None:
-    full = models.get(workload.name.removesuffix("_tiny"))
+    full = get(workload.name.removesuffix("_tiny"))
     assert workload.parameters < 1_000_000
     assert workload.flops < 100_000_000
     for own, other in ((workload.inputs, full.inputs), (workload.outputs, full.outputs)):
@@ -141,7 +140,7 @@ def test_build_is_seeded_by_name_and_leaves_the_random_state_alone(workload: Wor
 
 
 def test_ranking_masks_the_history_and_the_padding_and_sorts_by_score() -> None:
-    workload = models.get("ranking_tiny")
+    workload = get("ranking_tiny")
     model, (user, seq) = workload.build(), batch_of(workload, 64)
     items, scores = answer(model, user, seq)
     assert (items > 0).all()
@@ -152,7 +151,7 @@ def test_ranking_masks_the_history_and_the_padding_and_sorts_by_score() -> None:
 
 
 def test_ranking_scores_are_the_catalogue_product() -> None:
-    workload = models.get("ranking_tiny")
+    workload = get("ranking_tiny")
     model = workload.build()
     queries: list[torch.Tensor] = []
     model.get_submodule("catalogue").register_forward_pre_hook(lambda _, inputs: queries.append(inputs[0]))
@@ -163,7 +162,7 @@ def test_ranking_scores_are_the_catalogue_product() -> None:
 
 
 def test_ncf_scores_each_film_as_the_pair_form_would() -> None:
-    workload = models.get("ncf_tiny")
+    workload = get("ncf_tiny")
     model, (user, items) = workload.build(), batch_of(workload, 3)
     (scores,) = answer(model, user, items)
     for i in range(items.shape[1]):
@@ -173,12 +172,12 @@ def test_ncf_scores_each_film_as_the_pair_form_would() -> None:
 
 @pytest.mark.parametrize("name", ["ncf", "ncf_tiny"])
 def test_ncf_lists_hold_no_film_twice(name: str) -> None:
-    _, items = batch_of(models.get(name), 50)
+    _, items = batch_of(get(name), 50)
     assert all(len(set(row)) == len(row) for row in items.tolist())
 
 
 def test_din_ignores_what_lies_beyond_the_history_and_only_that() -> None:
-    workload = models.get("din_tiny")
+    workload = get("din_tiny")
     model, (item, hist, hist_len) = workload.build(), batch_of(workload, 32)
     (ctr,) = answer(model, item, hist, hist_len)
     beyond = torch.arange(hist.shape[1]) >= hist_len

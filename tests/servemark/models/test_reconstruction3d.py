@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark import workload as models
 from servemark.datasets import tfrecord
 from servemark.errors import InputDataError
+from servemark.workload import get
 from tests.support.tfrecords import example, field, record
 from tests.support.workload_data import answer, batch_of, read_requests
 
@@ -53,7 +53,7 @@ def test_reconstruction_reads_every_view_of_the_test_objects(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["reconstruction3d_tiny", pytest.param("reconstruction3d", marks=pytest.mark.slow)])
 def test_reconstruction_gives_each_picture_its_own_volume(name: str) -> None:
-    workload = models.get(name)
+    workload = get(name)
     (voxels,) = answer(workload.build(), *batch_of(workload, 16, seed=3))
     occupied = (voxels > 0.5).flatten(1)
     assert 0.02 < occupied.float().mean() < 0.3

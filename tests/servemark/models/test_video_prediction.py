@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from servemark import workload as models
 from servemark.errors import InputDataError
+from servemark.workload import get
 from tests.support.tfrecords import example, record
 from tests.support.workload_data import answer, batch_of, read_requests
 
@@ -51,7 +51,7 @@ def test_moved_frames_are_the_depthwise_convolutions_of_the_paper() -> None:
     """Each sample with its own kernels: the reference form, a grouped convolution, sample by sample."""
     from torch.nn import functional
 
-    workload = models.get("video_prediction_tiny")
+    workload = get("video_prediction_tiny")
     model, inputs = workload.build(), batch_of(workload, 3)
     kernels: list[torch.Tensor] = []
     masks: list[torch.Tensor] = []
@@ -73,7 +73,7 @@ def test_moved_frames_are_the_depthwise_convolutions_of_the_paper() -> None:
 
 
 def test_video_depends_on_both_frames_and_on_each_action_but_the_last() -> None:
-    workload = models.get("video_prediction_tiny")
+    workload = get("video_prediction_tiny")
     model, (frames, actions, state) = workload.build(), batch_of(workload, 2)
     pictures, states = answer(model, frames, actions, state)
     for t in range(actions.shape[1]):

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from servemark import workload as models
 from servemark.models import image_caption, nmt, summarization, transformer
 from servemark.models.blocks.decoding import Search, search
+from servemark.workload import get
 from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.plain_decoders import Tensor, beam_search, gnmt, plain_transformer, summarizer
 from tests.support.workload_data import answer, batch_of
@@ -40,7 +40,7 @@ def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
     module, sizes, reference = DECODERS[name]
     workload_name = f"{name.partition('-')[0].partition('_')[0]}_tiny"
     model = module.build(workload_name, sizes)
-    src_ids, src_len = batch_of(models.get(workload_name), 24, seed=5)
+    src_ids, src_len = batch_of(get(workload_name), 24, seed=5)
     ids, lengths, scores = answer(model, src_ids, src_len)
     rules = Search(ids.shape[1], module.START, module.END, sizes.beams, getattr(sizes, "length_penalty", 0.0))
     for row in range(len(ids)):
@@ -53,7 +53,7 @@ def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["image_caption_tiny", pytest.param("image_caption", marks=pytest.mark.slow)])
 def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
-    workload = models.get(name)
+    workload = get(name)
     model: Any = workload.build()
     (image,) = batch_of(workload, 6, seed=5)
     ids, lengths = answer(model, image)
@@ -74,7 +74,7 @@ def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["summarization", "nmt", "nmt_greedy", "transformer", "image_caption"])
 def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
-    workload = models.get(f"{name}_tiny")
+    workload = get(f"{name}_tiny")
     outputs = dict(
         zip([t.name for t in workload.outputs], answer(workload.build(), *batch_of(workload, 64)), strict=True)
     )
@@ -87,7 +87,7 @@ def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
 
 @every_workload
 def test_padding_is_ignored(workload_name: str) -> None:
-    workload = models.get(f"{workload_name}_tiny")
+    workload = get(f"{workload_name}_tiny")
     model, (src_ids, src_len) = workload.build(), batch_of(workload, 32)
     beyond = torch.arange(src_ids.shape[1]) >= src_len
     assert beyond.any()
@@ -100,7 +100,7 @@ def test_padding_is_ignored(workload_name: str) -> None:
 def test_decoding_stops_with_the_longest_sentence_of_the_batch(
     workload_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = models.get(f"{workload_name}_tiny")
+    workload = get(f"{workload_name}_tiny")
     model: Any = workload.build()
     inputs = batch_of(workload, 64)
     steps: list[int] = []
@@ -170,7 +170,7 @@ NOMINAL = {"summarization": (1.0, 1.0), "nmt": (27 / 50, 27 / 50), "transformer"
 @pytest.mark.parametrize("size", ["tiny", pytest.param("full", marks=pytest.mark.slow)])
 @every_workload
 def test_flops_are_those_of_a_nominal_answer(workload_name: str, size: str) -> None:
-    workload = models.get(workload_name if size == "full" else f"{workload_name}_tiny")
+    workload = get(workload_name if size == "full" else f"{workload_name}_tiny")
     module, _, _ = DECODERS[workload_name]
     sizes = module.Sizes() if size == "full" else module.TINY
     beams = 1 if workload_name in {"nmt_greedy", "transformer"} else sizes.beams
