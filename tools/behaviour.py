@@ -29,8 +29,7 @@ ATTEMPTS = 3
 """A busy machine may fail a run that has to be valid, or has to miss nothing but its objective."""
 VERDICT_CODES = {"0", "2", "4"}
 INTERRUPTED = "130"
-INTERRUPT_S = 6.0
-"""From when the result's folder is there, so that the measured interval has begun."""
+"""Such a command is interrupted once it says something: progress, so that a result is there."""
 
 
 class Command(NamedTuple):
@@ -97,9 +96,8 @@ class Recorder:
         for _ in range(ATTEMPTS):
             process, folder = self.start(command)
             if command.code == INTERRUPTED:
-                while process.poll() is None and not (folder / "out").exists():
+                while process.poll() is None and not (folder / "stderr").stat().st_size:
                     time.sleep(0.1)
-                time.sleep(INTERRUPT_S)
                 process.send_signal(signal.SIGINT)
             code = self.finish(process, folder, command.line)
             if command.code in {"?", code} or code not in VERDICT_CODES:
@@ -178,7 +176,7 @@ COUNTS = re.compile(r"latency_ms\.count$|early_stopping\.requests$|\.scheduled$"
 """Figures that follow from the seed where requests go out on a schedule."""
 UNSURE = re.compile(r"\bp\d+(_\d)?(_ms)?$|output_agreement\.")
 """Figures that few requests do not have."""
-UNSURE_LINE = re.compile(r"->|limited by|pN <=|with N% confidence|N:N:N|\|(?=.*(ratio|N\*|---))")
+UNSURE_LINE = re.compile(r"->|limited by|pN <=|with N% confidence|servemark ms|N:N:N|\|(?=.*(ratio|N\*|---))")
 """Lines that not every run has: progress, remedies, columns of figures that few requests do not have."""
 VARYING = re.compile(r"<n>/")
 """Documents whose number is chance: their keys are facts."""
