@@ -14,6 +14,7 @@ from servemark.frameworks import tensorflow as quiet_tensorflow
 from tests.support.certificates import Authority
 
 if TYPE_CHECKING:
+    from tests.support.command_line import Servemark
     from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
@@ -44,6 +45,14 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> "Exports":
 
     base = tmp_path_factory.getbasetemp()
     return Exports((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported")
+
+
+@pytest.fixture
+def servemark(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> "Servemark":
+    """Runs a command in this process and returns its exit code, stdout and stderr."""
+    from tests.support.command_line import run_here
+
+    return functools.partial(run_here, monkeypatch, capfd)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -10,8 +12,19 @@ from servemark.cli import main
 BAD_INPUT = 3
 
 
-def servemark(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run a command and return its exit code; it takes SIGTERM for itself, which is given back."""
+class Done(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+Servemark = Callable[..., Done]
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> Done:
+    """Run a command, which takes SIGTERM for itself; that is given back."""
     previous = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(sys, "argv", ["servemark", *arguments])
     try:
@@ -20,4 +33,4 @@ def servemark(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     finally:
         signal.signal(signal.SIGTERM, previous)
     assert isinstance(ended.value.code, int)
-    return ended.value.code
+    return Done(ended.value.code, *capfd.readouterr())

@@ -18,7 +18,7 @@ from servemark.errors import OptionError
 from servemark.results import directory
 from servemark.stats.histogram import Histogram
 from servemark.workload import get
-from tests.support.command_line import BAD_INPUT, servemark
+from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import accounted, server_of, started, the_result, until
 
 INFER = "POST /v2/models/{}_onnxruntime/infer"
@@ -146,17 +146,13 @@ def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_mix_drives_each_workload_at_its_share_and_together(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servemark, tmp_path: Path) -> None:
     """Two names of one model on the golden server, whose log has what each received."""
     with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
         flags = ["--request-rate", "120", "--duration", "2", "--warmup", "0.2", "--seed", "3", "--json"]
         flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
-        line = ["run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags]
-        code = servemark(monkeypatch, *line)
+        code, out, err = servemark("run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags)
         log = server.log()
-    out, err = capfd.readouterr()
     assert code in {0, 2}, err
     document = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
@@ -196,31 +192,9 @@ def test_an_interrupted_mix_keeps_what_was_measured(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("run ranking=1,ncf=1", "a mix has Poisson arrivals at one rate"),
-        ("run ranking=1,ncf=1 --concurrency 4", "a mix has Poisson arrivals at one rate"),
-        ("run ranking=1,ncf=1 --stages 3:5", "a mix has Poisson arrivals at one rate"),
-        ("run ranking=1,ncf=1 --max-rate --slo p99:5", "a mix has Poisson arrivals at one rate"),
-        ("run ranking=1,ncf=1 --request-rate 5 --request-distribution constant", "a mix has Poisson arrivals"),
-        ("run ranking=1,ncf=1 --request-rate 5 --repeat 2", "a mix has no --repeat"),
-        ("run ranking=1,nfc=1 --request-rate 5", "unknown workload 'nfc'"),
-        ("run ranking=1,ncf --request-rate 5", "'ncf' is not WORKLOAD=SHARE"),
-    ],
-)
-def test_what_a_mix_cannot_have(
-    line: str, words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert servemark(monkeypatch, *line.split()) == BAD_INPUT
-    assert words in capfd.readouterr().err
-
-
-def test_a_workload_that_the_server_does_not_have_ends_the_mix(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_workload_that_the_server_does_not_have_ends_the_mix(servemark: Servemark, tmp_path: Path) -> None:
     with server_of(get("ranking_tiny")) as server:
         line = ["run", "ranking_tiny=1,ranking=1", "-u", server.url, "--request-rate", "20", "--duration", "60"]
-        assert servemark(monkeypatch, *line, "--out", str(tmp_path)) == BAD_INPUT
-        assert server.requests() == []
-    assert "does not serve 'ranking_onnxruntime'" in capfd.readouterr().err
+        code, _, err = servemark(*line, "--out", str(tmp_path))
+        assert (code, server.requests()) == (BAD_INPUT, [])
+    assert "does not serve 'ranking_onnxruntime'" in err

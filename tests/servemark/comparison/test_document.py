@@ -23,7 +23,7 @@ from servemark.report.terminal.comparison import markdown, render_comparison
 from servemark.repository.entry import Entry
 from servemark.workload import get
 from tests.golden.server import GoldenServer
-from tests.support.command_line import servemark
+from tests.support.command_line import Servemark
 from tests.support.locust_run import server_of, started, until
 from tests.support.results import NO_METER, histogram_of, latencies, result_of
 
@@ -262,29 +262,6 @@ def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason
         able(chosen[:2], step, {}, skip=True)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("no_such --engines onnxruntime,pytorch", "unknown workload"),
-        ("ranking --engines onnxruntime,pytorch --concurrency 2 --request-rate 5", "exclude each other"),
-        ("ranking --engines onnxruntime,pytorch --max-rate", "--max-rate needs an objective"),
-        ("ranking --engines onnxruntime,pytorch --tuned --slo p99:50", "--tuned with a closed loop"),
-        ("ranking --engines onnxruntime,pytorch --duration 0", "--duration 0 must be above 0"),
-        ("ranking --engines onnxruntime,pytorch --fail-on regression", "--engines with --fail-on"),
-        ("ranking ncf --engines onnxruntime,pytorch", "--engines with 2 workloads"),
-        ("ranking --engines onnxruntime,pytorch -u http://127.0.0.1:9 --device cpu", "runs already"),
-        ("ranking --engines onnxruntime,pytorch@int8", "pytorch@int8 cannot be compared here"),
-    ],
-)
-def test_bad_options_end_before_anything_is_measured(
-    line: str, words: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    flags = ["--out", str(tmp_path / "out"), "--model-repository", str(tmp_path / "models")]
-    assert servemark(monkeypatch, "compare", *line.split(), *flags) == 3
-    assert words in capfd.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
     """The directories tell the order, and each holds a whole result with its round's seed."""
     directories = sorted(path.name for path in folder.iterdir() if path.is_dir())
@@ -300,14 +277,15 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
 
 @pytest.mark.timeout(600)  # two exports, a server and six runs, on a machine that may be doing other things
 def test_two_engines_on_the_embedded_triton(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--pairs", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
     places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
-    assert servemark(monkeypatch, "compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places) == 2
-    found = json.loads(capfd.readouterr().out)
+    code, out, _ = servemark("compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places)
+    assert code == 2
+    found = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
     assert json.loads((folder / "comparison.json").read_text()) == found
     check_rounds(found, folder, ["onnxruntime", "pytorch", "pytorch", "onnxruntime"])
@@ -330,13 +308,12 @@ def ranking() -> Any:
 
 
 def test_an_engine_twice_on_a_given_server(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, ranking: GoldenServer
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     ranking.reset()
     flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
-    code = servemark(monkeypatch, "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
-    out, err = capfd.readouterr()
+    code, out, err = servemark("compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
     [folder] = tmp_path.iterdir()
     found = json.loads((folder / "comparison.json").read_text())
     assert code == 2

@@ -11,7 +11,7 @@ from servemark.max_rate.curve import curve
 from servemark.report.html.curve import _OPEN_MARKER, _ticks, page
 from servemark.report.terminal.series import render_curve
 from servemark.workload import get
-from tests.support.command_line import servemark
+from tests.support.command_line import Servemark
 from tests.support.locust_run import server_of
 
 CAPACITY = 1000.0
@@ -88,15 +88,13 @@ def test_the_page_marks_invalid_runs_and_labels_whole_numbers() -> None:
     assert '["circle","circle-open"]' in html
 
 
-def test_a_range_of_rates_gives_a_curve(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:
     """400/s at most, whatever the machine: 1,200/s cannot all be completed."""
     with server_of(get("ranking_tiny"), capacity_per_s=400.0) as server:
         flags = ["--request-rate-range", "100:1200:1100", "--duration", "1", "--warmup", "0.1", "--json"]
         flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path)]
-        servemark(monkeypatch, "run", "ranking_tiny", "-u", server.url, *flags)
-    document = json.loads(capfd.readouterr().out)
+        _, out, _ = servemark("run", "ranking_tiny", "-u", server.url, *flags)
+    document = json.loads(out)
     low, high = document["curve"]["points"]
     assert (low["rate"], high["rate"]) == (100, 1200)
     assert high["completed_share"] < 0.5

@@ -2,16 +2,16 @@
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import servemark.max_rate.runs
+from servemark.max_rate import runs
 from servemark.results import directory as results
 from servemark.workload import get
-from tests.support.command_line import servemark as command
+from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
 
 TINY = "ranking_tiny"
@@ -56,20 +56,24 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return the_result(out)
 
 
-def search(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], out: Path, drive: Drive, *flags: str
-) -> tuple[int, str, str]:
-    """The command with `drive` in the place of real runs; exit code, stdout, stderr."""
-    monkeypatch.setattr(servemark.max_rate.runs, "drive", drive)
-    line = ["run", TINY, "-u", "localhost:1", "--max-rate", "--slo", "p90:50", "--out", str(out), *flags]
-    return command(monkeypatch, *line), *capfd.readouterr()
+Search = Callable[..., Done]
 
 
-def test_the_result_is_that_of_the_confirmed_rate(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
-) -> None:
+@pytest.fixture
+def search(servemark: Servemark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Search:
+    """The command with `drive` in the place of real runs."""
+
+    def searched(drive: Drive, *flags: str) -> Done:
+        monkeypatch.setattr(runs, "drive", drive)
+        line = ["run", TINY, "-u", "localhost:1", "--max-rate", "--slo", "p90:50", "--out", str(tmp_path), *flags]
+        return servemark(*line)
+
+    return searched
+
+
+def test_the_result_is_that_of_the_confirmed_rate(search: Search, tmp_path: Path, template: Result) -> None:
     drive = Drive(template, limit=350.0)
-    code, out, err = search(monkeypatch, capfd, tmp_path, drive, "--json", "--seed", "7")
+    code, out, err = search(drive, "--json", "--seed", "7")
     document = json.loads(out)
     [folder] = tmp_path.iterdir()
     assert code == document["verdict"]["exit_code"] == 0
@@ -91,10 +95,8 @@ def test_the_result_is_that_of_the_confirmed_rate(
     assert "VALID" in err
 
 
-def test_a_generator_that_limits_makes_the_search_invalid(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
-) -> None:
-    code, out, _ = search(monkeypatch, capfd, tmp_path, Drive(template, limit=1000, late_above=400))
+def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_path: Path, template: Result) -> None:
+    code, out, _ = search(Drive(template, limit=1000, late_above=400))
     assert code == 2
     assert "the generator, not the server, limits at 480/s (schedule_delay_p99)" in out
     assert "the server does at least 320/s" in out
@@ -105,9 +107,9 @@ def test_a_generator_that_limits_makes_the_search_invalid(
 
 
 def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
+    search: Search, tmp_path: Path, template: Result
 ) -> None:
-    code, out, _ = search(monkeypatch, capfd, tmp_path, Drive(template, limit=0))
+    code, out, _ = search(Drive(template, limit=0))
     assert code == 4
     assert "highest rate with p90:50: none" in out
     document = results.read(next(tmp_path.iterdir()))
@@ -116,26 +118,22 @@ def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
     assert document["scenario"]["requested_rate"] == min(p["rate"] for p in document["max_rate"]["points"])
 
 
-def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
-) -> None:
+def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: Search, template: Result) -> None:
     drive = Drive(template, limit=350.0)
-    code, _, err = search(monkeypatch, capfd, tmp_path, drive, "--duration", "0.2")
+    code, _, err = search(drive, "--duration", "0.2")
     assert code == 3
     assert "p90 needs 140 requests in a run, and the server answers about 400/s" in err
     assert len(drive.flags) == 1
 
 
-def test_a_search_that_is_cut_short_keeps_what_it_found(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, template: Result
-) -> None:
+def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path: Path, template: Result) -> None:
     class Interrupted(Drive):
         def __call__(self, config: Any, flags: Mapping[str, Any], *, directory: Path, output: Any) -> Result:
             if len(self.flags) == 4:
                 raise KeyboardInterrupt
             return super().__call__(config, flags, directory=directory, output=output)
 
-    code, _, _ = search(monkeypatch, capfd, tmp_path, Interrupted(template, limit=350.0))
+    code, _, _ = search(Interrupted(template, limit=350.0))
     assert code == 130
     document = results.read(next(tmp_path.iterdir()))
     found = document["max_rate"]
@@ -147,15 +145,15 @@ def test_a_search_that_is_cut_short_keeps_what_it_found(
 
 @pytest.mark.slow
 def test_a_real_search_loses_no_request_and_finds_no_rate_beyond_the_server(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    servemark: Servemark, tmp_path: Path
 ) -> None:
     """One first-in-first-out server of 400/s. What the search finds below that is this machine's, these are not."""
     with server_of(get(TINY), capacity_per_s=CAPACITY) as server:
         flags = ["--slo", "p90:25", "--duration", "4", "--warmup", "1", "--out", str(tmp_path / "out")]
         flags += ["--model-repository", str(tmp_path / "none"), "--json"]
-        code = command(monkeypatch, "run", TINY, "-u", server.url, "--max-rate", *flags)
+        code, out, _ = servemark("run", TINY, "-u", server.url, "--max-rate", *flags)
         received = len(server.requests())
-    document = json.loads(capfd.readouterr().out)
+    document = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
     found = document["max_rate"]
     probe, *points = (results.read(folder / name) for name in ("probe", *(p["directory"] for p in found["points"])))

@@ -12,7 +12,7 @@ from servemark.errors import ResultError
 from servemark.regression.differences import compare_sides
 from servemark.regression.saved_runs import Run, read_side
 from servemark.results import directory
-from tests.support.command_line import servemark
+from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
 
 THRESHOLD = 0.05
@@ -143,28 +143,27 @@ def sides(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "before", tmp_path / "after"
 
 
-def test_the_exit_code_says_whether_b_is_worse(
-    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_code_says_whether_b_is_worse(sides: tuple[Path, Path], servemark: Servemark) -> None:
     before, after = map(str, sides)
-    assert servemark(monkeypatch, "compare", before, after) == 0
-    assert "B is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in capfd.readouterr().out
-    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression") == 5
-    assert servemark(monkeypatch, "compare", after, before, "--fail-on", "regression") == 0
-    assert "B is not worse than A" in capfd.readouterr().out
-    assert servemark(monkeypatch, "compare", before, after, "--fail-on", "regression", "--threshold", "40") == 0
+    code, out, _ = servemark("compare", before, after)
+    assert code == 0
+    assert "B is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in out
+    assert servemark("compare", before, after, "--fail-on", "regression").code == 5
+    code, out, _ = servemark("compare", after, before, "--fail-on", "regression")
+    assert code == 0
+    assert "B is not worse than A" in out
+    assert servemark("compare", before, after, "--fail-on", "regression", "--threshold", "40").code == 0
 
 
-def test_sides_may_be_single_results_or_lists(
-    sides: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_sides_may_be_single_results_or_lists(sides: tuple[Path, Path], servemark: Servemark) -> None:
     before, after = sides
     lists = [",".join(str(side / n) for n in "012") for side in (before, after)]
-    assert servemark(monkeypatch, "compare", *lists, "--fail-on", "regression", "--json") == 5
-    found = json.loads(capfd.readouterr().out)
+    code, out, _ = servemark("compare", *lists, "--fail-on", "regression", "--json")
+    assert code == 5
+    found = json.loads(out)
     assert found["subjects"][0]["runs"] == [3, 3]
     single = [str(before / "0"), str(after / "0" / "result.json")]
-    assert servemark(monkeypatch, "compare", *single, "--fail-on", "regression") == 5
+    assert servemark("compare", *single, "--fail-on", "regression").code == 5
 
 
 def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
@@ -193,8 +192,7 @@ def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
 def test_bad_results(
     arguments: list[str],
     words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    servemark: Servemark,
     tmp_path: Path,
 ) -> None:
     saved(tmp_path / "good", 10)
@@ -202,5 +200,6 @@ def test_bad_results(
     (saved(tmp_path / "bare", 10) / "histograms.json").unlink()
     (tmp_path / "empty").mkdir()
     places = {name: tmp_path / name for name in ("good", "partial", "bare", "empty", "missing")}
-    assert servemark(monkeypatch, "compare", *(argument.format(**places) for argument in arguments)) == 3
-    assert words in capfd.readouterr().err
+    code, _, err = servemark("compare", *(argument.format(**places) for argument in arguments))
+    assert code == 3
+    assert words in err

@@ -13,7 +13,7 @@ from exporters import export
 from servemark.paths import CHECKOUT
 from servemark.repository.entry import Arrays
 from servemark.workload import get
-from tests.support.command_line import servemark
+from tests.support.command_line import Servemark
 from tests.support.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
 from tests.support.result_checks import constraint
 
@@ -96,7 +96,7 @@ def test_an_interrupted_run_leaves_its_result(number: signal.Signals, repository
 
 
 def test_an_engine_that_fails_under_load_makes_the_run_invalid(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark
 ) -> None:
     from servers.engines.onnxruntime import OnnxRuntime
 
@@ -109,35 +109,28 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
         return run(self, inputs)
 
     monkeypatch.setattr(OnnxRuntime, "run", failing)
-    code = servemark(monkeypatch, *command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
+    code, out, _ = servemark(*command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
     result = the_result(tmp_path)
     errors = result["metrics"]["errors"]
     assert code == 2
     assert errors["by_kind"].keys() == {"engine_error"}
     assert errors["messages"]["engine_error"] == ["onnxruntime: CUDA error: an illegal memory access was encountered"]
     assert not constraint(result, "error_share")["ok"]
-    assert "illegal memory access" in capfd.readouterr().out
+    assert "illegal memory access" in out
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--url", "http://127.0.0.1:1"], "--in-process has no server"),
-        (["--max-rate", "--slo", "p99:5"], "--in-process has no server"),
-        (["--shared-memory", "system"], "--in-process has no server"),
         (["--device", "cuda:63"], "cuda:63"),
         (["--option", "no_such=1"], "no_such"),
         (["--engine", "pytorch"], "servemark export ranking_tiny --engine pytorch"),
     ],
 )
 def test_what_cannot_be_done_is_an_error(
-    flags: list[str],
-    words: str,
-    repository: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    flags: list[str], words: str, repository: Path, tmp_path: Path, servemark: Servemark
 ) -> None:
-    assert servemark(monkeypatch, *command(repository, tmp_path, *flags)[3:]) == 3
+    code, _, err = servemark(*command(repository, tmp_path, *flags)[3:])
+    assert code == 3
     assert results_in(tmp_path) == []
-    assert words in capfd.readouterr().err
+    assert words in err

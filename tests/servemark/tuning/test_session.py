@@ -1,8 +1,10 @@
 """`servemark tune`: real trials on the embedded Triton, what is written where, and what is never touched."""
 
+import functools
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from servemark.tuning.bench import ServedBench
 from servemark.workload import get
 from servers.modes.embedded import missing
 from tests.servemark.tuning.test_search import Server
-from tests.support.command_line import servemark as command
+from tests.support.command_line import Done, Servemark
 from tests.support.exporting import Exports
 
 TINY = "ranking_tiny"
@@ -49,12 +51,15 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Server:
     return server
 
 
-def tune(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, out: Path, *flags: str
-) -> tuple[int, str, str]:
+Tune = Callable[..., Done]
+
+
+@pytest.fixture
+def tune(servemark: Servemark, entry: Entry, tmp_path: Path) -> Tune:
+    """The command, with an objective and a budget."""
     line = ["tune", TINY, "--slo", "p99:50", "--duration", "10", "--budget", "2000"]
-    line += ["--model-repository", str(entry.repository), "--out", str(out), *flags]
-    return command(monkeypatch, *line), *capfd.readouterr()
+    line += ["--model-repository", str(entry.repository), "--out", str(tmp_path / "out")]
+    return functools.partial(servemark, *line)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -65,14 +70,10 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_winner_is_written_beside_the_file_of_before(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    entry: Entry,
-    tmp_path: Path,
-    simulated: Server,
+    tune: Tune, entry: Entry, tmp_path: Path, simulated: Server
 ) -> None:
     before = files(entry.repository)
-    code, out, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    code, out, err = tune()
     assert code == 0
     [folder] = (tmp_path / "out").iterdir()
     assert folder.name.endswith(f"-tune-{entry.model}")
@@ -102,11 +103,9 @@ def test_the_winner_is_written_beside_the_file_of_before(
     assert entry.config.read_text() == text
 
 
-def test_a_dry_run_writes_nothing_and_prints_one_document(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
-) -> None:
+def test_a_dry_run_writes_nothing_and_prints_one_document(tune: Tune, entry: Entry, simulated: Server) -> None:
     before = files(entry.repository)
-    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out", "--dry-run", "--json")
+    code, out, _ = tune("--dry-run", "--json")
     document = json.loads(out)
     assert (code, document["outcome"]) == (0, "better")
     assert (document["written"], document["written_reason"]) == (None, "--dry-run")
@@ -114,43 +113,37 @@ def test_a_dry_run_writes_nothing_and_prints_one_document(
     assert simulated.trials
 
 
-def test_where_nothing_is_better_nothing_is_written(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
-) -> None:
+def test_where_nothing_is_better_nothing_is_written(tune: Tune, entry: Entry, simulated: Server) -> None:
     simulated.capacity = lambda _: 1000.0
     before = files(entry.repository)
-    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    code, out, _ = tune()
     assert code == 0
     assert "same: " in out
     assert "nothing written: same, not better" in out
     assert files(entry.repository) == before
 
 
-def test_a_generator_that_limits_leaves_it_undecided(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
-) -> None:
+def test_a_generator_that_limits_leaves_it_undecided(tune: Tune, simulated: Server) -> None:
     simulated.generator_above = 700.0
-    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    code, out, _ = tune()
     assert code == 2
     assert "the generator, not the server" in out
     assert "what would decide it" not in out
 
 
-def test_a_budget_that_ended_too_early_says_how_much_more(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
-) -> None:
-    code, out, _ = tune(monkeypatch, capfd, entry, tmp_path / "out", "--budget", "100")
+def test_a_budget_that_ended_too_early_says_how_much_more(tune: Tune, simulated: Server) -> None:
+    code, out, _ = tune("--budget", "100")
     assert code == 2
     assert "what would decide it: --budget 200, with --resume to go on from here" in out
     assert simulated.trials
 
 
 def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+    tune: Tune, entry: Entry, tmp_path: Path, simulated: Server
 ) -> None:
     before = files(entry.repository)
     simulated.stop_at = 9
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    code, _, err = tune()
     [folder] = (tmp_path / "out").iterdir()
     assert code == 130
     assert f"--resume {os.path.relpath(folder)}" in err
@@ -158,24 +151,24 @@ def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
     assert len((folder / "log.jsonl").read_text().splitlines()) == 1 + 9
 
     simulated.stop_at = None
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder), "--seed", "5")
+    code, _, err = tune("--resume", str(folder), "--seed", "5")
     assert code == 3
     assert "seed was 0 and is 5" in err
 
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder))
+    code, _, err = tune("--resume", str(folder))
     assert code == 0
     assert "9 trials are in the log already" in err
     assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)
     assert Candidate.of_config(entry.config.read_text()).instances == 2
 
     # By now the configuration is another one.
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", "--resume", str(folder))
+    code, _, err = tune("--resume", str(folder))
     assert code == 3
     assert "config_sha256 was" in err
 
 
 def test_a_file_that_was_changed_meanwhile_is_not_overwritten(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path, simulated: Server
+    monkeypatch: pytest.MonkeyPatch, tune: Tune, entry: Entry, simulated: Server
 ) -> None:
     measured = simulated.measured
 
@@ -184,7 +177,7 @@ def test_a_file_that_was_changed_meanwhile_is_not_overwritten(
         return measured(stage, candidate, load, number)
 
     monkeypatch.setattr(simulated, "measured", meddling)
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out")
+    code, _, err = tune()
     assert code == 3
     assert "was changed while it was tuned" in err
     assert entry.config.read_text() == "# somebody's own\n"
@@ -193,22 +186,14 @@ def test_a_file_that_was_changed_meanwhile_is_not_overwritten(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--slo", ""], "tune needs an objective"),
-        (["--batch-size", "1000"], "is above"),
         (["--device", "tpu"], "--device 'tpu' is unknown"),
         (["--resume", "nowhere"], "cannot be read"),
     ],
 )
 def test_bad_flags_are_said_before_anything_is_served(
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    entry: Entry,
-    tmp_path: Path,
-    simulated: Server,
-    flags: list[str],
-    said: str,
+    tune: Tune, simulated: Server, flags: list[str], said: str
 ) -> None:
-    code, _, err = tune(monkeypatch, capfd, entry, tmp_path / "out", *flags)
+    code, _, err = tune(*flags)
     assert code == 3
     assert said in err
     assert not simulated.trials
@@ -276,7 +261,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
 
 @embedded
 def test_a_short_tuning_from_end_to_end(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], entry: Entry, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tune: Tune, entry: Entry, tmp_path: Path
 ) -> None:
     """Whatever it finds on a busy machine in so little time, it says so in the same words."""
     monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
@@ -284,7 +269,7 @@ def test_a_short_tuning_from_end_to_end(
     monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     before = entry.config.read_text()
     flags = ["--slo", "p50:200", "--duration", "0.6", "--warmup", "0.1", "--budget", "15"]
-    code, out, err = tune(monkeypatch, capfd, entry, tmp_path / "out", *flags, "--json")
+    code, out, err = tune(*flags, "--json")
     document: dict[str, Any] = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
     assert code == {"better": 0, "same": 0, "missed": 4, "undecided": 2}[document["outcome"]]
@@ -349,23 +334,3 @@ def test_a_comparison_says_what_would_decide_an_undecided_tuning(
     assert "onnxruntime takes part as configured, which may not be its best\n  fix: --tune-budget 200" in said
     simulated.generator_above = 700.0
     assert "--batch-size" in tuned(2000)["remedy"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--tuned"], "--tuned needs an objective"),
-        (["--tuned", "--slo", "p99:50"], "--tuned with a closed loop"),
-        (
-            ["--tuned", "--max-rate", "--slo", "p99:50", "-u", "http://127.0.0.1:9"],
-            "a server that runs already cannot be",
-        ),
-    ],
-)
-def test_a_tuned_comparison_needs_an_objective_and_its_own_server(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, flags: list[str], said: str
-) -> None:
-    line = ["compare", TINY, "--engines", "onnxruntime,pytorch", "--out", str(tmp_path / "out"), *flags]
-    assert command(monkeypatch, *line) == 3
-    assert said in capfd.readouterr().err
-    assert not (tmp_path / "out").exists()

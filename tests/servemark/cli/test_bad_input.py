@@ -1,0 +1,120 @@
+"""Bad input to any command ends in a message and exit code 3, before anything is measured."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import BAD_INPUT, Servemark
+
+BAD: list[tuple[str, list[str]]] = [
+    ("run no_such", ["unknown workload 'no_such'", "servemark list"]),
+    ("run rankin", ["unknown workload", "did you mean ranking?"]),
+    ("run ranking --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
+    ("serve no_such", ["unknown workload 'no_such'"]),
+    ("serve ranking --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
+    ("export no_such", ["unknown workload 'no_such'"]),
+    ("export ranking --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
+    ("export", ["no workload was named", "--all"]),
+    ("list --suite nope", ["no workload belongs to the suite 'nope'"]),
+    ("data nope", ["'nope' cannot be fetched", "ml-100k"]),
+    ("run ranking --request-rate fast", ["--request-rate: 'fast' is not a number"]),
+    ("run ranking --request-rate 0", ["0 is not above 0"]),
+    ("run ranking --request-rate=-5", ["-5 is not above 0"]),
+    ("run ranking --request-rate nan", ["'nan' is not a number"]),
+    ("run ranking --request-rate inf", ["'inf' is not a number"]),
+    ("run ranking --request-rate 1e12", ["more than 20,000,000 requests", "lower --request-rate"]),
+    ("run ranking --request-rate-range 10", ["'10' is not START:END[:STEP]"]),
+    ("run ranking --request-rate-range 1:2:3:4", ["is not START:END[:STEP]"]),
+    ("run ranking --request-rate-range a:b", ["'a' is not a number"]),
+    ("run ranking --request-rate-range 10:5", ["START <= END"]),
+    ("run ranking --request-rate-range 1:10:0", ["STEP above 0"]),
+    ("run ranking --request-rate-range 1:1000:1", ["asks for 1000 runs, at most 100"]),
+    ("run ranking --request-rate-range 0:10", ["0 is not above 0"]),
+    ("run ranking --concurrency 0", ["--concurrency 0 is not a whole number from 1"]),
+    ("run ranking --concurrency 1.5", ["1.5 is not a whole number"]),
+    ("run ranking --concurrency-range 1:2:0.5", ["1.5 is not a whole number"]),
+    ("run ranking --concurrency 2 --request-rate 5", ["--concurrency and --request-rate exclude each other"]),
+    ("run ranking --max-rate", ["--max-rate needs an objective", "--slo p99:50"]),
+    ("run ranking --max-rate --slo p99:5 --request-rate 5", ["--max-rate and --request-rate exclude each other"]),
+    ("run ranking --max-rate --slo p99:5 --repeat 2", ["--max-rate and --repeat exclude each other"]),
+    ("run ranking --stages 10", ["--stages: '10' is not SECONDS:RATE", "10:100,10:400"]),
+    ("run ranking --stages 1:5 --trace x.csv", ["--stages and --trace exclude each other"]),
+    ("run ranking --trace /no/such.csv", ["--trace /no/such.csv cannot be read: No such file"]),
+    ("run ranking --gamma-cv 2", ["--gamma-cv belongs to gamma arrivals", "--request-distribution gamma"]),
+    ("run ranking --slo 99:50", ["--slo '99:50' is not pXX:MILLISECONDS", "--slo p99:50"]),
+    ("run ranking --slo p99", ["is not pXX:MILLISECONDS"]),
+    ("run ranking --slo p100:5", ["between 0 and 100"]),
+    ("run ranking --slo p99:0", ["above 0 ms"]),
+    ("run ranking --batch-size 0", ["--batch-size 0 must be at least 1"]),
+    ("run ranking --batch-size 1.5", ["--batch-size 1.5 is not a whole number"]),
+    ("run ranking --batch-size 1000", ["above ranking's maximum of 128"]),
+    ("run ranking --duration 0", ["--duration 0 must be above 0"]),
+    ("run ranking --duration long", ["--duration 'long' is not a number"]),
+    ("run ranking --warmup=-1", ["--warmup -1 must be at least 0"]),
+    ("run ranking --seed=-1", ["--seed"]),
+    ("run ranking --repeat 0", ["--repeat"]),
+    ("run ranking --request-distribution uniform", ["'uniform' is unknown", "poisson, constant, gamma"]),
+    ("run ranking --max-error-share 2", ["--max-error-share 2 is no share"]),
+    ("run ranking --max-in-flight 0", ["--max-in-flight 0 must be at least 1"]),
+    ("run ranking --request-timeout 0", ["--request-timeout 0 must be above 0"]),
+    ("run ranking --url ftp://localhost", ["'ftp://localhost' is not http://HOST:PORT"]),
+    ("run ranking --url http://localhost:8000/v2", ["is not http://HOST:PORT"]),
+    ("run ranking --protocol carrier-pigeon", ["'carrier-pigeon' is unknown"]),
+    ("run ranking --streaming", ["--streaming is a way of gRPC", "--protocol grpc"]),
+    ("run ranking -i http --url grpc://localhost:8001", ["is not for --protocol http"]),
+    ("run ranking --in-process --workers 2", ["--in-process has no server", "--workers"]),
+    ("run ranking=0.5,ncf=0.5 --request-rate 9 --workers 2", ["a mix has no --workers"]),
+    ("run ranking --no-such-flag", ["--no-such-flag"]),
+    ("suite nope", ["suite 'nope' is unknown", "aibench"]),
+    ("suite subset --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
+    ("run", ["WORKLOAD", "fix: servemark run --help"]),
+    ("no_such_command", ["no_such_command", "fix: servemark --help"]),
+    ("export --all ranking", ["--all and 'ranking' exclude each other"]),
+    ("serve ranking --http-port 70000", ["--http-port", "fix: servemark serve --help"]),
+    ("run ranking --url http://localhost:99999", ["'http://localhost:99999' is not http://HOST:PORT"]),
+    ("run ranking --url http://localhost:0", ["'http://localhost:0' is not http://HOST:PORT"]),
+    ("run ranking --stages 10:-1", ["--stages: rate -1 must be at least 0"]),
+    ("run ranking --duration 1 -u http://127.0.0.1:1#metrics=x", ["#metrics=x is no port"]),
+    ("run ranking=1,ncf=1", ["a mix has Poisson arrivals at one rate"]),
+    ("run ranking=1,ncf=1 --concurrency 4", ["a mix has Poisson arrivals at one rate"]),
+    ("run ranking=1,ncf=1 --stages 3:5", ["a mix has Poisson arrivals at one rate"]),
+    ("run ranking=1,ncf=1 --max-rate --slo p99:5", ["a mix has Poisson arrivals at one rate"]),
+    ("run ranking=1,ncf=1 --request-rate 5 --request-distribution constant", ["a mix has Poisson arrivals"]),
+    ("run ranking=1,ncf=1 --request-rate 5 --repeat 2", ["a mix has no --repeat"]),
+    ("run ranking=1,nfc=1 --request-rate 5", ["unknown workload 'nfc'"]),
+    ("run ranking=1,ncf --request-rate 5", ["'ncf' is not WORKLOAD=SHARE"]),
+    ("run ranking --in-process --url http://127.0.0.1:1", ["--in-process has no server"]),
+    ("run ranking --in-process --max-rate --slo p99:5", ["--in-process has no server"]),
+    ("run ranking --in-process --shared-memory system", ["--in-process has no server"]),
+    ("compare no_such --engines onnxruntime,pytorch", ["unknown workload"]),
+    ("compare ranking --engines onnxruntime,pytorch --concurrency 2 --request-rate 5", ["exclude each other"]),
+    ("compare ranking --engines onnxruntime,pytorch --max-rate", ["--max-rate needs an objective"]),
+    ("compare ranking --engines onnxruntime,pytorch --tuned", ["--tuned needs an objective"]),
+    ("compare ranking --engines onnxruntime,pytorch --tuned --slo p99:50", ["--tuned with a closed loop"]),
+    (
+        "compare ranking --engines onnxruntime,pytorch --tuned --max-rate --slo p99:50 -u http://127.0.0.1:9",
+        ["a server that runs already cannot be"],
+    ),
+    ("compare ranking --engines onnxruntime,pytorch --duration 0", ["--duration 0 must be above 0"]),
+    ("compare ranking --engines onnxruntime,pytorch --fail-on regression", ["--engines with --fail-on"]),
+    ("compare ranking ncf --engines onnxruntime,pytorch", ["--engines with 2 workloads"]),
+    ("compare ranking --engines onnxruntime,pytorch -u http://127.0.0.1:9 --device cpu", ["runs already"]),
+    ("compare ranking --engines onnxruntime,pytorch@int8", ["pytorch@int8 cannot be compared here"]),
+    ("tune ranking_tiny", ["tune needs an objective"]),
+    ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
+]
+
+MEASURES = {"run", "compare", "tune"}
+
+
+@pytest.mark.parametrize(("line", "words"), BAD, ids=[line for line, _ in BAD])
+def test_bad_input(line: str, words: list[str], servemark: Servemark, tmp_path: Path) -> None:
+    command, *flags = line.split()
+    if command in MEASURES:
+        flags += ["--out", str(tmp_path / "out"), "--model-repository", str(tmp_path / "models")]
+    code, out, err = servemark(command, *flags)
+    assert (code, out) == (BAD_INPUT, "")
+    assert all(word in err for word in words), err
+    assert err.startswith("servemark: ")
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
