@@ -13,7 +13,7 @@ from pathlib import Path
 from servemark.errors import OptionError, ServerError
 from servers.launch.server import Server
 
-__all__ = ["Mode", "Server", "modes", "open_server"]
+__all__ = ["Mode", "Server", "find_modes", "open_server"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Mode:
     missing: ServerError | None
 
 
-def modes() -> list[Mode]:
+def find_modes() -> list[Mode]:
     """Find out which ways there are here, the preferred first (for `servemark doctor`)."""
     from servers.modes import docker, embedded, native
 
@@ -42,7 +42,7 @@ def open_server(
     metrics_port: int = 0,
     start_timeout_s: float = 120.0,
 ) -> Server:
-    """Choose how Triton is started; `auto` takes the first mode of `modes()` that can be used.
+    """Choose how Triton is started; `auto` takes the first mode of `find_modes()` that can be used.
 
     The server starts with `start()`, or on entering its context, which also waits until it is ready. A port of 0
     picks a free one. Raises OptionError on an unknown mode, ServerError where it, or each one, cannot be used here.

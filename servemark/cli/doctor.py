@@ -85,7 +85,7 @@ def _idle() -> Check:
 def _servers() -> Iterator[Check]:
     import servers
 
-    modes = servers.modes()
+    modes = servers.find_modes()
     for mode in modes:
         yield Check(f"triton: {mode.name}", mode.missing is None, f"{mode.missing or 'can be started'}")
     yield Check("triton", any(mode.missing is None for mode in modes), "at least one way to start it", needed=True)

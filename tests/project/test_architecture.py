@@ -59,3 +59,12 @@ def test_the_top_of_servemark_is_a_few_modules() -> None:
 
 def test_the_command_line_holds_commands_and_plumbing_only() -> None:
     assert {name for name in modules("servemark/cli") if not name.startswith("_")} == set(build().commands)
+
+
+@pytest.mark.parametrize("package", packages(), ids=str)
+def test_no_name_of_a_package_is_hidden_by_a_module_of_it(package: Path) -> None:
+    """Importing the module would put it in the place of the function."""
+    tree = ast.parse((CHECKOUT / package / "__init__.py").read_text())
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    below = {path.name for path in (CHECKOUT / package).iterdir() if path.is_dir()} | set(modules(package))
+    assert not defined & below

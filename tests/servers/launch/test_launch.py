@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers import modes, open_server
+from servers import find_modes, open_server
 from servers.launch.process import Command
 from servers.launch.server import Server, ServerJob
 from servers.modes import docker, embedded, native
@@ -82,7 +82,11 @@ def test_a_mode_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ServerError, match="no tritonserver on PATH"):
         open_server("native", tmp_path, [])
-    assert {mode.name: bool(mode.missing) for mode in modes()} == {"embedded": False, "native": True, "docker": True}
+    assert {mode.name: bool(mode.missing) for mode in find_modes()} == {
+        "embedded": False,
+        "native": True,
+        "docker": True,
+    }
 
 
 def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
