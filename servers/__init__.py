@@ -41,11 +41,13 @@ def open_server(
     grpc_port: int = 0,
     metrics_port: int = 0,
     start_timeout_s: float = 120.0,
+    reloadable: bool = False,
 ) -> Server:
     """Choose how Triton is started; `auto` takes the first mode of `find_modes()` that can be used.
 
     The server starts with `start()`, or on entering its context, which also waits until it is ready. A port of 0
-    picks a free one. Raises OptionError on an unknown mode, ServerError where it, or each one, cannot be used here.
+    picks a free one. A `reloadable` one loads models anew for who has its key. Raises OptionError on an unknown mode,
+    ServerError where it, or each one, cannot be used here.
     """
     from servers.modes import docker, embedded, native
 
@@ -64,6 +66,7 @@ def open_server(
                 host=host,
                 port_flags={"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port},
                 start_timeout_s=start_timeout_s,
+                reloadable=reloadable,
             )
         reasons[name] = reason
     why = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())

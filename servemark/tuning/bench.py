@@ -152,7 +152,11 @@ class ServedBench:
             load_model(self._server, self._entry.model, LOAD_TIMEOUT_S)
         else:
             opening = servers.open_server(
-                "auto", self._entry.repository, [self._entry.model], start_timeout_s=LOAD_TIMEOUT_S
+                "auto",
+                self._entry.repository,
+                [self._entry.model],
+                start_timeout_s=LOAD_TIMEOUT_S,
+                reloadable=True,
             )
             self._server = self._running.enter_context(opening)
             self._target = open_target(check(self._flags, self._config.seed, address_of(self._server, "http")))

@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from servemark.errors import ServerError
 
@@ -13,12 +13,17 @@ _NO_GPU = "invalid or unsupported gpu id"
 
 
 def request(
-    endpoint: str, path: str, *, method: str = "GET", timeout_s: float = REQUEST_TIMEOUT_S
+    endpoint: str,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> tuple[int, bytes]:
     """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
     connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
     try:
-        connection.request(method, path)
+        connection.request(method, path, headers=dict(headers or {}))
         response = connection.getresponse()
         return response.status, response.read()
     except http.client.HTTPException as error:
@@ -48,18 +53,21 @@ def wait_ready(probe: Callable[[], list[str]], timeout_s: float, check: Callable
         time.sleep(POLL_S)
 
 
-def not_ready(endpoint: str, models: Sequence[str]) -> list[str]:
-    """Name what is not ready yet. Raises OSError when unreachable, ServerError when a model failed to load."""
+def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> list[str]:
+    """Name what is not ready yet; `key` opens the repository index.
+
+    Raises OSError when unreachable, ServerError when a model failed to load.
+    """
     paths = {"the server": "/v2/health/ready"} | {model: f"/v2/models/{model}/ready" for model in models}
     waiting = [name for name, path in paths.items() if request(endpoint, path)[0] != http.client.OK]
     if waiting:
-        _raise_load_failure(endpoint, models)
+        _raise_load_failure(endpoint, models, key)
     return waiting
 
 
-def _raise_load_failure(endpoint: str, models: Sequence[str]) -> None:
+def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> None:
     """Ask Triton's repository index why a model is not there; other servers have no such page."""
-    status, body = request(endpoint, "/v2/repository/index", method="POST")
+    status, body = request(endpoint, "/v2/repository/index", method="POST", headers=key)
     if status != http.client.OK:
         return
     for entry in json.loads(body):

@@ -1,4 +1,6 @@
-"""Loading a model anew in a running Triton, as its config.pbtxt says by now (KServe v2, model repository extension).
+"""Loading a model anew in a running Triton that is reloadable, as its config.pbtxt says by now.
+
+KServe v2 calls this the model repository extension.
 
 The old one goes first. Asked to load a model that is loaded, Triton keeps what it can: the same configuration changes
 nothing, also where the model's process has died, and another number of instances leaves the old ones as they are, long
@@ -49,4 +51,4 @@ def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[
 
 
 def _post(server: Server, path: str, timeout_s: float) -> tuple[int, bytes]:
-    return request(server.http, f"/v2/repository/{path}", method="POST", timeout_s=timeout_s)
+    return request(server.http, f"/v2/repository/{path}", method="POST", headers=server.key, timeout_s=timeout_s)

@@ -1,10 +1,11 @@
 """A Triton that servemark starts itself: what every way of starting one has in common."""
 
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,8 @@ from servers.launch.process import Command, Process
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
+KEY_FIELD = "servemark-key"
+"""The header field that opens what a Triton of ours restricts."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,32 @@ class ServerJob:
     """What a Triton is to serve, and where it listens."""
 
     repository: Path
+    """Holds the models to serve and no others, each as a link."""
     models: Sequence[str]
     host: str
     ports: dict[str, int]
     """Flag -> port: --http-port, --grpc-port, --metrics-port."""
     scratch: Path
     """A directory of this server alone, for its log and for what it needs to start."""
+    reloadable: bool = False
+    """Whether models may be loaded and unloaded while it runs, by who sends the key."""
+    key: str = field(default_factory=secrets.token_hex, repr=False)
 
     def arguments(self, repository: str | None = None) -> list[str]:
-        """Triton's flags; `repository` where it sees the repository under another path."""
+        """Triton's flags; `repository` where it sees the repository under another path.
+
+        Whoever may load a model may run code: Triton takes the model's files from the request, a web page's included.
+        So nobody may where nothing is reloaded. A key alone would be less: other users of this machine can read it on
+        the command line. What they gain by it then is the level of logs and traces.
+        """
+        explicit = ["--model-control-mode=explicit", *(f"--load-model={model}" for model in self.models)]
+        restricted = f"{'model-repository,' if self.reloadable else ''}trace,logging:{KEY_FIELD}={self.key}"
         loopback = [f"--{service}-address={self.host}" for service in ("http", "grpc", "metrics")]
         return [
             f"--model-repository={repository or self.repository}",
-            "--model-control-mode=explicit",
-            *(f"--load-model={model}" for model in self.models),
+            *(explicit if self.reloadable else ["--model-control-mode=none"]),
+            f"--http-restricted-api={restricted}",
+            f"--grpc-restricted-protocol={restricted}",
             *loopback,
             *(f"{flag}={port}" for flag, port in self.ports.items()),
             # A model that fails to load must not end the server before its reason has been asked for.
@@ -65,6 +80,7 @@ class Server:
         host: str = "127.0.0.1",
         port_flags: Mapping[str, int] = FREE_PORTS,
         start_timeout_s: float = 120.0,
+        reloadable: bool = False,
     ) -> None:
         self.mode = mode
         self.models = _with_steps(repository, models)
@@ -73,6 +89,8 @@ class Server:
         self._host = host
         self._ports = port_flags
         self._start_timeout_s = start_timeout_s
+        self._reloadable = reloadable
+        self._job: ServerJob | None = None
         self._process: Process | None = None
 
     @property
@@ -91,6 +109,11 @@ class Server:
         return self._endpoint("--metrics-port")
 
     @property
+    def key(self) -> Mapping[str, str]:
+        """The header field that model control asks for; none before the start."""
+        return {KEY_FIELD: self._job.key} if self._job else {}
+
+    @property
     def log(self) -> Path | None:
         """Triton's log; it goes with the server when all went well, and is kept after an error."""
         return self._process.log if self._process else None
@@ -106,13 +129,17 @@ class Server:
                 )
         self._ports = ports.claim(self._host, self._ports)
         scratch = Path(tempfile.mkdtemp(prefix="servemark-triton-"))
-        job = ServerJob(self._repository, self.models, self._host, self._ports, scratch)
-        self._process = Process(self._command(job), scratch / "triton.log")
+        served = scratch / "models"
+        served.mkdir()
+        for model in self.models:
+            (served / model).symlink_to(self._repository / model)
+        self._job = ServerJob(served, self.models, self._host, self._ports, scratch, self._reloadable)
+        self._process = Process(self._command(self._job), scratch / "triton.log")
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the models can be asked. Raises ServerError, with Triton's own message where it has one."""
         try:
-            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models), timeout_s, self.check)
+            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models, self.key), timeout_s, self.check)
         except ServerError as error:
             raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
 

@@ -1,4 +1,4 @@
-"""Triton in a container, where a Docker engine answers; the repository is mounted read-only."""
+"""Triton in a container, where a Docker engine answers; the models are mounted read-only."""
 
 import os
 import shutil
@@ -39,13 +39,18 @@ def missing() -> ServerError | None:
 
 def command(job: ServerJob) -> Command:
     """Plan the start: the host's network, so that the same loopback addresses hold, and its GPUs where it has any."""
-    name = job.scratch.name
+    name, user = job.scratch.name, f"{os.getuid()}:{os.getgid()}"
     gpus = ["--gpus", "all"] if Path("/dev/nvidiactl").exists() else []
     container = ["--rm", "--init", "--name", name, "--network", "host", "--shm-size", "1g", *gpus]
+    locked = ["--user", user, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
     image = os.environ.get("SERVEMARK_TRITON_IMAGE", IMAGE)
-    mount = f"type=bind,source={job.repository},target=/models,readonly"
+    # Docker reads a mount as a line of CSV, in which a path may hold commas.
+    mounts = [
+        f'--mount=type=bind,"source={model.resolve()}","target=/models/{model.name}",readonly'
+        for model in sorted(job.repository.iterdir())
+    ]
     return Command(
-        argv=["docker", "run", *container, "--mount", mount, image, "tritonserver", *job.arguments("/models")],
+        argv=["docker", "run", *container, *locked, *mounts, image, "tritonserver", *job.arguments("/models")],
         # The container is the engine's child, not ours: it outlives the killed client unless it is removed by name.
         afterwards=["docker", "rm", "--force", name],
     )

@@ -41,7 +41,8 @@ class Adapter:
         config = json.loads(args["model_config"])
         self._inputs = [tensor["name"] for tensor in config["input"]]
         self._batched = config["max_batch_size"] > 0
-        version = Path(args["model_repository"], args["model_version"])
+        # Errors name the model's file, not the link to it.
+        version = Path(args["model_repository"], args["model_version"]).resolve()
         on_gpu = args["model_instance_kind"] == "GPU"
         self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         self._tensors, self._run = _path(self._engine)

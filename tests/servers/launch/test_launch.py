@@ -1,5 +1,6 @@
 """How servers start and end: what keeps one from starting, who outlives whom, what a dead one leaves behind."""
 
+import csv
 import os
 import signal
 import socket
@@ -193,11 +194,35 @@ def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
         ours.unlink()
 
 
+def job(folder: Path, *, reloadable: bool = False) -> ServerJob:
+    """A job as the server makes it: a repository of links."""
+    (folder / "a,b" / MODELS[0]).mkdir(parents=True)
+    (folder / "models").mkdir()
+    (folder / "models" / MODELS[0]).symlink_to(folder / "a,b" / MODELS[0])
+    ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
+    return ServerJob(folder / "models", MODELS, "127.0.0.1", ports, folder, reloadable)
+
+
 @pytest.mark.parametrize("mode", [native, docker])
 def test_other_modes_serve_the_same_models_on_the_same_ports(mode: ModuleType, tmp_path: Path) -> None:
-    ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
-    argv = mode.command(ServerJob(tmp_path, MODELS, "127.0.0.1", ports, tmp_path)).argv
-    wanted = {f"--load-model={model}" for model in MODELS} | {f"{flag}={port}" for flag, port in ports.items()}
-    assert wanted | {"--http-address=127.0.0.1"} <= set(argv)
+    argv = mode.command(job(tmp_path)).argv
+    assert {"--http-port=1", "--grpc-port=2", "--metrics-port=3", "--http-address=127.0.0.1"} <= set(argv)
     repository = next(flag for flag in argv if flag.startswith("--model-repository=")).partition("=")[2]
-    assert repository == str(tmp_path) or f"type=bind,source={tmp_path},target={repository},readonly" in argv
+    if mode is native:
+        assert Path(repository, MODELS[0]).is_dir()
+    else:
+        mounts = [next(csv.reader([flag.removeprefix("--mount=")])) for flag in argv if flag.startswith("--mount=")]
+        source, target = tmp_path / "a,b" / MODELS[0], f"{repository}/{MODELS[0]}"
+        assert mounts == [["type=bind", f"source={source}", f"target={target}", "readonly"]]
+
+
+@pytest.mark.parametrize("mode", [native, docker])
+def test_other_modes_restrict_model_control(mode: ModuleType, tmp_path: Path) -> None:
+    fixed, reloadable = (job(tmp_path / name, reloadable=name == "tune") for name in ("serve", "tune"))
+    assert "--model-control-mode=none" in mode.command(fixed).argv
+    assert f"--http-restricted-api=trace,logging:servemark-key={fixed.key}" in mode.command(fixed).argv
+    restricted = f"model-repository,trace,logging:servemark-key={reloadable.key}"
+    wanted = {"--model-control-mode=explicit", f"--load-model={MODELS[0]}", f"--http-restricted-api={restricted}"}
+    assert wanted | {f"--grpc-restricted-protocol={restricted}"} <= set(mode.command(reloadable).argv)
+    assert fixed.key != reloadable.key
+    assert fixed.key not in repr(fixed)

@@ -1,0 +1,104 @@
+"""Nobody but servemark has a Triton of ours load or unload a model: whoever may load one may run code."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import tritonclient.grpc
+from tritonclient.utils import InferenceServerException
+
+from servers import Server, open_server
+from servers.launch.reloading import load_model, unload_model
+from servers.modes import embedded
+from tests.support.small_models import affine
+
+pytestmark = [
+    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    pytest.mark.usefixtures("own_logs"),
+]
+
+MODEL = "affine_onnxruntime"
+START_S = 90.0
+CONFIG = json.dumps(
+    {
+        "backend": "python",
+        "input": [{"name": "X", "data_type": "TYPE_FP32", "dims": [1]}],
+        "output": [{"name": "Y", "data_type": "TYPE_FP32", "dims": [1]}],
+    }
+)
+BROWSER = {"Content-Type": "text/plain", "Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+"""What a page's `fetch(url, {method: "POST", mode: "no-cors"})` sends without asking first."""
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["fixed", "reloadable"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    root = tmp_path_factory.mktemp("model_repo")
+    affine(root, "onnxruntime")
+    with open_server("embedded", root, [MODEL], start_timeout_s=START_S, reloadable=request.param) as server:
+        yield server
+
+
+def code(marker: Path) -> bytes:
+    """A model that leaves a file behind when it is loaded."""
+    return f"open({str(marker)!r}, 'w')\nclass TritonPythonModel:\n    def execute(self, _): return []\n".encode()
+
+
+def ready(server: Server) -> bool:
+    return requests.get(f"http://{server.http}/v2/models/{MODEL}/ready", timeout=10).ok
+
+
+def test_a_web_page_runs_no_code(server: Server, tmp_path: Path) -> None:
+    files = {"config": CONFIG, "file:1/model.py": base64.b64encode(code(tmp_path / "ran")).decode()}
+    for body, path in (({"parameters": files}, "evil/load"), ({}, f"{MODEL}/unload")):
+        url = f"http://{server.http}/v2/repository/models/{path}"
+        answer = requests.post(url, json.dumps(body), headers=BROWSER, timeout=60)
+        assert answer.status_code in {403, 503}, answer.text
+        assert "restricted" in answer.text or "not allowed" in answer.text
+    assert not (tmp_path / "ran").exists()
+    assert ready(server)
+
+
+def test_a_grpc_client_runs_no_code(server: Server, tmp_path: Path) -> None:
+    calls: list[Callable[[Any], Any]] = [
+        lambda client: client.load_model("evil", config=CONFIG, files={"file:1/model.py": code(tmp_path / "ran")}),
+        lambda client: client.unload_model(MODEL),
+        lambda client: client.update_log_settings({"log_verbose_level": 4}),
+        lambda client: client.update_trace_settings(settings={"trace_level": ["TENSORS"]}),
+    ]
+    with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+        for call in calls:
+            with pytest.raises(InferenceServerException, match=r"restricted|not allowed"):
+                call(client)
+    assert not (tmp_path / "ran").exists()
+    assert ready(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "settings"),
+    [("logging", {"log_verbose_level": 4}), ("trace/setting", {"trace_level": ["TENSORS"], "trace_rate": "1"})],
+)
+def test_nobody_turns_on_logs_and_traces(server: Server, path: str, settings: dict[str, Any]) -> None:
+    answer = requests.post(f"http://{server.http}/v2/{path}", json.dumps(settings), headers=BROWSER, timeout=10)
+    assert answer.status_code == 403
+    assert "restricted" in answer.text
+
+
+def test_servemark_itself_reloads_a_reloadable_one(tmp_path: Path) -> None:
+    affine(tmp_path, "onnxruntime")
+    with open_server("embedded", tmp_path, [MODEL], start_timeout_s=START_S, reloadable=True) as server:
+        unload_model(server, MODEL)
+        assert not ready(server)
+        load_model(server, MODEL, START_S)
+        assert ready(server)
+
+
+def test_only_the_models_named_are_served(tmp_path: Path) -> None:
+    affine(tmp_path, "onnxruntime")
+    (tmp_path / "other" / "1").mkdir(parents=True)
+    with open_server("embedded", tmp_path, [MODEL], start_timeout_s=START_S) as server:
+        index = requests.post(f"http://{server.http}/v2/repository/index", timeout=10).json()
+    assert [entry["name"] for entry in index] == [MODEL]
