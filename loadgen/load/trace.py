@@ -4,6 +4,8 @@ import csv
 import hashlib
 import json
 import math
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,9 @@ TIME, SAMPLE = "time_s", "sample"
 MAX_DURATION_S = 7 * 86400.0
 """Times count from the trace's start; one beyond a week is a calendar time."""
 MAX_ARRIVALS = 20_000_000
+MAX_BYTES = 1 << 30
+MAX_QUOTED = 16
+"""Characters of a line that an error shows: enough to find it, too few to read a file that is no trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 NAME = "name a CSV or JSONL file of arrival times"
 
@@ -58,12 +63,12 @@ def read_trace(path: Path) -> Trace:
     columns `time_s` and `sample` among others. JSON lines: a number, or an object with these names, in each line.
     """
     try:
-        content = path.read_bytes()
+        content = _content(path)
         lines = content.decode().splitlines()
     except OSError as error:
         raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
     except UnicodeDecodeError as error:
-        raise InputDataError(f"--trace {path} is no text: {error}", fix=NAME) from None
+        raise InputDataError(f"--trace {path} is no text: byte {error.start} is no UTF-8", fix=NAME) from None
     rows = _json_rows(path, lines) if path.suffix in JSON_LINES else _csv_rows(path, lines)
     times: list[float] = []
     samples: list[int] = []
@@ -81,6 +86,22 @@ def read_trace(path: Path) -> Trace:
     return Trace(path, digest, np.array(times), np.array(samples, np.int64) if samples else None)
 
 
+def _content(path: Path) -> bytes:
+    """What is in a regular file of a bounded size. Raises InputDataError, OSError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe would wait for its writer
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InputDataError(f"--trace {path} is no regular file", fix=NAME)
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InputDataError(f"--trace {path} is larger than {MAX_BYTES >> 30} GiB", fix="cut it")
+    return content
+
+
+def _quoted(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
 def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
     """(line, time, sample or None) of each row."""
     rows = [(number, row) for number, row in enumerate(csv.reader(lines), start=1) if row]
@@ -89,7 +110,7 @@ def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
         line, header = rows.pop(0)
         columns = [name.strip() for name in header]
         if TIME not in columns:
-            _fail(path, line, f"the header has no column {TIME!r}: {', '.join(columns)}")
+            _fail(path, line, f"the header has no column {TIME!r}: {_quoted(', '.join(columns))}")
     time_at = columns.index(TIME)
     sample_at = columns.index(SAMPLE) if SAMPLE in columns else None
     for line, row in rows:
@@ -106,10 +127,10 @@ def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
         try:
             value = json.loads(text)
         except ValueError:
-            _fail(path, line, f"{text[:40]!r} is no JSON")
+            _fail(path, line, f"{_quoted(text)} is no JSON")
         if isinstance(value, dict):
             if TIME not in value:
-                _fail(path, line, f"no {TIME!r} in {text[:40]!r}")
+                _fail(path, line, f"no {TIME!r} in {_quoted(text)}")
             yield line, value[TIME], value.get(SAMPLE)
         else:
             yield line, value, None
@@ -117,7 +138,7 @@ def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
 
 def _time(path: Path, line: int, value: Any, before: float) -> float:
     if not _is_number(value):
-        _fail(path, line, f"{value!r} is no time in seconds")
+        _fail(path, line, f"{_quoted(value)} is no time in seconds")
     time = float(value)
     if time < 0:
         _fail(path, line, f"{time:g} s is negative")
@@ -130,7 +151,7 @@ def _time(path: Path, line: int, value: Any, before: float) -> float:
 
 def _sample(path: Path, line: int, value: Any) -> int:
     if not _is_number(value) or float(value) < 0 or float(value) != int(float(value)):
-        _fail(path, line, f"{value!r} is no index of a sample (0, 1, 2, ...)")
+        _fail(path, line, f"{_quoted(value)} is no index of a sample (0, 1, 2, ...)")
     return int(float(value))
 
 

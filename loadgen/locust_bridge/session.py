@@ -19,6 +19,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
 from loadgen.locust_bridge.server_process import ServeProcess
+from loadgen.locust_bridge.web_guard import guard
 from loadgen.measurement.measurement import Load, Measurement
 from loadgen.measurement.sender import Sender
 from loadgen.sut.target import Target
@@ -62,6 +63,7 @@ class Session:
         # The web UI shows the host that a test will ask.
         self.options.host = self.environment.host = self.server.url if self.server else config.address
         if self.environment.web_ui is not None:
+            guard(self.environment.web_ui, self.options)
             self.page.publish(self.environment.web_ui, self.options.web_base_path)
 
     def start(self) -> None:

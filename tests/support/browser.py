@@ -58,12 +58,12 @@ class Page:
 
 
 @contextmanager
-def page(folder: Path, width: int = 1280, height: int = 1000) -> Iterator[Page]:
-    """A browser of its own, its profile in the folder."""
+def page(folder: Path, *more: str, width: int = 1280, height: int = 1000) -> Iterator[Page]:
+    """A browser of its own, its profile in the folder; `more` are flags of Chromium."""
     assert CHROMIUM
     profile, log = folder / "profile", folder / "chromium.log"
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"]
-    flags += ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}"]
+    flags += ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}", *more]
     with started([CHROMIUM, *flags, "about:blank"], log):
         port_file = profile / "DevToolsActivePort"
         until(lambda: port_file.exists() and port_file.read_text().count("\n"), "Chromium")

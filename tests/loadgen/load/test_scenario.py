@@ -1,5 +1,7 @@
 """Scenarios out of options, traces out of files, and what a run of either says of itself."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +115,7 @@ def test_traces(name: str, text: str, times: list[float], samples: list[int] | N
         ("t.csv", "0\n-0.5\n", "t.csv:2: -0.5 s is negative"),
         ("t.csv", "0\nnan\n", "t.csv:2: 'nan' is no time in seconds"),
         ("t.csv", "0\nlater\n", "t.csv:2: 'later' is no time in seconds"),
-        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column 'time_s': when, who"),
+        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column 'time_s': 'when, who'"),
         ("t.csv", "1,2,3\n", "t.csv:1: 3 values, 2 at most are expected"),
         ("t.csv", "0,1\n1\n", "t.csv:2: 'sample' is given for some arrivals and missing for others"),
         ("t.csv", "0,1.5\n", "t.csv:1: '1.5' is no index of a sample"),
@@ -126,6 +128,11 @@ def test_traces(name: str, text: str, times: list[float], samples: list[int] | N
         ("t.jsonl", "true\n", "t.jsonl:1: True is no time in seconds"),
         ("t.csv", b"\xff\xfe", "t.csv is no text"),
         ("t.csv", None, "t.csv cannot be read: No such file"),
+        ("t.csv", "TOKEN=abcdefghijklmnop\n", "the header has no column 'time_s': 'TOKEN=abcdefghi..."),
+        ("t.csv", "0\nTOKEN=abcdefghijklmnop\n", "t.csv:2: 'TOKEN=abcdefghi... is no time in seconds"),
+        ("t.csv", "0,TOKEN=abcdefghijklmnop\n", "t.csv:1: 'TOKEN=abcdefghi... is no index of a sample"),
+        ("t.jsonl", "TOKEN=abcdefghijklmnop\n", "t.jsonl:1: 'TOKEN=abcdefghi... is no JSON"),
+        ("t.jsonl", '{"TOKEN": "abcdefghijklmnop"}\n', "t.jsonl:1: no 'time_s' in '{\"TOKEN\": \"abcd..."),
     ],
 )
 def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
@@ -134,6 +141,23 @@ def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, word
     with pytest.raises(InputDataError) as error:
         scenario("--trace", str(tmp_path / name))
     assert words in error.value.what
+    assert "mnop" not in str(error.value)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_a_trace_is_a_regular_file(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "trace.csv")
+    with pytest.raises(InputDataError, match=r"trace\.csv (is no regular file|cannot be read: Is a directory)"):
+        read_trace(tmp_path / "trace.csv")
+
+
+def test_a_trace_is_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loadgen.load.trace.MAX_BYTES", 10)
+    (tmp_path / "trace.csv").write_text("0\n" * 5)
+    assert len(read_trace(tmp_path / "trace.csv").times_s) == 5
+    (tmp_path / "trace.csv").write_text("0\n" * 6)
+    with pytest.raises(InputDataError, match=r"trace\.csv is larger than"):
+        read_trace(tmp_path / "trace.csv")
 
 
 def drive(server: GoldenServer, out: Path, *flags: str) -> Result:
