@@ -13,7 +13,8 @@ import psutil
 from benchmarks.rig.aims import Aim, check
 from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoop
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import READ, Answer, Arrays, Outcome, Payload, State
 from servemark.workload import Tensor
 

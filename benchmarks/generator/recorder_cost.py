@@ -5,7 +5,8 @@ import time
 import numpy as np
 
 from loadgen.driver.event_loop import MS
-from loadgen.measurement.recorder import FLUSH_NS, Interval, Recorder
+from loadgen.measurement.recorder import FLUSH_NS, Recorder
+from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 
 OUTCOMES = 1_000_000

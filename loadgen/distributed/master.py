@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,9 +17,11 @@ from loadgen.distributed.recorder_state import merged, requests_of
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
+from loadgen.measurement.boundary_readings import Reading
 from loadgen.measurement.output_agreement import Checked
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
+from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.errors import OptionError, WorkerError
 from servemark.repository.entry import Golden
@@ -46,6 +48,7 @@ class Master:
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
         self.config = config
         self.interrupted: str | None = None
+        self.readings: Sequence[Reading] = ()
         self._runner, self._options = runner, dict(options)
         self._run = uuid4().hex
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
@@ -83,10 +86,7 @@ class Master:
             if member.token is not None:
                 self._invite(member)
 
-    def keep_requests(self, directory: Path) -> None:
-        """Nothing: without that option nobody asks for it."""
-
-    def open(self) -> None:
+    def open(self, directory: Path) -> None:  # noqa: ARG002 - what is kept of each request is a sender's
         """Wait until every worker is ready. Raises WorkerError with what one of them says."""
         schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, golden=self._golden)
@@ -136,7 +136,7 @@ class Master:
         for member in self._members.values():
             self._order(member, "stop", reason=reason)
 
-    def over(self, now: int) -> bool:
+    def is_over(self, now: int) -> bool:
         """Whether the measured interval has passed."""
         return self._decided and now >= self._interval.end
 
@@ -239,7 +239,7 @@ class Master:
         members = self._members.values()
         whole = any(member.final and not member.ended_early for member in members)
         # A worker whose clock is ahead, by less than its uncertainty, is done before the interval is over here.
-        return all(member.final or member.gone for member in members) and (self.over(now) or not whole)
+        return all(member.final or member.gone for member in members) and (self.is_over(now) or not whole)
 
     def _collect(self) -> None:
         """Wait for the last figures of a run that was cut short."""

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadgen.measurement.recorder import MAX_MESSAGES, Interval, Recorder, Window
+from loadgen.measurement.recorder import MAX_MESSAGES, Recorder
+from loadgen.measurement.windows import Interval, Window
 from servemark.stats.histogram import Histogram
 
 State = Mapping[str, Any]

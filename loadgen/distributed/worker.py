@@ -17,6 +17,7 @@ from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Messa
 from loadgen.distributed.recorder_state import state_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
+from loadgen.measurement.boundary_readings import Boundaries
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import Sender
 from loadgen.targets.open import open_target
@@ -113,7 +114,7 @@ class Worker:
         self._decided = sender.config.open_loop
         # Of a closed loop the master knows when it has enough.
         sender.begin(start_ns, least=0 if self._decided else float("inf"))
-        self._sender = sender
+        self._sender, self._boundaries = sender, Boundaries(*sender.readings)
         try:
             sender.run(self._tick)
         finally:
@@ -141,9 +142,10 @@ class Worker:
             target.close()
             raise
 
-    def _tick(self, _now: int) -> None:
+    def _tick(self, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
         assert self._sender is not None
+        self._boundaries.tick(now, self._sender)
         while not self._orders.empty():
             order = self._orders.get()
             if order["run"] != self._run:

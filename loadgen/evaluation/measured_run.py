@@ -27,37 +27,35 @@ def _unseen(directory: Path, result: dict[str, Any]) -> None:
     """Nobody else looks at the result."""
 
 
-def record(config: LoadConfig, measurement: Measurement, on_written: Written = _unseen) -> dict[str, Any]:
+def record(measurement: Measurement, on_written: Written = _unseen) -> dict[str, Any]:
     """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured.
 
     `on_written` sees the result each time it has been written: before the run and after it.
     """
+    config = measurement.config
     try:
         measurement.prepare()
         directory = config.result_dir or results.new_directory(config.out, config.model)
-        if config.request_log:
-            measurement.load.keep_requests(directory)
-        result = header(config, measurement)
+        result = header(measurement)
         results.write(directory, result)
         on_written(directory, result)
-        return _run(config, measurement, directory, result, on_written)
+        return _run(measurement, directory, result, on_written)
     finally:
         measurement.target.close()
 
 
 def _run(
-    config: LoadConfig,
     measurement: Measurement,
     directory: Path,
     result: dict[str, Any],
     on_written: Written,
 ) -> dict[str, Any]:
     try:
-        measurement.run()
+        measurement.run(directory)
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:
-            result = complete(result, config, measurement, measurement.measured)
+            result = complete(result, measurement)
             try:
                 _write(directory, result, histograms(measurement.measured))
                 on_written(directory, result)

@@ -18,11 +18,9 @@ _NONE_SENT = "no request was sent in the measured interval"
 _ENERGY_KEYS = ("joules_per_inference", "average_w", "idle_w", "joules", "source", "boundary", "window_s", "samples")
 
 
-def figures(
-    config: LoadConfig, measurement: Measurement, measured: Measured, accuracy: dict[str, Any]
-) -> dict[str, Any]:
+def figures(measurement: Measurement, measured: Measured, accuracy: dict[str, Any]) -> dict[str, Any]:
     """Everything under `metrics`."""
-    recorder = measured.recorder
+    config, recorder, statistics = measurement.config, measured.recorder, measured.statistics
     # Windows of a load that changes differ by themselves.
     even = config.scenario.mode in (Mode.CLOSED, Mode.OPEN)
     windows = [window.latency for window in recorder.windows] if even else []
@@ -35,7 +33,7 @@ def figures(
         "errors": _errors(recorder),
         "accuracy": accuracy,
         "energy": _energy(config, measured),
-        "server": server_metrics(measured.start.statistics, measured.end.statistics, measurement.target.no_statistics),
+        "server": server_metrics(statistics.before, statistics.after, measurement.target.no_statistics),
         "client": {
             "cpu_share": measured.cpu_share,
             **({} if measured.cpu_share is not None else {"cpu_share_reason": NOT_BEGUN}),
@@ -137,16 +135,16 @@ def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[dict[str, Any],
 
 
 def _energy(config: LoadConfig, measured: Measured) -> dict[str, Any]:
-    reading = measured.energy
+    reading, idle = measured.energy.reading, measured.energy.idle
     out: dict[str, Any] = dict.fromkeys(_ENERGY_KEYS)
     if reading is not None:
         out |= {key: value for key, value in asdict(reading).items() if key != "reason"}
-        out["idle_w"] = measured.idle.average_w if measured.idle else None
+        out["idle_w"] = idle.average_w if idle else None
         inferences = measured.recorder.completed * config.batch_size
         if reading.joules is not None and inferences:
             out["joules_per_inference"] = reading.joules / inferences
-    reason = measured.energy_reason or (reading.reason if reading else None) or "no inference was completed"
+    reason = measured.energy.reason or (reading.reason if reading else None) or "no inference was completed"
     out |= {f"{key}_reason": reason for key in _ENERGY_KEYS if out[key] is None}
-    if measured.idle is not None and measured.idle.reason:
-        out["idle_w_reason"] = measured.idle.reason
+    if idle is not None and idle.reason:
+        out["idle_w_reason"] = idle.reason
     return out

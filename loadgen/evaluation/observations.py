@@ -10,14 +10,15 @@ from loadgen.load.arrivals import Stage
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.measurement.measurement import Measured
-from loadgen.measurement.recorder import Recorder, Window
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Window
 from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 
 
-def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checked: int | None) -> Observations:
-    """What the verdict looks at."""
+def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
+    """What the verdict looks at; `mismatch` says which output differs from the golden one."""
     recorder, slo = measured.recorder, config.slo
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
@@ -37,7 +38,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
     if measured.cpu_share is None:
         not_judged["client_cpu"] = NOT_BEGUN
-    before, after = measured.start.statistics, measured.end.statistics
+    statistics = measured.statistics
     return Observations(
         requests=recorder.scheduled,
         measured_s=measured.measured_s,
@@ -57,9 +58,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None, checke
         slo_limit_ms=slo.limit_ms if slo else None,
         slo_latency_ms=recorder.latency.percentile(slo.percentile) if slo and recorder.latency.count else None,
         output_mismatch=mismatch,
-        outputs_checked=checked,
-        server_restarted=restarted(before, after, recorder.completed),
-        server_gone=measured.had_statistics and after is None,
+        outputs_checked=measured.checked.answers if measured.checked else None,
+        server_restarted=restarted(statistics.before, statistics.after, recorder.completed),
+        server_gone=statistics.available and statistics.after is None,
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,
         workers=len(measured.workers),

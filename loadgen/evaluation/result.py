@@ -8,16 +8,17 @@ from loadgen.evaluation.metrics import accuracy_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measured, Measurement
-from loadgen.measurement.recorder import Window
+from loadgen.measurement.windows import Window
 from servemark.machine.environment import collect
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.directory import SCHEMA_VERSION
 
 
-def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
+def header(measurement: Measurement) -> dict[str, Any]:
     """The part of a result that is known before the run; written first, marked partial."""
-    workload, placement = config.workload, measurement.placement
+    config, placement = measurement.config, measurement.placement
+    workload = config.workload
     unknown = "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -47,15 +48,13 @@ def header(config: LoadConfig, measurement: Measurement) -> dict[str, Any]:
     return {**result, **not_run, "environment": collect(), "partial": True}
 
 
-def complete(
-    result: dict[str, Any], config: LoadConfig, measurement: Measurement, measured: Measured
-) -> dict[str, Any]:
-    """The whole result."""
+def complete(result: dict[str, Any], measurement: Measurement) -> dict[str, Any]:
+    """The whole result, from its header and what was measured."""
+    config, measured = measurement.config, measurement.measured
+    assert measured is not None
     accuracy, mismatch = accuracy_of(config, measured)
-    observations = observe(
-        config, measured, mismatch, accuracy["output_agreement"]["checked"] if measurement.golden else None
-    )
-    metrics = figures(config, measurement, measured, accuracy)
+    observations = observe(config, measured, mismatch)
+    metrics = figures(measurement, measured, accuracy)
     verdict = judge(observations).to_dict()
     return {
         **result,

@@ -14,12 +14,11 @@ from loadgen.load.arrivals import Distribution, Stage, schedule, staged
 from loadgen.load.trace import Trace, read_trace
 from servemark.errors import OptionError
 from servemark.quantities import above, at_least, number, optional_number, whole
-from servemark.results.constraints import TREND_WINDOWS
+from servemark.results.constraints import MAX_WINDOWS, TREND_WINDOWS
 
 MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
 MAX_STAGES = 50
-MAX_WINDOWS = 10
 DEFAULT_CV = 2.0
 MIN_CV, MAX_CV = 0.1, 10.0
 

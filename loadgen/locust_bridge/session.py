@@ -115,7 +115,7 @@ class Session:
         target = open_target(config)
         measurement = Measurement(config, target, self._load(config, target), on_progress=progress(config))
         self.measurement = measurement
-        return ExitCode(record(config, measurement, self.page.written)["verdict"]["exit_code"])
+        return ExitCode(record(measurement, self.page.written)["verdict"]["exit_code"])
 
     def _load(self, config: LoadConfig, target: Target) -> Load:
         """What sends the load: this process, or the workers of this master."""

@@ -1,14 +1,14 @@
-"""What is read at the edges of the measured interval: the target's counters and the energy meter."""
+"""What is read at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
 
 import contextlib
 import re
 import time
-from dataclasses import dataclass
 from threading import Thread
-from typing import Any
+from typing import Any, Protocol
 
 from gevent import GreenletExit
 
+from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
 
@@ -18,35 +18,98 @@ READ_TIMEOUT_S = 10.0
 """How long the end of a run waits for the target's counters."""
 
 
-@dataclass
-class Edge:
-    """What was read at one edge of the measured interval."""
+class Reading(Protocol):
+    """What is read when the measured interval begins, and again when it ends."""
 
-    statistics: dict[str, Any] | None = None
-    read: bool = False
+    def begin(self) -> None:
+        """Read it at the start."""
+
+    def finish(self) -> None:
+        """Read it at the end."""
 
 
-class Edges:
-    """Reads each edge once. The target answers to a thread (under Locust: a greenlet), so that the schedule goes on."""
+class Timed(Protocol):
+    """What knows where the measured interval lies."""
 
-    def __init__(self, target: Target, device: str | None) -> None:
-        self.start, self.end = Edge(), Edge()
-        self.energy: EnergyReading | None = None
-        self.had_statistics = target.statistics() is not None
+    @property
+    def interval(self) -> Interval:
+        """The measured interval, as it is known now."""
+
+    def is_over(self, now: int) -> bool:
+        """Whether the measured interval has passed."""
+
+
+class Boundaries:
+    """Has readings taken, once each, when the measured interval begins and when it ends."""
+
+    def __init__(self, *readings: Reading) -> None:
+        self._readings = readings
+        self._begun = self._finished = False
+
+    def tick(self, now: int, timed: Timed) -> None:
+        """Take the readings whose time has come."""
+        if now >= timed.interval.start:
+            self._begin()
+        if timed.is_over(now):
+            self.finish()
+
+    def finish(self) -> None:
+        """Take those that are missing, also of a run that was cut short."""
+        self._begin()
+        if not self._finished:
+            self._finished = True
+            for reading in self._readings:
+                reading.finish()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            for reading in self._readings:
+                reading.begin()
+
+
+class CpuTime:
+    """CPU time of the thread that calls it."""
+
+    def __init__(self) -> None:
+        self._start: tuple[float, float] | None = None
+        self._end: tuple[float, float] | None = None
+
+    def begin(self) -> None:
+        """Note the times of the thread and of the clock."""
+        self._start = _thread_and_clock_s()
+
+    def finish(self) -> None:
+        """Note them again."""
+        self._end = _thread_and_clock_s()
+
+    @property
+    def share(self) -> float | None:
+        """Share of one core that was used until now or the end, None before the start."""
+        if self._start is None:
+            return None
+        (cpu, wall), (cpu_end, wall_end) = self._start, self._end or _thread_and_clock_s()
+        return (cpu_end - cpu) / (wall_end - wall) if wall_end > wall else None
+
+
+class Statistics:
+    """The target's counters. It answers to a thread (under Locust: a greenlet), so that the schedule goes on."""
+
+    def __init__(self, target: Target) -> None:
+        self.before: dict[str, Any] | None = None
+        self.after: dict[str, Any] | None = None
+        self.available = target.statistics() is not None
+        """Whether the target gave some before the load: if it does not after it, it is gone."""
         self._target = target
-        self._meter, self.energy_reason = _meter(target, device)
-        self.idle = _idle(self._meter)
         self._readers: list[Thread] = []
 
     def begin(self) -> None:
-        """Read what is read at the start, unless it has been."""
-        if self._take(self.start) and self._meter is not None:
-            self._meter.start()
+        """Ask for them at the start."""
+        self._ask("before")
 
     def finish(self) -> None:
-        """Read what is read at the end, unless it has been."""
-        if self._take(self.end) and self._meter is not None:
-            self.energy = self._meter.stop()
+        """Ask for them at the end."""
+        self._ask("after")
 
     def wait(self) -> None:
         """Wait for the target's answers."""
@@ -54,18 +117,35 @@ class Edges:
             for reader in self._readers:
                 reader.join(READ_TIMEOUT_S)
 
-    def _take(self, edge: Edge) -> bool:
-        if edge.read:
-            return False
-        edge.read = True
-
-        def read() -> None:
-            edge.statistics = self._target.statistics()
-
-        reader = Thread(target=read, daemon=True)
+    def _ask(self, name: str) -> None:
+        reader = Thread(target=lambda: setattr(self, name, self._target.statistics()), daemon=True)
         reader.start()
         self._readers.append(reader)
-        return True
+
+
+class Energy:
+    """The energy of the device that computes, and of the idle one, where there is a meter for it."""
+
+    def __init__(self, target: Target, device: str | None) -> None:
+        self.reading: EnergyReading | None = None
+        self._meter, self.reason = _meter(target, device)
+        """`reason`: why there is no meter."""
+        self.idle = _idle(self._meter)
+        """Before the load."""
+
+    def begin(self) -> None:
+        """Start the meter."""
+        if self._meter is not None:
+            self._meter.start()
+
+    def finish(self) -> None:
+        """Stop the meter."""
+        if self._meter is not None:
+            self.reading = self._meter.stop()
+
+
+def _thread_and_clock_s() -> tuple[float, float]:
+    return time.thread_time(), time.monotonic()
 
 
 def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:

@@ -1,36 +1,34 @@
-"""One measurement: checks the target, has the load sent, takes the target's counters at the interval's edges."""
+"""One measurement: checks the target, has the load sent, takes readings at the interval's boundaries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.boundary_readings import Edge, Edges
+from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.output_agreement import Checked, require_fit
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark.repository.entry import Golden
-from servemark.telemetry.energy import EnergyReading
 
 PROGRESS_NS = 1_000_000_000
 
 
-class Load(Protocol):
+class Load(Timed, Protocol):
     """What sends the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
 
     interrupted: str | None
     """Why the run was cut short, if it was."""
+    readings: Sequence[Reading]
+    """What it wants to have read at the boundaries of the interval."""
 
     def prepare(self, golden: Golden | None) -> None:
         """Make the requests and the schedule. Raises ServemarkError."""
 
-    def keep_requests(self, directory: Path) -> None:
-        """Write every request to a file there as well (--request-log)."""
-
-    def open(self) -> None:
-        """Get ready to begin: nothing slow is left after it. Raises ServemarkError."""
+    def open(self, directory: Path) -> None:
+        """Get ready to begin: nothing slow is left after it. `directory` is the result's. Raises ServemarkError."""
 
     def begin(self) -> None:
         """Set the time at which the schedule begins; `recorder` and `interval` are known from now on."""
@@ -40,13 +38,6 @@ class Load(Protocol):
 
     def stop(self, reason: str) -> None:
         """Send nothing more."""
-
-    def over(self, now: int) -> bool:
-        """Whether the measured interval has passed."""
-
-    @property
-    def interval(self) -> Interval:
-        """The measured interval, as it is known now."""
 
     @property
     def recorder(self) -> Recorder:
@@ -73,16 +64,10 @@ class Measured:
     """Everything a measurement saw, from which the result is computed."""
 
     recorder: Recorder
-    start: Edge
-    end: Edge
-    had_statistics: bool = False
-    """Whether the target gave some before the load: if it does not after it, it is gone."""
+    statistics: Statistics
+    energy: Energy
     cpu_share: float | None = None
     peak_in_flight: int = 0
-    energy: EnergyReading | None = None
-    energy_reason: str | None = None
-    idle: EnergyReading | None = None
-    """The energy of the idle target, before the load."""
     checked: Checked | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
@@ -114,13 +99,13 @@ class Measurement:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
         self.load.prepare(self.golden)
 
-    def run(self) -> Measured:
-        """Have the load sent; returns what was seen, also when it was interrupted."""
-        self._edges = Edges(self.target, self.placement.device)
-        self.load.open()
+    def run(self, directory: Path) -> Measured:
+        """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
+        statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
+        self._boundaries = Boundaries(statistics, energy, *self.load.readings)
+        self.load.open(directory)
         self.load.begin()
-        edges = self._edges
-        self.measured = Measured(self.load.recorder, edges.start, edges.end, had_statistics=edges.had_statistics)
+        self.measured = Measured(self.load.recorder, statistics, energy)
         try:
             self.load.run(self._tick)
         finally:
@@ -133,28 +118,23 @@ class Measurement:
             self.load.stop(reason)
 
     def _finish(self, measured: Measured) -> None:
-        edges, load = self._edges, self.load
-        edges.begin()
-        edges.finish()
-        edges.wait()
+        load = self.load
+        self._boundaries.finish()
+        measured.statistics.wait()
         measured.recorder, measured.workers = load.recorder, load.workers
-        measured.cpu_share, measured.peak_in_flight = load.cpu_share, load.peak_in_flight
-        measured.energy, measured.energy_reason, measured.idle = edges.energy, edges.energy_reason, edges.idle
-        measured.checked = load.checked()
-        measured.interrupted = load.interrupted
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
+        measured.cpu_share = load.cpu_share if measured.measured_s else None
+        measured.peak_in_flight = load.peak_in_flight
+        measured.checked = load.checked()
+        measured.interrupted = load.interrupted
 
     def _tick(self, now: int) -> None:
         self._last_tick = now
-        start = self.load.interval.start
-        if now >= start:
-            self._edges.begin()
-        if self.load.over(now):
-            self._edges.finish()
+        self._boundaries.tick(now, self.load)
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
             recorder = self.load.recorder
             if self.measured is not None:
                 self.measured.recorder = recorder
-            self._on_progress((now - start) / 1e9, recorder)
+            self._on_progress((now - self.load.interval.start) / 1e9, recorder)

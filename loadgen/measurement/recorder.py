@@ -4,17 +4,16 @@ import math
 import random
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
+from loadgen.measurement.windows import Interval, Window
 from loadgen.sut.channel import Answer, Outcome
+from servemark.results.constraints import MAX_WINDOWS
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
 
 FLUSH_NS = 50 * MS
 """Outcomes are gathered raw and counted at this interval: one vectorised step costs less than a call for each."""
@@ -22,94 +21,8 @@ LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
 MAX_SAMPLED_RESPONSES = 200
 """How many sampled responses are kept for the comparison with the golden outputs."""
-MAX_WINDOWS = 10
-"""An interval that is prolonged beyond so many windows goes on in windows twice as long."""
 MAX_MESSAGES = 5
 """How many different messages of each kind of error are kept."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The measured part of a run and its windows, in ns of the monotonic clock."""
-
-    start: int
-    end: int
-    windows: int
-    edges: tuple[int, ...] = ()
-    """Boundaries of the windows, the interval's own included, where they are not of equal length."""
-
-    @property
-    def window_ns(self) -> float:
-        """Mean length of a window."""
-        return (self.end - self.start) / self.windows
-
-    def window(self, index: int) -> tuple[float, float]:
-        """Start and length of a window in seconds, from the interval's start."""
-        if self.edges:
-            first, last = self.edges[index : index + 2]
-            return (first - self.start) / 1e9, (last - first) / 1e9
-        return index * self.window_ns / 1e9, self.window_ns / 1e9
-
-    def window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The window of each time inside the interval."""
-        if self.edges:
-            index = np.searchsorted(np.array(self.edges), times, side="right") - 1
-        else:
-            index = ((times - self.start) / self.window_ns).astype(np.int64)
-        return np.minimum(index, self.windows - 1)
-
-    @property
-    def joined(self) -> "Interval":
-        """The same with half as many windows."""
-        return replace(self, windows=self.windows // 2)
-
-    @property
-    def prolonged(self) -> "Interval":
-        """One window longer; where there are too many, neighbours are joined first."""
-        base = self.joined if self.windows == MAX_WINDOWS else self
-        windows = base.windows + 1
-        return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
-
-
-@dataclass
-class Window:
-    """What was scheduled in one window."""
-
-    latency: Histogram = field(default_factory=Histogram)
-    completed: int = 0
-    scheduled: int = 0
-    errors: int = 0
-
-    def add(self, other: "Window") -> None:
-        """Count what another one counted."""
-        self.latency.merge(other.latency)
-        self.completed += other.completed
-        self.scheduled += other.scheduled
-        self.errors += other.errors
-
-    @classmethod
-    def joined(cls, windows: Sequence["Window"]) -> "Window":
-        """Neighbouring windows as one."""
-        whole = cls()
-        for window in windows:
-            whole.add(window)
-        return whole
-
-    @classmethod
-    def paired(cls, windows: Sequence["Window"]) -> list["Window"]:
-        """Half as many, twice as long."""
-        return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
-
-    def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
-        """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
-        enough = {p: self.latency.count >= samples_needed(p) for p in (50, 99)}
-        return {
-            "start_s": round(start_s, 6),
-            "requests_per_s": self.completed / length_s,
-            "p50_ms": self.latency.percentile(50) if enough[50] else None,
-            "p99_ms": self.latency.percentile(99) if enough[99] else None,
-            "errors": self.errors,
-        }
 
 
 Waited = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
@@ -128,7 +41,7 @@ class Recorder:
     by its kind and enters none of them.
 
     An interval that has to hold `least` outcomes is prolonged by whole windows until it does, or until `end_at` says
-    when it ends (`over`). `waited` says which of some scheduled requests were held back by --max-in-flight.
+    when it ends. `waited` says which of some scheduled requests were held back by --max-in-flight.
     """
 
     def __init__(self, interval: Interval, least: float = 0, waited: Waited = _nobody) -> None:
@@ -136,7 +49,7 @@ class Recorder:
         self._waited = waited
         self._least = least
         self._end_at = math.inf
-        self._over = False
+        self._decided = False
         self.latency, self.service_time, self.schedule_delay = Histogram(), Histogram(), Histogram()
         self.waited_delay = Histogram()
         """The part of the schedule delays of requests that waited for --max-in-flight."""
@@ -152,31 +65,39 @@ class Recorder:
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
+        self._failed: list[Outcome] = []
         self._next_flush = 0
 
-    def over(self, now: int) -> bool:
-        """Whether the interval has passed; where it has not, it lasts beyond `now`."""
-        while now >= self.interval.end and not self._over:
-            if self.interval.end >= self._end_at or self._outcomes_inside() >= self._least:
-                self._over = True
+    def extend_if_short(self, now: int) -> None:
+        """Go on for whole windows where the interval has passed and does not hold enough outcomes yet."""
+        while now >= self.interval.end and not self._decided:
+            if self._long_enough():
+                self._decided = True
             else:
-                self._prolong()
-        return now >= self.interval.end
+                if self.interval.windows == MAX_WINDOWS:
+                    self.windows = Window.paired(self.windows)
+                self.windows.append(Window())
+                self.interval = self.interval.prolonged
+
+    def is_over(self, now: int) -> bool:
+        """Whether the interval has passed and will not be prolonged."""
+        return now >= self.interval.end and (self._decided or self._long_enough())
 
     def end_at(self, end_ns: int) -> None:
         """Let the interval end with the window in which this time lies."""
         self._end_at = end_ns
 
-    def _outcomes_inside(self) -> int:
-        """Requests of the interval that have their outcome, counted already or not."""
-        return self.scheduled + sum(scheduled >= self.interval.start for scheduled in self._raw[::3])
-
-    def _prolong(self) -> None:
-        """Go on for a window."""
-        if self.interval.windows == MAX_WINDOWS:
-            self.windows = Window.paired(self.windows)
-        self.windows.append(Window())
-        self.interval = self.interval.prolonged
+    def _long_enough(self) -> bool:
+        """Whether the interval ends here: as it was told, or since it holds enough outcomes, counted already or not."""
+        start, end = self.interval.start, self.interval.end
+        missing = self._least - self.scheduled
+        if end >= self._end_at or missing <= 0:
+            return True
+        if missing > len(self._raw) // 3 + len(self._failed):
+            return False
+        gathered = sum(start <= scheduled < end for scheduled in self._raw[::3])
+        failed = sum(start <= outcome.scheduled < end for outcome in self._failed)
+        return gathered + failed >= missing
 
     def outcome(self, outcome: Outcome) -> None:
         """Take one outcome; the hot path."""
@@ -186,7 +107,7 @@ class Recorder:
             if outcome.payload.golden_rows and outcome.response:
                 self._sample(outcome.payload.golden_rows, outcome.response)
         else:
-            self._failure(outcome)
+            self._failed.append(outcome)
 
     def _sample(self, golden_rows: tuple[int, ...], response: Answer) -> None:
         """Keep an even sample of the whole run (Vitter 1985, algorithm R), not its first seconds."""
@@ -199,13 +120,16 @@ class Recorder:
     def tick(self, now: int) -> None:
         """Count what has been gathered, when it is time."""
         # First whether the interval goes on: what came since its end then belongs to it.
-        self.over(now)
+        self.extend_if_short(now)
         if now >= self._next_flush:
             self.flush()
             self._next_flush = now + FLUSH_NS
 
     def flush(self) -> None:
         """Count what has been gathered."""
+        failed, self._failed = self._failed, []
+        for outcome in failed:
+            self._count_failure(outcome)
         if not self._raw:
             return
         # A copy: the array cannot grow while numpy looks at its buffer.
@@ -238,7 +162,7 @@ class Recorder:
             self.windows[index].scheduled += count
             self.windows[index].latency.record(latency[indices == index])
 
-    def _failure(self, outcome: Outcome) -> None:
+    def _count_failure(self, outcome: Outcome) -> None:
         if not self.interval.start <= outcome.scheduled < self.interval.end:
             self.outside += 1
             return

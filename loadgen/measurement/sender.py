@@ -1,7 +1,7 @@
 """Sends a run's load, or one process's share of it, and records what becomes of each request."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import gevent
@@ -15,9 +15,11 @@ from loadgen.kserve.server_statistics import failure_kind
 from loadgen.load.arrivals import ClosedLoop, OpenLoop
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import ALL, Share
+from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.output_agreement import Checked, check
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.request_log import RequestLog
+from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.channel import Outcome
 from loadgen.sut.target import Target
@@ -51,10 +53,9 @@ class Sender:
         """The whole one in ns, of which this share is a part; None for a closed loop."""
         self._on_request = on_request
         self._golden: Golden | None = None
-        self._directory: Path | None = None
         self._log: RequestLog | None = None
-        self._cpu: list[tuple[float, float]] = []
-        """Time of this thread's and of the clock at the interval's edges, in seconds."""
+        self._cpu = CpuTime()
+        self.readings: Sequence[Reading] = (self._cpu,)
 
     def prepare(self, golden: Golden | None) -> None:
         """Make the requests and the schedule; opens nothing. Raises InputDataError, ServerError."""
@@ -62,13 +63,10 @@ class Sender:
         self._requests = self.share.requests(self.target.payloads(golden))
         self.schedule = self.config.scenario.schedule(self.config.seed)
 
-    def keep_requests(self, directory: Path) -> None:
-        """Write every request to a file there as well, from `begin` on."""
-        self._directory = directory
-
-    def open(self) -> None:
-        """Open connections ahead, in the thread that will send."""
+    def open(self, directory: Path | None = None) -> None:
+        """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
         config = self.config
+        self._directory = directory if config.request_log else None
         most = config.max_in_flight if config.open_loop else config.concurrency or 1
         self._driver = Driver(
             self.target.connect,
@@ -94,7 +92,7 @@ class Sender:
         if self._directory is not None:
             self._log = RequestLog(self._directory, interval.start)
         self._arrivals: OpenLoop | ClosedLoop = (
-            ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.over, start)
+            ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.is_over, start)
             if self.schedule is None
             else OpenLoop(self.share.arrivals(self.schedule).tolist(), start, interval.end)
         )
@@ -115,7 +113,6 @@ class Sender:
                 raise
         finally:
             self.recorder.flush()
-            self._mark(2)
             if self._log is not None:
                 self._log.close()
             self.close()
@@ -129,9 +126,9 @@ class Sender:
         """Close the connections."""
         self._driver.close()
 
-    def over(self, now: int) -> bool:
+    def is_over(self, now: int) -> bool:
         """Whether the measured interval has passed."""
-        return self.recorder.over(now)
+        return self.recorder.is_over(now)
 
     @property
     def interval(self) -> Interval:
@@ -146,10 +143,7 @@ class Sender:
     @property
     def cpu_share(self) -> float | None:
         """Share of one core that this thread has used in the interval; an engine in this process computes in others."""
-        if not self._cpu:
-            return None
-        (cpu, wall), (cpu_end, wall_end) = self._cpu[0], self._cpu[1] if len(self._cpu) > 1 else _times()
-        return (cpu_end - cpu) / (wall_end - wall) if wall_end > wall else None
+        return self._cpu.share
 
     @property
     def workers(self) -> list[WorkerFigures]:
@@ -178,17 +172,8 @@ class Sender:
         self.recorder.tick(now)
         if self._log is not None:
             self._log.flush()
-        if now >= self.interval.start:
-            self._mark(1)
-        if self.over(now):
-            self._mark(2)
         self._on_tick(now)
         give_way()
-
-    def _mark(self, edge: int) -> None:
-        """Take the times of the first or the second edge, once; the second one only where there was a first."""
-        if len(self._cpu) == edge - 1:
-            self._cpu.append(_times())
 
 
 def give_way() -> None:
@@ -220,7 +205,3 @@ def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:
             raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
         time.sleep(0.01)
     return int(file.read_text())
-
-
-def _times() -> tuple[float, float]:
-    return time.thread_time(), time.monotonic()

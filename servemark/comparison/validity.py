@@ -6,15 +6,13 @@ from typing import Any
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
-from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS
+from servemark.results.constraints import MAX_WINDOWS, STEADY_WINDOWS, TREND_WINDOWS
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend
 
 SHORTEST_S, MAX_DURATION_S = 8.0, 120.0
 SPARE = 1.25
 """A round may find the machine slower than its warm-up did."""
-OPEN_WINDOWS = 10
-"""The most that a run has. Joined two by two they would be five, too few to show a trend."""
 SEARCHED_SHARE = 0.5
 """A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
 ROUND_TREND_LEVEL = 0.005
@@ -29,7 +27,8 @@ def order(labels: Sequence[str], number: int) -> list[str]:
 
 def requests_needed(*, closed: bool, percentile: float | None) -> int:
     """How many requests a round's verdict asks for: a p50 in each window, and its objective's percentile."""
-    windows = STEADY_WINDOWS if closed else OPEN_WINDOWS
+    # Ten windows joined two by two would be five, too few to show a trend.
+    windows = STEADY_WINDOWS if closed else MAX_WINDOWS
     return max(windows * samples_needed(50), samples_needed(percentile or 50))
 
 

@@ -17,6 +17,8 @@ CPU_SHARE = 0.90
 """Above this share of one core the generator is taken to limit the run."""
 CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
+MAX_WINDOWS = 10
+"""The most windows that a run has: one that is prolonged beyond them goes on in windows twice as long."""
 STEADY_WINDOWS = 3
 STEADY_RATIO = 1.10
 """perf_analyzer's rule: the last three windows lie within 10 %."""

@@ -39,7 +39,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
-                result = record(config, measurement)
+                result = record(measurement)
             if result["partial"]:
                 raise KeyboardInterrupt
             return result

@@ -1,12 +1,12 @@
 """What a measurement saw, made of outcomes that a test chose: times in s, from the start of the schedule."""
 
 from collections.abc import Sequence
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 from loadgen.evaluation.result import complete, header
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.boundary_readings import Edge
+from loadgen.measurement.boundary_readings import Energy, Statistics
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import interval_from
@@ -35,9 +35,12 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
     for outcome in outcomes:
         recorder.outcome(outcome)
     recorder.flush()
-    start, end = Edge(seen.pop("before", None)), Edge(seen.pop("after", None))
-    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5, "energy_reason": "no meter"}
-    return Measured(recorder, start, end, **usual | seen)
+    statistics = SimpleNamespace(
+        before=seen.pop("before", None), after=seen.pop("after", None), available=seen.pop("had_statistics", False)
+    )
+    energy = SimpleNamespace(reading=None, idle=None, reason="no meter")
+    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5}
+    return Measured(recorder, cast(Statistics, statistics), cast(Energy, energy), **usual | seen)
 
 
 class Target:
@@ -48,13 +51,13 @@ class Target:
     no_statistics = "it has no statistics"
 
 
-class Run:
-    """As much of a measurement as a result is made of."""
-
-    target, placement, golden = Target(), Placement("onnxruntime", "cpu", None), None
-
-
 def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> dict[str, Any]:
     """The whole result of such a run, as result.json has it."""
-    settings, run = config("ranking_tiny", *flags), cast(Measurement, Run())
-    return complete(header(settings, run), settings, run, measured(settings, outcomes, **seen))
+    settings = config("ranking_tiny", *flags)
+    run = SimpleNamespace(
+        config=settings,
+        target=Target(),
+        placement=Placement("onnxruntime", "cpu", None),
+        measured=measured(settings, outcomes, **seen),
+    )
+    return complete(header(cast(Measurement, run)), cast(Measurement, run))

@@ -10,7 +10,8 @@ from locust.runners import STATE_INIT, STATE_MISSING
 from loadgen.distributed.master import GRACE_S, Master
 from loadgen.distributed.messages import fingerprint
 from loadgen.distributed.recorder_state import state_of
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
 from servemark.errors import ExitCode, OptionError, WorkerError
 from tests.support.load_config import config
 from tests.support.measured import S, answered

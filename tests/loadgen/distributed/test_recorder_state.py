@@ -14,7 +14,8 @@ from loadgen.distributed.recorder_state import merged, state_of
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.share import Share
 from loadgen.measurement.output_agreement import Checked, check
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.repository.entry import Golden
 from servemark.workload import Tensor
@@ -124,7 +125,8 @@ def test_a_worker_that_was_lost_before_the_interval_was_prolonged_is_merged_too(
             recorder.outcome(Outcome(Payload(b""), second * S, second * S, second * S + MS, None, "", None))
             recorder.tick(second * S + S // 2)
     late.end_at(14 * S)
-    assert late.over(14 * S)
+    late.tick(14 * S)
+    assert late.is_over(14 * S)
     whole = merged(Interval(0, 10 * S, 10), [over_the_wire(early), over_the_wire(late)])
     assert (whole.interval.end, whole.interval.windows) == (14 * S, 7)
     assert [window.scheduled for window in whole.windows] == [4, 4, 4, 4, 4, 2, 2]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadgen.driver.backlog import Backlog
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
 from servemark.results.bottleneck import bottleneck
 from servemark.workload import get
 from tests.golden.load import Load, constant_ns

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadgen.evaluation.early_stopping import early_stopping
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
 from servemark.stats.percentiles import over_allowed, percentile_key, requests_to_show
 from servemark.workload import Slo
 from tests.loadgen.measurement.test_meter import outcome

@@ -17,7 +17,7 @@ CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
 
 def observed(flags: tuple[str, ...], outcomes: list[Outcome], **seen: Any) -> Observations:
     settings = config("ranking_tiny", *flags)
-    return observe(settings, measured(settings, outcomes, **seen), None, None)
+    return observe(settings, measured(settings, outcomes, **seen), None)
 
 
 def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_edges() -> None:

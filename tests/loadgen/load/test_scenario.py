@@ -10,7 +10,7 @@ import pytest
 from loadgen.load.arrivals import Distribution, Stage
 from loadgen.load.scenario import Mode, Scenario, parse_stages
 from loadgen.load.trace import read_trace
-from loadgen.measurement.recorder import Interval
+from loadgen.measurement.windows import Interval
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import get
 from tests.golden.server import GoldenServer

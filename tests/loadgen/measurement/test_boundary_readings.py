@@ -1,13 +1,16 @@
 """What is read at the edges of the measured interval: the energy of the target, idle and under load."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from loadgen.evaluation import metrics
 from loadgen.measurement import boundary_readings
 from loadgen.measurement.measurement import Measured
-from loadgen.measurement.recorder import Interval, Recorder
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
+from loadgen.sut.target import Target
 from servemark.telemetry.energy import Meter
 from tests.support.load_config import config
 
@@ -30,13 +33,13 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0])
     monkeypatch.setattr(boundary_readings, "open_meter", lambda _boundary, **_: (meter, None))
     monkeypatch.setattr(boundary_readings, "IDLE_S", 0.001)
-    found = boundary_readings.Edges(LocalTarget(), "cpu")  # type: ignore[arg-type] # the part of a target that edges read
-    found.begin()
-    found.finish()
-    found.wait()
+    target = cast(Target, LocalTarget())
+    found = boundary_readings.Energy(target, "cpu")
+    boundaries = boundary_readings.Boundaries(found)
+    boundaries.finish()
     recorder = Recorder(Interval(0, S, 1))
     recorder.completed = completed
-    measured = Measured(recorder, found.start, found.end, energy=found.energy, idle=found.idle)
+    measured = Measured(recorder, boundary_readings.Statistics(target), found)
     return metrics._energy(config("ranking_tiny", "--batch-size", "4"), measured)
 
 
@@ -62,3 +65,58 @@ def test_each_figure_that_is_not_known_has_its_own_reason(
     assert {key for key, value in figures.items() if value is None} == unknown.keys()
     for key, why in unknown.items():
         assert str(figures[f"{key}_reason"]).startswith(why)
+
+
+class Timed:
+    """An interval of one second that may go on."""
+
+    interval = Interval(S, 2 * S, 1)
+    over = False
+
+    def is_over(self, now: int) -> bool:
+        return self.over and now >= self.interval.end
+
+
+class Noted:
+    """A reading that notes when it was taken."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def begin(self) -> None:
+        self.taken.append("begin")
+
+    def finish(self) -> None:
+        self.taken.append("finish")
+
+
+def test_each_reading_is_taken_once_at_each_boundary() -> None:
+    timed, noted = Timed(), Noted()
+    boundaries = boundary_readings.Boundaries(noted)
+    boundaries.tick(S - 1, timed)
+    assert noted.taken == []
+    boundaries.tick(S, timed)
+    boundaries.tick(2 * S, timed)  # it goes on
+    assert noted.taken == ["begin"]
+    timed.over = True
+    boundaries.tick(2 * S + 1, timed)
+    boundaries.tick(2 * S + 2, timed)
+    boundaries.finish()
+    assert noted.taken == ["begin", "finish"]
+
+
+def test_a_run_that_is_cut_short_has_its_readings_too() -> None:
+    noted = Noted()
+    boundary_readings.Boundaries(noted).finish()
+    assert noted.taken == ["begin", "finish"]
+
+
+def test_cpu_time_is_this_thread_s_share_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([(1.0, 10.0), (1.5, 11.0), (2.0, 14.0)])
+    monkeypatch.setattr(boundary_readings, "_thread_and_clock_s", lambda: next(times))
+    cpu = boundary_readings.CpuTime()
+    assert cpu.share is None
+    cpu.begin()
+    assert cpu.share == 0.5  # so far
+    cpu.finish()
+    assert cpu.share == 0.25

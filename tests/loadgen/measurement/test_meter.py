@@ -9,7 +9,8 @@ import pytest
 
 from loadgen.driver.event_loop import MS
 from loadgen.load.arrivals import Distribution, schedule
-from loadgen.measurement.recorder import MAX_MESSAGES, MAX_SAMPLED_RESPONSES, Interval, Recorder
+from loadgen.measurement.recorder import MAX_MESSAGES, MAX_SAMPLED_RESPONSES, Recorder
+from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
@@ -163,6 +164,7 @@ def test_a_few_different_messages_of_each_kind_are_kept() -> None:
     recorder = Recorder(Interval(0, S, 1))
     for number in range(100):
         recorder.outcome(outcome(number, 0, S, "http_500", f"message {number // 10}"))
+    recorder.flush()
     assert (recorder.errors, recorder.messages) == ({"http_500": 100}, {"http_500": MESSAGES})
 
 
@@ -205,24 +207,44 @@ def test_every_request_is_in_exactly_one_window() -> None:
 
 def test_an_interval_is_prolonged_by_windows_until_it_holds_enough_outcomes() -> None:
     recorder = Recorder(Interval(10 * S, 15 * S, 5), least=2)
-    assert not recorder.over(15 * S - 1)
+
+    def over(now: int) -> bool:
+        recorder.extend_if_short(now)
+        return recorder.is_over(now)
+
+    assert not over(15 * S - 1)
     recorder.outcome(outcome(9 * S, 9 * S, 15 * S))  # scheduled in the warm-up: no outcome of the interval
-    assert not recorder.over(15 * S)
+    assert not recorder.is_over(15 * S)
+    assert recorder.interval == Interval(10 * S, 15 * S, 5)  # asking changes nothing
+    assert not over(15 * S)
     assert recorder.interval == Interval(10 * S, 16 * S, 6)
-    assert not recorder.over(16 * S)
-    assert not recorder.over(17 * S)
+    assert not over(16 * S)
+    assert not over(17 * S)
     recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 1))
     recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 2, "timeout"))
     recorder.tick(17 * S + 3)
-    assert not recorder.over(18 * S - 1)
-    assert recorder.over(18 * S)
+    assert not over(18 * S - 1)
+    assert recorder.is_over(18 * S)
+    assert over(18 * S)
     recorder.outcome(outcome(17 * S, 17 * S, 30 * S))
-    assert recorder.over(30 * S)
+    assert over(30 * S)
     recorder.flush()
     assert recorder.interval == Interval(10 * S, 18 * S, 8)
     assert [w.scheduled for w in recorder.windows] == [0, 0, 0, 0, 0, 2, 0, 1]
     assert [w.completed for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 1]
     assert (recorder.scheduled, recorder.completed, recorder.in_flight_at_start) == (3, 2, 1)
+
+
+def test_what_was_sent_while_the_interval_was_not_yet_prolonged_belongs_to_it() -> None:
+    recorder = Recorder(Interval(0, 2 * S, 2), least=3)
+    for error in (None, "timeout"):
+        recorder.outcome(outcome(2 * S + 1, 2 * S + 1, 2 * S + 2, error))
+    recorder.tick(2 * S + 3)
+    recorder.outcome(outcome(2 * S + 4, 2 * S + 4, 2 * S + 5))
+    recorder.tick(3 * S)
+    recorder.flush()
+    assert (recorder.interval.end, recorder.scheduled, recorder.outside) == (3 * S, 3, 0)
+    assert [(w.scheduled, w.errors) for w in recorder.windows] == [(0, 0), (0, 0), (3, 1)]
 
 
 def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
@@ -245,7 +267,7 @@ def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> N
 
 def test_an_interval_that_has_to_hold_nothing_ends_on_time() -> None:
     recorder = Recorder(Interval(0, S, 1))
-    assert (recorder.over(S - 1), recorder.over(S), recorder.interval.end) == (False, True, S)
+    assert (recorder.is_over(S - 1), recorder.is_over(S), recorder.interval.end) == (False, True, S)
 
 
 def test_golden_answers_are_sampled_over_the_whole_run() -> None:

@@ -1,0 +1,96 @@
+"""The measured interval and its windows: where they lie, and what was counted in each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.results.constraints import MAX_WINDOWS
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import samples_needed
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The measured part of a run and its windows, in ns of the monotonic clock."""
+
+    start: int
+    end: int
+    windows: int
+    edges: tuple[int, ...] = ()
+    """Boundaries of the windows, the interval's own included, where they are not of equal length."""
+
+    @property
+    def window_ns(self) -> float:
+        """Mean length of a window."""
+        return (self.end - self.start) / self.windows
+
+    def window(self, index: int) -> tuple[float, float]:
+        """Start and length of a window in seconds, from the interval's start."""
+        if self.edges:
+            first, last = self.edges[index : index + 2]
+            return (first - self.start) / 1e9, (last - first) / 1e9
+        return index * self.window_ns / 1e9, self.window_ns / 1e9
+
+    def window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The window of each time inside the interval."""
+        if self.edges:
+            index = np.searchsorted(np.array(self.edges), times, side="right") - 1
+        else:
+            index = ((times - self.start) / self.window_ns).astype(np.int64)
+        return np.minimum(index, self.windows - 1)
+
+    @property
+    def joined(self) -> "Interval":
+        """The same with half as many windows."""
+        return replace(self, windows=self.windows // 2)
+
+    @property
+    def prolonged(self) -> "Interval":
+        """One window longer; where there are too many, neighbours are joined first."""
+        base = self.joined if self.windows == MAX_WINDOWS else self
+        windows = base.windows + 1
+        return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
+
+
+@dataclass
+class Window:
+    """What was scheduled in one window."""
+
+    latency: Histogram = field(default_factory=Histogram)
+    completed: int = 0
+    scheduled: int = 0
+    errors: int = 0
+
+    def add(self, other: "Window") -> None:
+        """Count what another one counted."""
+        self.latency.merge(other.latency)
+        self.completed += other.completed
+        self.scheduled += other.scheduled
+        self.errors += other.errors
+
+    @classmethod
+    def joined(cls, windows: Sequence["Window"]) -> "Window":
+        """Neighbouring windows as one."""
+        whole = cls()
+        for window in windows:
+            whole.add(window)
+        return whole
+
+    @classmethod
+    def paired(cls, windows: Sequence["Window"]) -> list["Window"]:
+        """Half as many, twice as long."""
+        return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
+
+    def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
+        """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
+        enough = {p: self.latency.count >= samples_needed(p) for p in (50, 99)}
+        return {
+            "start_s": round(start_s, 6),
+            "requests_per_s": self.completed / length_s,
+            "p50_ms": self.latency.percentile(50) if enough[50] else None,
+            "p99_ms": self.latency.percentile(99) if enough[99] else None,
+            "errors": self.errors,
+        }
