@@ -86,7 +86,7 @@ class Master:
             if member.token is not None:
                 self._invite(member)
 
-    def open(self, directory: Path) -> None:  # noqa: ARG002 - what is kept of each request is a sender's
+    def open(self, directory: Path | None = None) -> None:  # noqa: ARG002 - a request log is a sender's
         """Wait until every worker is ready. Raises WorkerError with what one of them says."""
         schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, golden=self._golden)
