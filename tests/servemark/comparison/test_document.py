@@ -8,79 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from exporters.pipeline import config_pbtxt
 from servemark.comparison import warm_up
 from servemark.comparison.contenders import Contender, able, configured, contenders, placed
-from servemark.comparison.document import Turn, document, rows
-from servemark.comparison.validity import order
+from servemark.comparison.document import Turn, rows
 from servemark.errors import ArtifactError, OptionError
 from servemark.max_rate.refinement import HighestRate
 from servemark.report.html import comparison
 from servemark.report.html.comparison import page
-from servemark.report.terminal.comparison import markdown, render_comparison
+from servemark.report.terminal.comparison import markdown
 from servemark.repository.entry import Entry
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
 from tests.support.locust_run import server_of, started, until
-from tests.support.results import NO_METER, histogram_of, latencies, result_of
+from tests.support.results import NO_METER, histogram_of, result_of
+from tests.support.rounds import Row, document_of, rounds_of, shown, turn
 
 TINY = "ranking_tiny"
-Row = dict[str, Any]
-
-
-def turn(number: int, label: str, p50_ms: float, **figures: Any) -> Turn:
-    histogram = histogram_of(latencies(p50_ms, seed=number))
-    result = result_of(histogram, **({"rate": 1000 / p50_ms} | figures))
-    return Turn(number, label, f"{number:02}-{label}", result, histogram)
-
-
-def rounds_of(count: int = 5, **ratios: float) -> list[Turn]:
-    """Rounds on a machine that drifts by a lot, which all engines of a round share."""
-    drift = [1.0, 1.4, 2.0, 1.7, 1.1, 1.3]
-    return [turn(n, label, 10 * ratio * drift[n - 1]) for n in range(1, count + 1) for label, ratio in ratios.items()]
-
-
-def document_of(
-    turns: list[Turn],
-    labels: list[str],
-    partial: str | None = None,
-    highest: dict[str, HighestRate] | None = None,
-    **opened: Any,
-) -> Row:
-    known = {
-        "schema_version": 1,
-        "kind": "comparison",
-        "created": "2026-01-01T00:00:00+00:00",
-        "command": ["servemark", "compare"],
-        "workload": "ranking",
-        "batch_size": 1,
-        "duration_s": 8.0,
-        "left_out": [],
-        "configurations": {label: {"instances": 1, "threads": 0} for label in labels},
-        "environment": {
-            "cpu": "a CPU",
-            "cores": 2,
-            "memory_gb": 1,
-            "os": "an OS",
-            "python": "3",
-            "git_commit": "c",
-            "packages": {"numpy": "1"},
-        },
-    }
-    return document(known | opened, turns, labels, highest or {}, partial)
-
-
-def shown(found: Row) -> str:
-    console = Console(width=160, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    render_comparison(found, console)
-    return console.export_text()
-
-
-def test_rounds_run_back_and_forth() -> None:
-    assert [order(["A", "B", "C"], number) for number in (1, 2, 3)] == [list("ABC"), list("CBA"), list("ABC")]
 
 
 def test_known_ratios_come_out_of_a_drifting_machine() -> None:
@@ -165,6 +111,23 @@ def test_a_round_without_answers_leaves_no_ratio() -> None:
     _, row = rows(turns, ["a", "b"])
     assert row["ratio"]["inferences_per_s"] is None
     assert row["ratio"]["inferences_per_s_reason"]
+
+
+def test_highest_rates_have_a_ratio_of_their_rounds_or_the_reason() -> None:
+    [first, fast, same] = [HighestRate(None, None, "x", rounds) for rounds in ([400, 410], [800, 820], [405, 400])]
+    for rate in (first, fast, same):
+        rate.rounds.append(rate.rounds[0] * 1.01)
+    found = document_of(rounds_of(5, a=1, b=1, c=1), list("abc"), highest={"a": first, "b": fast, "c": same})
+    [a, b, c] = found["rows"]
+    assert (a["max_rate"]["rate"], a["ratio"]["max_rate"]) == (pytest.approx(first.rate), None)
+    assert b["ratio"]["max_rate"]["value"] == pytest.approx(2, rel=0.1)
+    assert (b["ratio"]["max_rate"]["significant"], c["ratio"]["max_rate"]["significant"]) == (True, False)
+    assert "max rate ratio" in shown(found)
+    assert "not searched for" not in shown(found)
+    none = HighestRate(None, "p99 needs 1,126 requests in a run; --duration 60", "max-rate-a")
+    found = document_of(rounds_of(5, a=1, b=1), ["a", "b"], highest={"a": none})
+    assert found["rows"][0]["max_rate"]["rate"] is None
+    assert "max rate: p99 needs 1,126 requests in a run; --duration 60 (a)" in shown(found)
 
 
 def test_the_table_says_what_is_chance_and_what_is_missing() -> None:

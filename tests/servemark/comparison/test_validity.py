@@ -18,15 +18,15 @@ from servemark.comparison.timetable import timetable
 from servemark.comparison.validity import exit_code, requests_needed, round_length_s, search_length_s, unmet, unsteady
 from servemark.comparison.warm_up import Warmed
 from servemark.errors import ExitCode
-from servemark.max_rate.refinement import HighestRate
-from servemark.max_rate.search import TOLERANCE, MaxRate, Point
+from servemark.max_rate.search import TOLERANCE
 from servemark.results import directory as results
 from servemark.runs.locust_process import check
 from servemark.workload import Slo
-from tests.servemark.comparison.test_document import TINY, document_of, rounds_of, shown, turn
 from tests.support.load_config import config
 from tests.support.results import Result, histogram_of, latencies, result_of
+from tests.support.rounds import document_of, shown, turn
 
+TINY = "ranking_tiny"
 NOISE = [1.0, 0.7, 1.2, 0.8, 1.1, 0.6, 1.15, 0.9]
 RISING = [0.5, 0.6, 0.7, 0.9, 1.0, 1.1, 1.3, 1.4]
 
@@ -162,68 +162,6 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     assert warm_up.warm_up(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
     assert list(tmp_path.iterdir()) == []
-
-
-def searched(rate: float, limited_by: str = "server") -> HighestRate:
-    best = Point(rate)
-    return HighestRate.of(MaxRate(best, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
-
-
-def server(capacity: float) -> Callable[[float], Point]:
-    return lambda rate: Point(rate, frozenset() if rate <= capacity else frozenset({"slo"}))
-
-
-def after_rounds(*capacities: float, start: float) -> HighestRate:
-    rate = searched(start)
-    for number, capacity in enumerate(capacities, start=1):
-        rate.repeat(server(capacity), number)
-    return rate
-
-
-def test_rates_are_found_again_in_rounds_and_held_against_the_first() -> None:
-    first = after_rounds(400, 410, 395, start=390)
-    fast = after_rounds(800, 820, 790, start=700)
-    same = after_rounds(405, 400, 400, start=390)
-    for rate, capacity in zip(first.rounds, (400, 410, 395), strict=True):
-        assert capacity / (1 + TOLERANCE) < rate <= capacity
-    found = document_of(rounds_of(5, a=1, b=1, c=1), list("abc"), highest={"a": first, "b": fast, "c": same})
-    [a, b, c] = found["rows"]
-    assert a["max_rate"]["rate"] == pytest.approx(first.rate)
-    assert a["ratio"]["max_rate"] is None
-    assert b["ratio"]["max_rate"]["value"] == pytest.approx(2, rel=0.1)
-    assert b["ratio"]["max_rate"]["significant"] is True
-    assert c["ratio"]["max_rate"]["significant"] is False
-    text = shown(found)
-    assert "max rate ratio" in text
-    assert "not searched for" not in text
-
-
-def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
-    first, lost = after_rounds(400, 400, 400, start=390), after_rounds(800, 100, start=790)
-    assert lost.reason == f"in round 2 no rate near {lost.rounds[0]:,.4g}/s was met"
-    assert lost.against(first) == {"max_rate": None, "max_rate_reason": lost.reason}
-    assert first.against(lost)["max_rate_reason"] == f"of the first engine: {lost.reason}"
-    assert after_rounds(400, start=390).against(first)["max_rate_reason"] == "needs 3 rounds, has 1"
-    assert lost.rate == pytest.approx(lost.rounds[0])
-    assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
-    never = MaxRate(None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (slo)", (Point(10.0),))
-    assert HighestRate.of(never, "max-rate-x").exit_code is ExitCode.SLO_MISSED
-
-
-def test_a_rate_of_the_generator_is_none_of_the_server() -> None:
-    assert searched(400, "generator").reason == "met twice"
-    rate = searched(400)
-    rate.repeat(lambda load: Point(load, frozenset({"client_cpu"}) if load > 410 else frozenset()), 1)
-    assert rate.rounds == []
-    assert rate.reason == "in round 1 the generator, not the server, was the limit, above 400/s"
-    assert rate.rate == 400
-
-
-def test_a_comparison_without_a_rate_gives_the_reason() -> None:
-    none = HighestRate(None, "p99 needs 1,126 requests in a run; --duration 60", "max-rate-a")
-    found = document_of(rounds_of(5, a=1, b=1), ["a", "b"], highest={"a": none})
-    assert found["rows"][0]["max_rate"]["rate"] is None
-    assert "max rate: p99 needs 1,126 requests in a run; --duration 60 (a)" in shown(found)
 
 
 class Engines:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from servemark.max_rate.refinement import rate_ratio, refine_rate
-from servemark.max_rate.search import TOLERANCE, Point
+from servemark.errors import ExitCode
+from servemark.max_rate.refinement import HighestRate, rate_ratio, refine_rate
+from servemark.max_rate.search import TOLERANCE, MaxRate, Point
 from servemark.stats.ratios import ratio_of_repeats
 
 
@@ -54,3 +55,38 @@ def test_the_interval_of_rates_holds_their_resolution() -> None:
     assert plain.low is not None
     assert wide.low is not None
     assert wide.low < plain.low
+
+
+def searched(rate: float, limited_by: str = "server") -> HighestRate:
+    best = Point(rate)
+    return HighestRate.of(MaxRate(best, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
+
+
+def after_rounds(*capacities: float, start: float) -> HighestRate:
+    rate = searched(start)
+    for number, capacity in enumerate(capacities, start=1):
+        rate.repeat(steps(capacity), number)
+    return rate
+
+
+def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
+    first, lost = after_rounds(400, 410, 395, start=390), after_rounds(800, 100, start=790)
+    for rate, capacity in zip(first.rounds, (400, 410, 395), strict=True):
+        assert capacity / (1 + TOLERANCE) < rate <= capacity
+    assert lost.reason == f"in round 2 no rate near {lost.rounds[0]:,.4g}/s was met"
+    assert lost.against(first) == {"max_rate": None, "max_rate_reason": lost.reason}
+    assert first.against(lost)["max_rate_reason"] == f"of the first engine: {lost.reason}"
+    assert after_rounds(400, start=390).against(first)["max_rate_reason"] == "needs 3 rounds, has 1"
+    assert lost.rate == pytest.approx(lost.rounds[0])
+    assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
+    never = MaxRate(None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (slo)", (Point(10.0),))
+    assert HighestRate.of(never, "max-rate-x").exit_code is ExitCode.SLO_MISSED
+
+
+def test_a_rate_of_the_generator_is_none_of_the_server() -> None:
+    assert searched(400, "generator").reason == "met twice"
+    rate = searched(400)
+    rate.repeat(lambda load: Point(load, frozenset({"client_cpu"}) if load > 410 else frozenset()), 1)
+    assert rate.rounds == []
+    assert rate.reason == "in round 1 the generator, not the server, was the limit, above 400/s"
+    assert rate.rate == 400
