@@ -224,7 +224,7 @@ def test_a_closed_loop_s_interval_goes_on_until_each_connection_has_its_answer(m
     run(workers, monkeypatch, steps)
     assert (master.interval.end - master.interval.start) / S == 8
     assert [(name, order["length_ns"] / S) for name, order in workers.orders("end")] == [("a", 8), ("b", 8)]
-    assert master.over(master.interval.end)
+    assert master.is_over(master.interval.end)
 
 
 def test_a_run_that_is_stopped_collects_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
