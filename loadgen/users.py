@@ -1,8 +1,10 @@
 """The user class that a locustfile subclasses; importing this module adds our flags and listeners to Locust."""
 
+import functools
 import os
+import signal
 import sys
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import gevent
 from locust import User, events, task
@@ -12,7 +14,8 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from loadgen.load.load_config import add_arguments
 from loadgen.locust_bridge.session import Session
-from loadgen.locust_bridge.worker_session import WorkerSession, end_with_parent
+from loadgen.locust_bridge.worker_session import WorkerSession
+from servemark import interrupts
 from servemark.errors import ExitCode, ServemarkError
 from servemark.output import stderr
 from servemark.workload import Workload, get, workloads
@@ -66,21 +69,43 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
 
 
 def _init(environment: Environment, **_: Any) -> None:
+    interrupts.install()
     worker = isinstance(environment.runner, WorkerRunner)
     session = WorkerSession(environment, _lookup) if worker else Session(environment, _lookup)
     try:
         session.begin()
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", markup=False, style="red")
-        session.close()
-        if isinstance(environment.runner, MasterRunner):
-            environment.runner.quit()  # the workers that have come go home
-        sys.exit(int(error.exit_code))
+        _leave(environment, session, error.exit_code)
+    except KeyboardInterrupt:
+        _leave(environment, session, ExitCode.INVALID)
     _sessions[id(environment)] = session
     # After Locust's own, and called before them: a worker reports before it takes its leave.
     environment.events.quitting.add_listener(_quitting)
+    gevent.spawn(_hear_signals, environment)
     if id(environment) in _started_early:
         session.start()
+
+
+def _hear_signals(environment: Environment) -> None:
+    """Hand a signal to Locust's main greenlet, where that waits, as the Ctrl-C at which it ends."""
+    while not interrupts.requested():
+        gevent.sleep(interrupts.POLL_S)
+    session = _sessions.get(id(environment))
+    if session is None:
+        return  # Locust is ending
+    if isinstance(environment.runner, MasterRunner) and environment.web_ui is None and session.greenlet is None:
+        # It waits for its workers, and leaves them behind at a Ctrl-C.
+        _leave(environment, session, ExitCode.INVALID)
+    gevent.get_hub().handle_system_error(KeyboardInterrupt, KeyboardInterrupt())
+
+
+def _leave(environment: Environment, session: Session | WorkerSession, code: ExitCode) -> NoReturn:
+    """End Locust where no test was started; the workers that have come go home."""
+    session.close()
+    if isinstance(environment.runner, MasterRunner):
+        environment.runner.quit()
+    sys.exit(int(code))
 
 
 def _test_start(environment: Environment, **_: Any) -> None:
@@ -103,7 +128,10 @@ def _quitting(environment: Environment, **_: Any) -> None:
         session.close()
 
 
-os.register_at_fork(after_in_child=end_with_parent)
+interrupts.end_with_owner()
+# Locust leaves a process that it forks (--processes) behind, looking for its master for a minute or five. What that
+# has measured has been sent by then.
+os.register_at_fork(after_in_child=functools.partial(interrupts.end_with_parent, signal.SIGKILL))
 events.init_command_line_parser.add_listener(_add_arguments)
 events.init.add_listener(_init)
 events.test_start.add_listener(_test_start)

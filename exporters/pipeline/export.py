@@ -20,6 +20,7 @@ from exporters.pipeline import config_pbtxt, parity
 from exporters.pipeline.job import Job
 from exporters.pipeline.provenance import digest, made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
+from servemark import interrupts
 from servemark.errors import ArtifactError
 from servemark.repository.entry import FULL, Entry, Golden
 from servemark.workload import Workload
@@ -80,7 +81,8 @@ def export(
             manifest = _write(draft, entry, module, workload, rendered, by)
             if kept:
                 shutil.copy2(entry.config, draft.config)
-            _swap_in(draft, entry)
+            with interrupts.finishing():
+                _swap_in(draft, entry)
     except OSError as error:
         raise ArtifactError(
             f"{entry.folder} cannot be written: {error}", fix=f"make room in, or check the permissions of, {repository}"
@@ -132,6 +134,7 @@ def _write(
 def _source(workload: Workload, repository: Path) -> tuple[Path, Golden]:
     """Export ONNX where it is not current, and return it with its golden samples."""
     export(workload, SOURCE, repository)
+    interrupts.check()
     entry = Entry(repository, workload.name, SOURCE)
     golden = entry.read_golden()
     if golden is None:

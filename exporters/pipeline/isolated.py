@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporters.pipeline.export import ExportReport, export
+from servemark import interrupts
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import get
+
+GRACE_S = 3.0
+"""How long an export that is cut short may take to remove its draft; the next export removes what it leaves."""
 
 
 class Task(NamedTuple):
@@ -28,14 +32,23 @@ class Task(NamedTuple):
 
     def export(self) -> ExportReport:
         """Make it in this process. Raises ServemarkError."""
-        return export(get(self.workload), self.engine, self.repository, precision=self.precision, force=self.force)
+        with interrupts.anywhere():
+            return export(get(self.workload), self.engine, self.repository, precision=self.precision, force=self.force)
 
 
 def export_isolated(task: Task) -> ExportReport:
     """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=interrupts.install, max_tasks_per_child=1) as process:
         try:
-            return process.submit(task.export).result()
+            with interrupts.anywhere():
+                return process.submit(task.export).result()
+        except KeyboardInterrupt:
+            for child in multiprocessing.active_children():
+                child.terminate()
+                child.join(GRACE_S)
+                child.kill()
+            raise
         except BrokenProcessPool as error:
             raise ArtifactError(
                 "the export was killed, as the system does when memory runs out",

@@ -23,6 +23,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
+from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.repository.entry import Golden
 from servemark.workload.agreement import Discrepancy
@@ -207,6 +208,7 @@ class Master:
                     raise member.failure
                 if absence:
                     raise WorkerError(f"{member}: {absence} before the run began", fix="read its log")
+            interrupts.check()
             if time.monotonic() > deadline:
                 raise WorkerError(f"{waiting[0]} did not {what} within {timeout_s:g} s", fix="read its log")
             self._heard.wait(POLL_S)

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import gevent
+from gevent import GreenletExit
 from gevent.queue import Empty, Queue
 
 from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
@@ -21,6 +22,7 @@ from loadgen.measurement.boundary_readings import Boundaries
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import Sender
 from loadgen.targets.open import open_target
+from servemark import interrupts
 from servemark.errors import ExitCode, ServemarkError, WorkerError
 
 ASK_EVERY_S = 1.0
@@ -84,6 +86,7 @@ class Worker:
         """Ask until the master gives the first order. Raises WorkerError after the time-out."""
         token, deadline = uuid4().hex, time.monotonic() + JOIN_TIMEOUT_S
         while time.monotonic() < deadline:
+            interrupts.check()
             self._send_to_master({"run": "", "kind": "join", "token": token})
             with contextlib.suppress(Empty):
                 order: Message = self._orders.get(timeout=ASK_EVERY_S)
@@ -138,13 +141,16 @@ class Worker:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
             sender.prepare(golden)
             return sender, fingerprint(config, sender.schedule, golden=golden is not None)
-        except BaseException:
+        except BaseException as error:
             target.close()
+            if isinstance(error, KeyboardInterrupt):
+                raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
             raise
 
     def _tick(self, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
         assert self._sender is not None
+        interrupts.check()
         self._boundaries.tick(now, self._sender)
         while not self._orders.empty():
             order = self._orders.get()
@@ -187,6 +193,7 @@ class Worker:
         """The next order of this kind. Raises Stopped, WorkerError after the time-out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
+            interrupts.check()
             try:
                 order: Message = self._orders.get(timeout=1.0)
             except Empty:

@@ -11,6 +11,7 @@ from loadgen.evaluation.result import complete, header, histograms
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
+from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.output import note, stdout
 from servemark.report.terminal.load import render
@@ -41,7 +42,8 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> dict[str,
         on_written(directory, result)
         return _run(measurement, directory, result, on_written)
     finally:
-        measurement.target.close()
+        with interrupts.finishing():
+            measurement.target.close()
 
 
 def _run(
@@ -55,12 +57,13 @@ def _run(
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:
-            result = complete(result, measurement)
-            try:
-                _write(directory, result, histograms(measurement.measured))
-                on_written(directory, result)
-            finally:
-                _show(result, directory)
+            with interrupts.finishing():
+                result = complete(result, measurement)
+                try:
+                    _write(directory, result, histograms(measurement.measured))
+                    on_written(directory, result)
+                finally:
+                    _show(result, directory)
     return result
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.transport.server_url import METRICS
+from servemark import interrupts
 from servemark.errors import ServerError
 
 START_TIMEOUT_S = 180.0
@@ -47,7 +48,7 @@ class ServeProcess:
                 return document
             if self._process.poll() is not None:
                 raise ServerError(f"the server did not start:\n{self._errors.read_text().strip()}")
-            time.sleep(_POLL_S)
+            interrupts.sleep(_POLL_S)
         raise ServerError(f"the server was not ready after {START_TIMEOUT_S:g} s:\n{self._errors.read_text().strip()}")
 
     def stop(self) -> None:

@@ -24,11 +24,14 @@ from loadgen.measurement.measurement import Load, Measurement
 from loadgen.measurement.sender import Sender
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
+from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import stderr
 from servemark.workload import Workload
 
 STOP_TIMEOUT_S = 15.0
+INTERRUPTED_STOP_TIMEOUT_S = 5.0
+"""A run that a signal ends does so by itself, at a line where nothing is half done; after this it is killed."""
 
 
 class Session:
@@ -68,6 +71,7 @@ class Session:
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""
+        interrupts.install()  # since the session began Locust has taken SIGTERM
         self.stopping, self.measurement = False, None
         self.page.begin(self._so_far)
         self.greenlet = gevent.spawn(self._run)
@@ -77,7 +81,9 @@ class Session:
         if self.greenlet is None or self.greenlet.dead or gevent.getcurrent() is self.greenlet:
             return
         self.stopping = True
-        if self.measurement is not None:
+        if interrupts.requested():
+            self.greenlet.join(INTERRUPTED_STOP_TIMEOUT_S)
+        elif self.measurement is not None:
             self.measurement.stop("stopped before its end")
         self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
 
@@ -97,6 +103,8 @@ class Session:
         except ServemarkError as error:
             self._tell(error)
             code = error.exit_code
+        except KeyboardInterrupt:
+            code = ExitCode.INVALID
         except Exception:
             stderr.print_exception()
             code = ExitCode.INTERNAL

@@ -1,8 +1,6 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
-import ctypes
 import functools
-import signal
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -19,23 +17,15 @@ from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
 from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
-from loadgen.locust_bridge.session import STOP_TIMEOUT_S
+from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
 from loadgen.measurement.sender import OnRequest
+from servemark import interrupts
 from servemark.errors import ServemarkError
 from servemark.output import stderr
 from servemark.workload import Workload
 
 PLACES = ("model_repository", "data_root", "headers", "tls_ca", "client_cert", "client_key")
 """Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's."""
-
-
-def end_with_parent() -> None:
-    """Let a process that Locust forks (--processes) end with the one that forked it, whatever ends that.
-
-    Locust leaves it behind, looking for its master for a minute or five. What it measured has been sent by then.
-    """
-    pr_set_pdeathsig = 1  # prctl(2)
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
 class WorkerSession:
@@ -63,12 +53,15 @@ class WorkerSession:
 
     def start(self) -> None:
         """Take part in a run (Locust's test_start)."""
+        interrupts.install()  # since the session began Locust has taken SIGTERM
         self.greenlet = gevent.spawn(self._run)
 
     def stop(self) -> None:
         """End the part in a run early, if there is one, and wait until its last figures are sent."""
         if self.greenlet is not None and not self.greenlet.dead and gevent.getcurrent() is not self.greenlet:
-            if self.worker is not None:
+            if interrupts.requested():
+                self.greenlet.join(INTERRUPTED_STOP_TIMEOUT_S)
+            elif self.worker is not None:
                 self.worker.stop("stopped before its end")
             self.greenlet.kill(block=True, timeout=STOP_TIMEOUT_S)
 
@@ -88,6 +81,8 @@ class WorkerSession:
             self.worker.run()
         except ServemarkError as error:
             stderr.print(f"servemark: {error}", markup=False, style="red")
+        except KeyboardInterrupt:
+            pass  # Locust, which has heard of it too, ends this process
         except Exception:
             stderr.print_exception()
         finally:

@@ -10,12 +10,15 @@ from gevent import GreenletExit
 
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
+from servemark import interrupts
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
 
 IDLE_S = 1.0
 """How long the idle baseline of the energy meter is taken, where there is a meter."""
 READ_TIMEOUT_S = 10.0
 """How long the end of a run waits for the target's counters."""
+INTERRUPTED_READ_TIMEOUT_S = 2.0
+"""The same where a signal ends it."""
 
 
 class Reading(Protocol):
@@ -113,9 +116,11 @@ class Statistics:
 
     def wait(self) -> None:
         """Wait for the target's answers."""
+        start = time.monotonic()
         with contextlib.suppress(GreenletExit):
             for reader in self._readers:
-                reader.join(READ_TIMEOUT_S)
+                while reader.is_alive() and time.monotonic() - start < _read_timeout_s():
+                    reader.join(interrupts.POLL_S)
 
     def _ask(self, name: str) -> None:
         reader = Thread(target=lambda: setattr(self, name, self._target.statistics()), daemon=True)
@@ -146,6 +151,10 @@ class Energy:
 
 def _thread_and_clock_s() -> tuple[float, float]:
     return time.thread_time(), time.monotonic()
+
+
+def _read_timeout_s() -> float:
+    return INTERRUPTED_READ_TIMEOUT_S if interrupts.requested() else READ_TIMEOUT_S
 
 
 def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:

@@ -11,6 +11,7 @@ from loadgen.measurement.output_agreement import Checked, require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
+from servemark import interrupts
 from servemark.repository.entry import Golden
 
 PROGRESS_NS = 1_000_000_000
@@ -109,7 +110,8 @@ class Measurement:
         try:
             self.load.run(self._tick)
         finally:
-            self._finish(self.measured)
+            with interrupts.finishing():
+                self._finish(self.measured)
         return self.measured
 
     def stop(self, reason: str) -> None:
@@ -131,6 +133,7 @@ class Measurement:
 
     def _tick(self, now: int) -> None:
         self._last_tick = now
+        interrupts.check()
         self._boundaries.tick(now, self.load)
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS

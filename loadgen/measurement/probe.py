@@ -7,6 +7,7 @@ from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoop
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
+from servemark import interrupts
 from servemark.errors import ServerError
 
 
@@ -24,7 +25,7 @@ def probe(
         timeout_s=timeout_s,
         max_in_flight=concurrency,
         on_outcome=seen.append,
-        on_tick=lambda _now: None,
+        on_tick=lambda _now: interrupts.check(),
     )
     try:
         driver.connect(concurrency)

@@ -23,6 +23,7 @@ from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.channel import Outcome
 from loadgen.sut.target import Target
+from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
 
@@ -203,5 +204,5 @@ def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:
     while not file.exists():
         if time.monotonic() > deadline:
             raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
-        time.sleep(0.01)
+        interrupts.sleep(0.01)
     return int(file.read_text())

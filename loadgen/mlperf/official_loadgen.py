@@ -25,6 +25,7 @@ from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES
 from loadgen.mlperf.plan import MlperfPlan, require_loadgen
 from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
+from servemark import interrupts
 from servemark.stats.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def run(
         timeout_s=timeout_s,
         max_in_flight=max_in_flight,
         on_outcome=answered,
-        on_tick=lambda _now: None,
+        on_tick=lambda _now: interrupts.check(),
     )
     driver.wake_on(handed.bell)
     driver.connect(min(CONNECT_AHEAD, max_in_flight))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.sut.channel import Arrays, Payload
+from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.workload import Tensor
 
@@ -19,6 +20,8 @@ LOAD_TIMEOUT_S = 900.0
 """Building a TensorRT engine or compiling a program at its first load takes minutes."""
 STOP_TIMEOUT_S = 60.0
 """How long a worker that is in the middle of a batch is waited for; a thread cannot be ended from outside."""
+INTERRUPTED_STOP_TIMEOUT_S = 3.0
+"""The same where a signal ends the process, and the thread with it."""
 
 
 class Engine(Protocol):
@@ -103,7 +106,8 @@ class Workers:
         for thread in self._threads:
             thread.start()
             try:
-                loaded = self._loaded.get(timeout=LOAD_TIMEOUT_S)
+                with interrupts.anywhere():
+                    loaded = self._loaded.get(timeout=LOAD_TIMEOUT_S)
             except Empty:
                 raise ServerError(f"the engine was not loaded after {LOAD_TIMEOUT_S:g} s") from None
             if isinstance(loaded, BaseException):
@@ -123,7 +127,7 @@ class Workers:
         for _ in running:
             self._calls.put(None)
         for thread in running:
-            thread.join(STOP_TIMEOUT_S)
+            thread.join(INTERRUPTED_STOP_TIMEOUT_S if interrupts.requested() else STOP_TIMEOUT_S)
 
     def submit(self, call: Call) -> None:
         """Queue a call."""

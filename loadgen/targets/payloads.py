@@ -11,6 +11,7 @@ import numpy as np
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Arrays, Payload
+from servemark import interrupts
 from servemark.errors import InputDataError
 from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
@@ -92,6 +93,7 @@ def _pool(samples: Iterator[Sample], most: int, batch: int) -> list[Sample]:
     taken: list[Sample] = []
     size = 0
     for sample in itertools.islice(samples, most):
+        interrupts.check()
         size += sum(array.nbytes for array in sample.values())
         if size > POOL_BYTES and len(taken) >= batch:
             break

@@ -5,7 +5,7 @@ import sys
 import typer
 from typer.core import TyperGroup
 
-from servemark import __version__
+from servemark import __version__, interrupts
 from servemark.errors import ExitCode, ServemarkError
 from servemark.output import stderr
 
@@ -55,6 +55,7 @@ def build() -> TyperGroup:
 
 def main() -> None:
     """Run a command and turn what goes wrong into a message and a documented exit code."""
+    interrupts.install()
     try:
         code = build()(sys.argv[1:] or ["--help"], prog_name="servemark", standalone_mode=False)
     except typer.TyperException as error:
@@ -67,7 +68,7 @@ def main() -> None:
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         stderr.print("servemark: interrupted", style="red")
-        code = 130
+        code = interrupts.EXIT_CODE
     except Exception:
         stderr.print_exception()
         code = ExitCode.INTERNAL

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from servemark import interrupts
 from servemark.cli._options import DEFAULT_DATA_ROOT, DataRoot, Json
 from servemark.results.directory import print_json
 
@@ -19,7 +20,8 @@ def data(
     """
     from servemark import datasets
 
-    folder = datasets.fetch(key, data_root)
+    with interrupts.anywhere():
+        folder = datasets.fetch(key, data_root)
     if json:
         print_json({"key": key, "path": str(folder)})
     else:

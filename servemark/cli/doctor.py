@@ -10,6 +10,7 @@ import psutil
 import typer
 from rich.table import Table
 
+from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
 from servemark.output import stdout
@@ -42,7 +43,8 @@ def doctor(json: Json = False) -> None:
 
     Exit code 0 if the default job can run, else 3. Example: servemark doctor --json
     """
-    checks = [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
+    with interrupts.anywhere():
+        checks = [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
     able = all(check.ok for check in checks if check.needed)
     if json:
         print_json({"able": able, "checks": [asdict(check) for check in checks]})

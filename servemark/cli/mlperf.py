@@ -35,7 +35,7 @@ from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.results.verdict import Constraint, Verdict
-from servemark.runs.locust_process import check, server_for, take_sigterm
+from servemark.runs.locust_process import check, server_for
 
 HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
@@ -72,7 +72,6 @@ def mlperf(
     flags = load.for_locust(model=workload, engine=engine, precision=precision, duration=min_duration)
     config = check(flags, load.seed, load.url)
     settings = Settings.from_options(device, option or (), instances)
-    take_sigterm()
     with server_for(config, load.url, settings) as address:
         target = open_target(check(flags, load.seed, address))
         result, directory = _measure(target, MlperfScenario(scenario), config, target_qps, min_queries)

@@ -34,7 +34,7 @@ from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import check, drive, server_for, take_sigterm
+from servemark.runs.locust_process import check, drive, server_for
 from servemark.runs.mix import run_mix
 
 
@@ -89,7 +89,6 @@ def run(
     settings = Settings.from_options(device, option or (), instances)
     if in_process and (load.concerns_a_server or max_rate or workers > 1):
         raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
-    take_sigterm()
     if max_rate:
         with server_for(config, load.url, settings) as address:
             raise typer.Exit(_search(config, flags | {"host": address}, load.seed, json=json))
@@ -146,7 +145,6 @@ def _mix(
         raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
     if len(points) > 1 or "request_rate" not in points[0]:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
-    take_sigterm()
     folder, result = run_mix(text, flags | points[0], seed=load.seed, url=load.url, output=subprocess.DEVNULL)
     if json:
         directory.print_json(result)

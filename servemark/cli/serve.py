@@ -1,13 +1,11 @@
 """`servemark serve`: Triton on the model repository, until Ctrl-C."""
 
 import os
-import signal
-import time
-from types import FrameType
 from typing import Annotated
 
 import typer
 
+from servemark import interrupts
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -70,7 +68,6 @@ def serve(
         )
     models = [*by_hand, *(entry.model for entry in found)]
     parent = os.getppid()
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         with (
             repository_with(model_repository, found, settings) as repository,
@@ -92,10 +89,6 @@ def serve(
                 print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
             while not with_parent or os.getppid() == parent:
                 server.check()
-                time.sleep(_CHECK_S)
+                interrupts.sleep(_CHECK_S)
     except KeyboardInterrupt:
         note("stopped")
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
+from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.errors import ExitCode
 from servemark.machine.environment import collect
@@ -22,6 +24,7 @@ from servemark.quantities import one_of
 from servemark.report.terminal.suite import Row, line, markdown, table
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
+from servemark.runs.locust_process import stopping
 from servemark.workload import Workload, workloads
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
@@ -135,20 +138,19 @@ def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> 
 
 def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
     """Run a command of ours; its JSON, or the last words of its errors."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "servemark", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None, f"not done within {timeout_s:g} s"
-    try:
-        document: dict[str, Any] | None = json_.loads(done.stdout)
-    except ValueError:
-        document = None
-    failed = done.returncode not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
-    last = done.stderr.strip().splitlines()[-3:]
-    return document, (" ".join(last) or f"exit code {done.returncode}") if failed or document is None else None
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)
+        try:
+            with stopping([process]):
+                code = interrupts.wait(process, timeout_s)
+        except subprocess.TimeoutExpired:
+            return None, f"not done within {timeout_s:g} s"
+        output.seek(0)
+        errors.seek(0)
+        try:
+            document: dict[str, Any] | None = json_.load(output)
+        except ValueError:
+            document = None
+        last = errors.read().strip().splitlines()[-3:]
+    failed = code not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
+    return document, (" ".join(last) or f"exit code {code}") if failed or document is None else None

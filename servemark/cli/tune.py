@@ -14,7 +14,7 @@ from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries
-from servemark.runs.locust_process import check, take_sigterm
+from servemark.runs.locust_process import check
 from servemark.tuning.session import BUDGET_S
 
 BEFORE = "config.pbtxt.before-tune"
@@ -58,7 +58,6 @@ def tune(
     present = entry.config.read_text()
     from servemark.tuning.session import session
 
-    take_sigterm()
     folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
     document = session(
         config,

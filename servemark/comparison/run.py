@@ -28,7 +28,7 @@ from servemark.output import note, stdout
 from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown, render_comparison
 from servemark.results import directory
-from servemark.runs.locust_process import check, take_sigterm
+from servemark.runs.locust_process import check
 from servemark.tuning import Candidate
 from servemark.workload import Slo
 
@@ -66,7 +66,6 @@ def compare_engines(request: Request, *, json: bool) -> int:
         )
     # The options are checked before minutes of export.
     config, *_ = [_place(request, contender, "").config for contender in chosen]
-    take_sigterm()
     left_out: dict[str, str] = {}
     tunings: dict[str, Tuned] = {}
     with contextlib.ExitStack() as stack:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.stats.histogram import Histogram
 
@@ -21,15 +22,16 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a file whole or not at all: a temporary sibling, synced, then renamed. Raises ResultError."""
     try:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with temporary.open("w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with interrupts.finishing():
+            try:
+                with temporary.open("w") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise _cannot_write(path, error) from error
 

@@ -1,14 +1,13 @@
 """One run as a process of its own: the task's locustfile, headless, against a server; its result is read back."""
 
 import contextlib
-import signal
+import os
 import socket
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 import typer
@@ -16,6 +15,7 @@ import typer
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.control import control_of
 from loadgen.transport.server_url import METRICS
+from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ServerError
 from servemark.output import note
 from servemark.paths import LOCUSTFILES
@@ -98,7 +98,7 @@ def drive(
     directory = directory or results.new_directory(config.out, config.model)
     process = launch(config, flags, directory, output=output, errors=errors)
     with stopping([process]):
-        code = process.wait()
+        code = interrupts.wait(process)
     return read_result(directory, code)
 
 
@@ -128,7 +128,8 @@ def launch(
             command += [flag] * value
         else:
             command += [f"{flag}={value}"] if str(value) else []
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=owned)
 
 
 def _free_port() -> int:
@@ -167,12 +168,3 @@ def read_result(directory: Path, code: int) -> dict[str, Any]:
             directory.rmdir()
         raise typer.Exit(code or int(ExitCode.INTERNAL))
     return result
-
-
-def take_sigterm() -> None:
-    """Let SIGTERM end a command the way Ctrl-C does, so that what was measured is kept."""
-    signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -17,6 +17,7 @@ import typer
 from loadgen.evaluation.mix import Part, histograms, parse_mix, total, without_energy
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
+from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ResultError, ServerError
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
@@ -74,7 +75,7 @@ def _drive_together(
         _wait_until_ready(processes, [folder / config.model / RESULT_FILE for config in configs])
         results.write_atomically(begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
         for process in processes:
-            process.wait()
+            interrupts.wait(process)
     finally:
         begin.unlink(missing_ok=True)
 
@@ -108,7 +109,7 @@ def _wait_until_ready(processes: Sequence["subprocess.Popen[bytes]"], files: Seq
             raise typer.Exit(ended[0] or int(ExitCode.INTERNAL))
         if time.monotonic() > deadline:
             raise ServerError(f"the workloads were not ready after {READY_TIMEOUT_S:g} s")
-        time.sleep(_POLL_S)
+        interrupts.sleep(_POLL_S)
 
 
 @contextlib.contextmanager

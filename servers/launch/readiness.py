@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from servemark import interrupts
 from servemark.errors import ServerError
 
 POLL_S = 0.05
@@ -23,9 +24,10 @@ def request(
     """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
     connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
     try:
-        connection.request(method, path, headers=dict(headers or {}))
-        response = connection.getresponse()
-        return response.status, response.read()
+        with interrupts.anywhere():
+            connection.request(method, path, headers=dict(headers or {}))
+            response = connection.getresponse()
+            return response.status, response.read()
     except http.client.HTTPException as error:
         raise OSError(f"no HTTP server: {error!r}") from error
     finally:
@@ -50,7 +52,7 @@ def wait_ready(probe: Callable[[], list[str]], timeout_s: float, check: Callable
             return
         if time.monotonic() > deadline:
             raise ServerError(f"not ready after {timeout_s:g} s: {', '.join(waiting)}")
-        time.sleep(POLL_S)
+        interrupts.sleep(POLL_S)
 
 
 def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> list[str]:

@@ -162,8 +162,8 @@ class Server:
         try:
             self.start()
             self.wait_ready(self._start_timeout_s)
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
             raise
         return self
 
@@ -171,7 +171,7 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if self.log and kind is None:
+        if self.log and (kind is None or kind is KeyboardInterrupt):
             shutil.rmtree(self.log.parent, ignore_errors=True)
 
     def _endpoint(self, flag: str) -> str:

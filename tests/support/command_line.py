@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from servemark import interrupts
 from servemark.cli import main
 
 BAD_INPUT = 3
@@ -24,13 +25,14 @@ Servemark = Callable[..., Done]
 
 
 def run_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> Done:
-    """Run a command, which takes SIGTERM for itself; that is given back."""
-    previous = signal.getsignal(signal.SIGTERM)
+    """Run a command, which takes the signals for itself; they are given back."""
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
     monkeypatch.setattr(sys, "argv", ["servemark", *arguments])
     try:
         with pytest.raises(SystemExit) as ended:
             main()
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert isinstance(ended.value.code, int)
     return Done(ended.value.code, *capfd.readouterr())

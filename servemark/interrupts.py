@@ -1,0 +1,128 @@
+"""SIGINT, SIGTERM and SIGHUP as events: a handler only notes them, and code asks at lines where it can end.
+
+Python's own handler raises KeyboardInterrupt wherever Python happens to be: between a fork and its variable, or inside
+a callback that loses it. Here `check` raises it, and so do the waits that ask; nothing else does, except in `anywhere`.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLL_S = 0.05
+AGAIN_S = 1.0
+"""A second Ctrl-C sooner than this is the first one's bounce: it asks for nothing new."""
+EXIT_CODE = 130
+"""Of a command that a signal has ended."""
+OWNER = "SERVEMARK_OWNER"
+"""Environment variable of a child: the process with which it ends."""
+
+
+class _State:
+    """What this process knows of signals."""
+
+    noted_s: float | None = None
+    anywhere = 0
+    finishing = 0
+    insisted = False
+
+
+_state = _State()
+
+
+def install() -> None:
+    """Note the signals from now on; one that is ignored (nohup, a shell's background) stays ignored."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _note)
+
+
+def requested() -> bool:
+    """Whether this process is to end."""
+    return _state.noted_s is not None
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt where this process is to end."""
+    if _state.noted_s is not None:
+        raise KeyboardInterrupt
+
+
+def sleep(seconds: float) -> None:
+    """Sleep. Raises KeyboardInterrupt as soon as this process is to end."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, POLL_S))
+    check()
+
+
+def wait(process: "subprocess.Popen[bytes]", timeout_s: float = float("inf")) -> int:
+    """Wait for a child; its exit code. Raises KeyboardInterrupt, and TimeoutExpired after the time-out."""
+    end = time.monotonic() + timeout_s
+    while True:
+        check()
+        try:
+            code = process.wait(POLL_S)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                raise
+        else:
+            check()
+            return code
+
+
+@contextlib.contextmanager
+def finishing() -> Iterator[None]:
+    """What is being written is finished: nothing is raised in this block, and a second Ctrl-C ends the process after it."""
+    _state.finishing += 1
+    try:
+        yield
+    finally:
+        _state.finishing -= 1
+        if _state.insisted and not _state.finishing:
+            os._exit(EXIT_CODE)
+
+
+@contextlib.contextmanager
+def anywhere() -> Iterator[None]:
+    """For one long call of others' code, which asks nothing: a signal raises KeyboardInterrupt at any line of it."""
+    _state.anywhere += 1
+    try:
+        check()
+        yield
+    finally:
+        _state.anywhere -= 1
+    check()
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when its parent ends, whatever ends that."""
+    pr_set_pdeathsig = 1  # prctl(2)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, number, 0, 0, 0)
+
+
+def end_with_owner() -> None:
+    """End this process as a SIGTERM does when the process that has started it ends, where it was told which."""
+    owner = os.environ.pop(OWNER, None)
+    if owner is not None:
+        end_with_parent(signal.SIGTERM)
+        if os.getppid() != int(owner):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _note(number: int, _frame: FrameType | None) -> None:
+    now = time.monotonic()
+    if _state.noted_s is None:
+        _state.noted_s = now
+        if _state.anywhere and not _state.finishing:
+            raise KeyboardInterrupt
+    elif number == signal.SIGINT and now - _state.noted_s >= AGAIN_S:
+        if not _state.finishing:
+            os._exit(EXIT_CODE)
+        _state.insisted = True

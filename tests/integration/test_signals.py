@@ -1,0 +1,220 @@
+"""Signals at random moments of short runs, beside a busy loop on every core: each run ends soon and leaves nothing."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from loadgen.shared_memory.region import FOLDER, PREFIX
+from servemark import interrupts
+from servemark.paths import CHECKOUT
+from servemark.workload import get
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.server import GoldenServer
+from tests.support.locust_run import (
+    DEADLINE_S,
+    accounted,
+    alive,
+    command,
+    results_in,
+    server_of,
+    started,
+    the_result,
+    until,
+)  # fmt: skip
+
+ENDS_WITHIN_S = 10.0
+SHORT = ["--duration", "1", "--warmup", "0.3"]
+LOOPS = {"closed": ["--concurrency", "3"], "open": ["--request-rate", "150"]}
+WIRES = {
+    "http": [],
+    "grpc": ["--protocol", "grpc"],
+    "http, shared memory": ["--shared-memory", "system"],
+    "grpc, shared memory": ["--protocol", "grpc", "--shared-memory", "system"],
+}
+LOCUST = command("ranking")
+SERVEMARK = [sys.executable, "-m", "servemark", "run", "ranking_tiny"]
+# Under nohup a hangup is ignored, and so it is by what is started there.
+SIGNALS = [number for number in interrupts.SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+class Trial(NamedTuple):
+    """One run, and the signal that it gets at a share of the time that such a run takes."""
+
+    wire: str
+    loop: str
+    command: list[str]
+    number: signal.Signals
+    share: float
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> "Trial":
+        """Any of them; every third is the command's, with one process or with workers."""
+        commands = [LOCUST, LOCUST, LOCUST, LOCUST, SERVEMARK, [*SERVEMARK, "--workers", "2"]]
+        return cls(rng.choice([*WIRES]), rng.choice([*LOOPS]), rng.choice(commands), rng.choice(SIGNALS), rng.random())
+
+
+@contextlib.contextmanager
+def busy_cores() -> Iterator[None]:
+    cores = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        yield
+    finally:
+        for core in cores:
+            core.kill()
+            core.wait()
+
+
+def server_for(wire: str) -> GoldenServer | GoldenGrpc:
+    workload = get("ranking_tiny")
+    if "grpc" not in wire:
+        return server_of(workload, delay_s=0.005)
+    server = server_of(workload, delay_s=0.005).behaviour
+    return GoldenGrpc(model=server.model, inputs=server.inputs, outputs=server.outputs, delay_s=0.005)
+
+
+@contextlib.contextmanager
+def going_on(trial: Trial, server: GoldenServer | GoldenGrpc, out: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """The run, in a session of its own, of which nothing is left at the end of the block."""
+    model = [] if "servemark" in trial.command else ["--model", "ranking_tiny"]
+    flags = [*model, *WIRES[trial.wire], *LOOPS[trial.loop], *SHORT, "--url", server.url, "--out", str(out)]
+    with (out / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*trial.command, *flags, "--model-repository", str(out)],
+            cwd=CHECKOUT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for left in session_of(process.pid):
+            left.kill()
+        process.wait()
+
+
+def session_of(leader: int) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(process.pid) == leader and alive(process):
+                found.append(process)
+    return found
+
+
+def length_s(trial: Trial, out: Path) -> float:
+    """How long such a run takes from its start to its end."""
+    out.mkdir()
+    with server_for(trial.wire) as server:
+        start_s = time.monotonic()
+        with going_on(trial, server, out) as process:
+            process.wait(DEADLINE_S)
+    return time.monotonic() - start_s
+
+
+def troubles(trial: Trial, whole_s: float, out: Path) -> Iterator[str]:
+    """What is wrong after a trial."""
+    out.mkdir()
+    with server_for(trial.wire) as server, going_on(trial, server, out) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(trial.share * whole_s)
+        process.send_signal(trial.number)
+        try:
+            code = process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            yield f"it goes on after {ENDS_WITHIN_S:g} s"
+            return
+        if left := session_of(process.pid):
+            yield f"processes are left: {left}"
+        yield from regions_left()
+        log = server.log()
+        received = log["requests"] if isinstance(server, GoldenGrpc) else len(log["requests"])
+    changes = log.get("changes", [])
+    if changes.count("system register") != changes.count("system unregister"):
+        yield f"the server still has a region: {changes}"
+    if received:
+        yield from troubles_of_the_result(out, received, code)
+
+
+def troubles_of_the_result(out: Path, received: int, code: int) -> Iterator[str]:
+    """Measuring had begun."""
+    text = (out / "log").read_text()
+    if "Traceback" in text:
+        yield f"a traceback: {text}"
+    found: list[dict[str, Any]] = [result for result in results_in(out) if result["metrics"] is not None]
+    if len(found) != 1:
+        yield f"{received} requests were sent, and there are {len(found)} results"
+        return
+    if code not in {interrupts.EXIT_CODE, found[0]["verdict"]["exit_code"]}:
+        yield f"exit code {code}"
+    if not received <= accounted(found[0]) <= received + 3:
+        yield f"the server received {received} requests, the result knows of {accounted(found[0])}"
+
+
+def regions_left() -> Iterator[str]:
+    """Those of processes that are gone."""
+    for path in FOLDER.glob(f"{PREFIX}*"):
+        if not psutil.pid_exists(int(path.name.removeprefix(PREFIX).split("_")[1])):
+            yield f"{path} is left"
+
+
+@pytest.mark.parametrize(
+    "count", [5, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])], ids=["few", "many"]
+)
+def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(count: int, tmp_path: Path) -> None:
+    rng = random.Random(9)
+    wrong = {}
+    with busy_cores():
+        whole_s = length_s(Trial("http", "closed", LOCUST, signal.SIGINT, 1.0), tmp_path / "whole")
+        for index in range(count):
+            trial = Trial.drawn(rng)
+            if found := [*troubles(trial, whole_s, tmp_path / str(index))]:
+                wrong[f"{index}: {trial}"] = found
+    assert not wrong, json.dumps(wrong, indent=2)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_two_ctrl_c_at_once_keep_the_result(loop: str, tmp_path: Path) -> None:
+    trial = Trial("http", loop, LOCUST, signal.SIGINT, 0.5)
+    with server_for(trial.wire) as server, going_on(trial, server, tmp_path) as process:
+        assert isinstance(server, GoldenServer)
+        until(lambda: len(server.requests()) > 50, "load")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(ENDS_WITHIN_S) == 2
+        received = len(server.requests())
+    result = the_result(tmp_path)
+    assert result["partial"]
+    assert accounted(result) == received
+
+
+def test_the_generator_ends_with_the_command_that_was_killed(tmp_path: Path) -> None:
+    trial = Trial("http", "open", [*SERVEMARK, "--duration", "60"], signal.SIGKILL, 0.5)
+    with server_for(trial.wire) as server, going_on(trial, server, tmp_path) as process:
+        assert isinstance(server, GoldenServer)
+        until(lambda: len(server.requests()) > 20, "load")
+        process.send_signal(trial.number)
+        until(lambda: not session_of(process.pid), "the generator's end")
+    assert the_result(tmp_path)["partial"]
+
+
+def test_a_master_that_waits_for_its_workers_ends(tmp_path: Path) -> None:
+    port = str(free_port())
+    flags = ["--master", "--expect-workers", "2", "--master-bind-port", port, "--out", str(tmp_path)]
+    with started([*LOCUST, *flags], tmp_path / "log") as process:
+        until(lambda: any(c.laddr.port == int(port) for c in psutil.Process(process.pid).net_connections()), "its port")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(ENDS_WITHIN_S) == 2
+    assert "Traceback" not in (tmp_path / "log").read_text()
