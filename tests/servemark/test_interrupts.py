@@ -1,5 +1,6 @@
 """Signals are noted, and raise where code asks."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -43,8 +44,7 @@ def test_what_is_ignored_stays_ignored() -> None:
 
 def test_waits_end_at_a_signal() -> None:
     start_s = time.monotonic()
-    with subprocess.Popen(["sleep", "60"]) as child:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    with subprocess.Popen(SLEEP) as child:
         later = subprocess.Popen([sys.executable, "-c", KILL_PARENT])
         with pytest.raises(KeyboardInterrupt):
             interrupts.wait(child)
@@ -56,8 +56,8 @@ def test_waits_end_at_a_signal() -> None:
 
 
 def test_a_child_is_waited_for() -> None:
-    assert interrupts.wait(subprocess.Popen(["false"])) == 1
-    with subprocess.Popen(["sleep", "60"]) as child:
+    assert interrupts.wait(subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])) == 1
+    with subprocess.Popen(SLEEP) as child:
         with pytest.raises(subprocess.TimeoutExpired):
             interrupts.wait(child, 0.1)
         child.kill()
@@ -65,18 +65,26 @@ def test_a_child_is_waited_for() -> None:
 
 def test_in_the_code_of_others_a_signal_raises_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts.anywhere():
-        signal.raise_signal(signal.SIGINT)
-        pytest.fail("it went on")
+        _raise_and_fail()
+
+
+def _raise_and_fail() -> None:
+    signal.raise_signal(signal.SIGINT)
+    pytest.fail("it went on")
 
 
 def test_one_that_others_code_loses_is_raised_after_it() -> None:
-    with pytest.raises(KeyboardInterrupt), interrupts.anywhere():
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            pass
+    with pytest.raises(KeyboardInterrupt), interrupts.anywhere(), contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
+def test_in_what_is_finished_nothing_is_raised() -> None:
+    with interrupts.anywhere(), interrupts.finishing():
+        signal.raise_signal(signal.SIGHUP)
+        interrupts._state.noted_s = None
+
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 KILL_PARENT = "import os, signal, time; time.sleep(0.3); os.kill(os.getppid(), signal.SIGTERM)"
 PROGRAM = """
 import contextlib, signal, sys, time
