@@ -38,6 +38,7 @@ from tests.support.web import free_port
 
 ENDS_WITHIN_S = 10.0
 AT_ONCE = 2
+BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 SHORT = ["--duration", "1", "--warmup", "0.3"]
 LOOPS = {"closed": ["--concurrency", "3"], "open": ["--request-rate", "150"]}
 WIRES = {
@@ -73,7 +74,7 @@ class Trial(NamedTuple):
 
 @contextlib.contextmanager
 def busy_cores() -> Iterator[None]:
-    cores = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    cores = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in os.sched_getaffinity(0)]
     try:
         yield
     finally:
