@@ -26,9 +26,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's interface
-    """Take Ctrl-C also in a shell's background, where it is ignored and children inherit that."""
+    """Let children take Ctrl-C and a hangup, which a shell's background and nohup ignore and children inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

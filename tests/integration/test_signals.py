@@ -49,8 +49,6 @@ WIRES = {
 }
 LOCUST = command(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", "--model-name", "golden")
 SERVEMARK = [sys.executable, "-m", "servemark", "run", "ranking_tiny"]
-# Under nohup a hangup is ignored, and so it is by what is started there.
-SIGNALS = [number for number in interrupts.SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class Trial(NamedTuple):
@@ -65,7 +63,7 @@ class Trial(NamedTuple):
     @classmethod
     def drawn(cls, rng: np.random.Generator) -> "Trial":
         """Locust over any wire, or in every third trial the command over HTTP, with one process or with workers."""
-        loop, number = [*LOOPS][rng.integers(len(LOOPS))], SIGNALS[rng.integers(len(SIGNALS))]
+        loop, number = [*LOOPS][rng.integers(2)], interrupts.SIGNALS[rng.integers(3)]
         if rng.integers(3) == 0:
             workers = ["--workers", "2"] * int(rng.integers(2))
             return cls("http", loop, [*SERVEMARK, *workers], number, rng.uniform())

@@ -68,8 +68,12 @@ def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp
 
 @pytest.mark.parametrize(
     ("number", "loop"),
-    [(signal.SIGINT, ["--request-rate", "200"]), (signal.SIGTERM, ["--concurrency", "3"])],
-    ids=["SIGINT", "SIGTERM"],
+    [
+        (signal.SIGINT, ["--request-rate", "200"]),
+        (signal.SIGTERM, ["--concurrency", "3"]),
+        (signal.SIGHUP, ["--concurrency", "3"]),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
 )
 def test_a_signal_leaves_a_partial_result(number: signal.Signals, loop: list[str], tmp_path: Path) -> None:
     log = tmp_path / "log"

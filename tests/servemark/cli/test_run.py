@@ -162,7 +162,7 @@ def test_a_missed_objective_has_an_exit_code_of_its_own(drive: Servemark, tmp_pa
     assert "Result is : INVALID" in shown
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_leaves_its_result(number: signal.Signals, tmp_path: Path) -> None:
     with server_of(get(TINY), delay_s=0.01) as server:
         flags = ["run", TINY, "-u", server.url, "--duration", "60", "--warmup", "0", "--out", str(tmp_path)]
