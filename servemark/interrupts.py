@@ -79,7 +79,7 @@ def wait(process: "subprocess.Popen[bytes]", timeout_s: float = float("inf")) ->
 
 @contextlib.contextmanager
 def finishing() -> Iterator[None]:
-    """What is being written is finished: nothing is raised in this block, and a second Ctrl-C ends the process after it."""
+    """Finish what is being written: nothing is raised in this block, and a second Ctrl-C ends the process after it."""
     _state.finishing += 1
     try:
         yield

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from tests.support.small_models import passthrough, total
 real = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 wires = pytest.mark.parametrize("wire", WIRES)
 MODEL = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
+ENDS_WITHIN_S = 10.0
 LOCUSTFILE = CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py"
 
 
@@ -121,11 +123,15 @@ def flags(server: Server, wire: str, out: Path, duration: str) -> list[str]:
 
 
 @real
-def test_ctrl_c_leaves_nothing(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "after_s"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.05), (signal.SIGHUP, 0.5)], ids=str
+)
+def test_ctrl_c_leaves_nothing(number: signal.Signals, after_s: float, server: Server, tmp_path: Path) -> None:
     with started(command(LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
         [region] = until(lambda: registered(server), "a registered region")
-        process.send_signal(signal.SIGINT)
-        process.wait(DEADLINE_S)
+        time.sleep(after_s)
+        process.send_signal(number)
+        process.wait(ENDS_WITHIN_S)
     assert registered(server) == []
     assert not (FOLDER / region["name"]).exists()
 
