@@ -10,8 +10,8 @@ from typing import Any
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
-from servemark.repository.entry import Arrays, Entry
-from servemark.workload import Workload
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays, Workload
 
 ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")

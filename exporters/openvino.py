@@ -16,8 +16,7 @@ import numpy as np
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
     import openvino

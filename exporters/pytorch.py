@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
     import torch

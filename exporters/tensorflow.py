@@ -10,8 +10,7 @@ from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
-from servemark.repository.entry import Arrays
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
 
 
 def _distribution() -> str:

@@ -17,8 +17,7 @@ from exporters.pipeline.job import Job
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorrt import MESSAGES, Plan, last_message, logger, require_tensorrt
-from servemark.repository.entry import Arrays
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
     import tensorrt as trt

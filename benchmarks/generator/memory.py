@@ -15,8 +15,8 @@ from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoop
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
-from loadgen.sut.channel import READ, Answer, Arrays, Outcome, Payload, State
-from servemark.workload import Tensor
+from loadgen.sut.channel import READ, Answer, Outcome, Payload, State
+from servemark.workload import Arrays, Tensor
 
 MILLION, MIB = 1_000_000, 1 << 20
 SHOWN = (1, 2, 5, 10)

@@ -17,12 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 import servers
 from benchmarks.generator import comparisons
@@ -34,15 +32,15 @@ from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
 from loadgen.load.arrivals import Distribution, OpenLoop, schedule
 from loadgen.sut.channel import Payload
-from loadgen.targets.engine_threads import Engine, Workers
+from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
 from loadgen.targets.in_process import EngineChannel
 from servemark.paths import MODEL_REPOSITORY
-from servemark.repository.entry import Arrays, Entry
+from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings
 from servemark.runs.entries import repository_with
 from servemark.runs.in_process import configuration
 from servemark.stats.ratios import ratio_of_pairs
-from servemark.workload import Workload, get, stack
+from servemark.workload import Arrays, Workload, get, stack
 from servers.engines._loading import load_model
 
 BATCH = 8
@@ -65,12 +63,12 @@ class Executions:
 class Timed:
     """An engine that notes how long its calls took, in seconds."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: InProcessEngine) -> None:
         self.name, self.device, self.provider = engine.name, engine.device, engine.provider
         self.times_s: list[float] = []
         self._engine = engine
 
-    def run(self, inputs: Arrays) -> Mapping[str, npt.NDArray[np.generic]]:
+    def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
         start = time.perf_counter()
         answer = self._engine.run(inputs)
@@ -78,12 +76,12 @@ class Timed:
         return answer
 
 
-def in_process(workers: Workers, batches: list[Arrays], rate: float, seconds: float) -> float:
+def in_process(threads: EngineThreads, batches: list[Arrays], rate: float, seconds: float) -> float:
     """Mean in ms of a call of the engine, called `rate` times a second."""
-    [engine] = workers.engines
+    [engine] = threads.engines
     assert isinstance(engine, Timed)
     driver = Driver(
-        lambda: EngineChannel(workers, lambda _: None),
+        lambda: EngineChannel(threads, lambda _: None),
         itertools.cycle(map(Payload, batches)),
         timeout_s=TIMEOUT_S,
         max_in_flight=IN_FLIGHT // BATCH,
@@ -153,7 +151,7 @@ def main() -> None:
     model = configuration(entry, SETTINGS)
     batches = batches_of(workload)
     with (
-        Workers([lambda: Timed(load_model(model, entry.version, "cpu"))]) as workers,
+        EngineThreads([lambda: Timed(load_model(model, entry.version, "cpu"))]) as threads,
         repository_with(MODEL_REPOSITORY, [entry], SETTINGS) as repository,
         servers.open_server("embedded", Path(repository), [entry.model]) as server,
     ):
@@ -162,7 +160,7 @@ def main() -> None:
         print(f"at {rate:.4g} executions/s:", flush=True)
         found = interleave(
             lambda: served(server.http, entry, options.request_batch, options.seconds)[0],
-            lambda: in_process(workers, batches, rate, options.seconds),
+            lambda: in_process(threads, batches, rate, options.seconds),
             options.pairs,
         )
     print(f"ratio backend / engine: {ratio_of_pairs(found)}")

@@ -16,7 +16,7 @@ from onnxscript import version_converter
 
 from exporters.onnx_passes.quantisation import MIN_SHARE, MULTIPLYING, folded, others, share_of_weights, weights
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays
+from servemark.workload import Arrays
 
 FLOAT8 = ir.DataType.FLOAT8E4M3FN.numpy()
 MAX_FLOAT8 = float(ir.DataType.FLOAT8E4M3FN.max)
@@ -81,7 +81,7 @@ def _largest(model: ir.Model, values: Sequence[ir.Value], file: Path, batches: I
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     found = {str(value.name): 0.0 for value in values}
     for batch in batches:
-        seen = batch | dict(zip(names, session.run(names, batch), strict=True))
+        seen = {**batch, **dict(zip(names, session.run(names, batch), strict=True))}
         found = {name: max(peak, float(np.abs(seen[name]).max(initial=0))) for name, peak in found.items()}
     return found
 

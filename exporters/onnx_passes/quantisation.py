@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays
+from servemark.workload import Arrays
 
 MULTIPLYING = {"Conv", "Gemm", "MatMul"}
 BETWEEN = {"Add", "AveragePool", "Clip", "Concat", "GlobalAveragePool", "MaxPool", "Relu"}

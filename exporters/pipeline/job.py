@@ -13,8 +13,8 @@ import numpy as np
 
 from exporters.pipeline import parity
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays, Golden
-from servemark.workload import Workload, stack
+from servemark.repository.entry import Golden
+from servemark.workload import Arrays, Workload, stack
 
 if TYPE_CHECKING:
     from torch import nn

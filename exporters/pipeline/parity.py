@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays, Golden
-from servemark.workload import Workload
+from servemark.repository.entry import Golden
+from servemark.workload import Arrays, Workload
 from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from servemark.errors import OptionError
 from servemark.quantities import one_of
-from servemark.repository.entry import Arrays
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
 from servemark.workload.agreement import PRECISIONS
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from loadgen.sut.channel import Arrays
 from loadgen.transport.http2_frames import (
     DATA,
     END_HEADERS,
@@ -16,7 +15,7 @@ from loadgen.transport.http2_frames import (
     encode_fields,
     unpack_head,
 )
-from servemark.workload import Tensor
+from servemark.workload import Arrays, Tensor
 
 PREFIX_BYTES = 5
 STREAM_BYTES = 4

@@ -13,8 +13,7 @@ from google.protobuf.message import DecodeError
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parse
 from loadgen.kserve.http_messages import judge_output
-from loadgen.sut.channel import Arrays
-from servemark.workload import Tensor
+from servemark.workload import Arrays, Tensor
 
 INFER = f"/{SERVICE}/ModelInfer"
 STREAM_INFER = f"/{SERVICE}/ModelStreamInfer"

@@ -12,9 +12,9 @@ from loadgen.kserve.http_messages import (
     decode_outputs,
     error_message,
 )
-from loadgen.sut.channel import READ, WRITE, Answer, Arrays, State
+from loadgen.sut.channel import READ, WRITE, Answer, State
 from loadgen.transport.tcp import RECEIVE_BYTES, Address, TcpChannel, failed
-from servemark.workload import Tensor
+from servemark.workload import Arrays, Tensor
 
 
 class Response(NamedTuple):

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.sut.channel import Arrays, ConnectionFailed
-from servemark.workload import Tensor
+from loadgen.sut.channel import ConnectionFailed
+from servemark.workload import Arrays, Tensor
 
 HEAD_END = b"\r\n\r\n"
 REMEMBERED = 1024

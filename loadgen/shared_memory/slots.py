@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from loadgen.shared_memory.region import Region
-from loadgen.sut.channel import Answer, Arrays, Channel, Payload, State
-from servemark.workload import Tensor
+from loadgen.sut.channel import Answer, Channel, Payload, State
+from servemark.workload import Arrays, Tensor
 
 ALIGNMENT = 256
 """In bytes: TensorRT takes no tensor at another address (NvInferRuntime.h, `setTensorAddress`)."""

@@ -1,16 +1,11 @@
 """What the driver sees of the system under test: channels that carry one request at a time, and their answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from servemark.workload import Tensor
-
-Arrays = Mapping[str, npt.NDArray[np.generic]]
+from servemark.workload import Arrays, Tensor
 
 READ, WRITE = 0x001, 0x004
 """What a channel waits for: epoll's EPOLLIN and EPOLLOUT."""

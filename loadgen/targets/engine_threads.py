@@ -2,29 +2,26 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-import numpy as np
-import numpy.typing as npt
-
-from loadgen.sut.channel import Arrays, Payload
+from loadgen.sut.channel import Payload
 from servemark import interrupts
 from servemark.errors import ServerError
-from servemark.workload import Tensor
+from servemark.workload import Arrays, Tensor
 
 LOAD_TIMEOUT_S = 900.0
 """Building a TensorRT engine or compiling a program at its first load takes minutes."""
 STOP_TIMEOUT_S = 60.0
-"""How long a worker that is in the middle of a batch is waited for; a thread cannot be ended from outside."""
+"""How long a thread that is in the middle of a batch is waited for; a thread cannot be ended from outside."""
 INTERRUPTED_STOP_TIMEOUT_S = 3.0
 """The same where a signal ends the process, and the thread with it."""
 
 
-class Engine(Protocol):
+class InProcessEngine(Protocol):
     """A model loaded on one device; its calls never overlap, and all come from the thread that loaded it."""
 
     @property
@@ -39,7 +36,7 @@ class Engine(Protocol):
     def provider(self) -> str:
         """What really computes."""
 
-    def run(self, inputs: dict[str, npt.NDArray[np.generic]]) -> Mapping[str, npt.NDArray[np.generic]]:
+    def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
 
 
@@ -65,7 +62,7 @@ class Result(NamedTuple):
 
 
 class Call:
-    """One request between a channel and the worker that answers it; `fd` is -1 once nobody waits for it."""
+    """One request between a channel and the thread that answers it; `fd` is -1 once nobody waits for it."""
 
     __slots__ = ("done", "fd", "payload", "result")
 
@@ -75,7 +72,7 @@ class Call:
         self.result: Result | None = None
         self.done = 0
 
-    def answer(self, engine: Engine) -> None:
+    def answer(self, engine: InProcessEngine) -> None:
         """Run the engine and stamp when it was done; whatever it raises is the answer to this request."""
         try:
             outputs = engine.run(self.payload.request)
@@ -89,18 +86,18 @@ class Call:
             self.result = Result({}, "engine_error", f"{engine.name}: {error}")
 
 
-class Workers:
+class EngineThreads:
     """Engine objects, each in a thread of its own that loads it and runs it (CUDA contexts belong to threads).
 
     A context manager: entering calls `loaders`, one after the other, and raises what loading raised.
     """
 
-    def __init__(self, loaders: Sequence[Callable[[], Engine]]) -> None:
+    def __init__(self, loaders: Sequence[Callable[[], InProcessEngine]]) -> None:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._loaded: SimpleQueue[Engine | BaseException] = SimpleQueue()
+        self._loaded: SimpleQueue[InProcessEngine | BaseException] = SimpleQueue()
         self._threads = [Thread(target=self._work, args=[load], daemon=True) for load in loaders]
         self._waited_for = Lock()
-        self.engines: list[Engine] = []
+        self.engines: list[InProcessEngine] = []
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -138,7 +135,7 @@ class Workers:
         with self._waited_for:
             call.fd = -1
 
-    def _work(self, load: Callable[[], Engine]) -> None:
+    def _work(self, load: Callable[[], InProcessEngine]) -> None:
         try:
             engine = load()
         except BaseException as error:

@@ -8,13 +8,14 @@ from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import Arrays, Channel, Payload
+from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.http import Served
 from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
+from servemark.workload import Arrays
 
 
 class ServedGrpc(Served):

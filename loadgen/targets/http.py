@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import ResponseChecker, encode_request
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import Arrays, Channel, Payload
+from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.control import control_of
 from loadgen.targets.engine_info import running
@@ -16,6 +16,7 @@ from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tcp import Address
 from servemark.repository.entry import Golden
+from servemark.workload import Arrays
 
 
 class Served:

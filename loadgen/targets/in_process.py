@@ -1,6 +1,6 @@
 """An engine in this process: the framework baseline, under the same schedule as a server and without one.
 
-A channel is an eventfd: the worker that answered makes it readable, so the driver waits for engines as it waits for
+A channel is an eventfd: the thread that answered makes it readable, so the driver waits for engines as it waits for
 sockets.
 """
 
@@ -10,23 +10,24 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import READ, WRITE, Arrays, ConnectionFailed, Payload, State
+from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
 from loadgen.sut.target import Placement
-from loadgen.targets.engine_threads import Call, Result, Workers
+from loadgen.targets.engine_threads import Call, EngineThreads, Result
 from loadgen.targets.payloads import payloads
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
+from servemark.workload import Arrays
 
 
 class EngineChannel:
-    """A channel to the workers."""
+    """A channel to the threads."""
 
     __slots__ = (
-        "_call", "_judge", "_workers", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_call", "_judge", "_threads", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
-    def __init__(self, workers: Workers, judge: Callable[[Arrays], str | None]) -> None:
-        self._workers = workers
+    def __init__(self, threads: EngineThreads, judge: Callable[[Arrays], str | None]) -> None:
+        self._threads = threads
         self._judge = judge
         self._call: Call | None = None
         self.fd = -1
@@ -55,7 +56,7 @@ class EngineChannel:
         assert self.payload is not None
         self.state = State.BUSY
         self._call = Call(self.payload, self.fd)
-        self._workers.submit(self._call)
+        self._threads.submit(self._call)
 
     def writable(self) -> None:
         """Never wanted: a request is queued whole."""
@@ -73,13 +74,13 @@ class EngineChannel:
         return result._replace(error=error) if error else result
 
     def on_unsolicited_data(self) -> bool:
-        """Never: only a worker that was asked makes the eventfd readable."""
+        """Never: only a thread with a call makes the eventfd readable."""
         return False
 
     def close(self) -> None:
-        """Close the eventfd; a worker that still computes finds nobody waiting."""
+        """Close the eventfd; a thread that still computes finds nobody waiting."""
         if self._call is not None:
-            self._workers.forget(self._call)
+            self._threads.forget(self._call)
             self._call = None
         if self.state is not State.CLOSED:
             os.close(self.fd)
@@ -89,24 +90,24 @@ class EngineChannel:
 
 
 class InProcess:
-    """The target: what `workers` run; `options` are those that their engines were given, for the result."""
+    """The target: what `threads` run; `options` are those that their engines were given, for the result."""
 
     protocol = "in-process"
     shared_memory = "none"
     local = True
     no_statistics = "in-process: there is no server"
 
-    def __init__(self, config: LoadConfig, workers: Workers, options: Mapping[str, str]) -> None:
-        self.config = {"url": None, "instances": len(workers.engines), "engine_options": dict(options)}
+    def __init__(self, config: LoadConfig, threads: EngineThreads, options: Mapping[str, str]) -> None:
+        self.config = {"url": None, "instances": len(threads.engines), "engine_options": dict(options)}
         self._config = config
-        self._workers = workers
+        self._threads = threads
 
     def prepare(self) -> Placement:
         """Read back where the engines run. Raises ServerError where they were not started."""
-        if not self._workers.engines:
+        if not self._threads.engines:
             raise ServerError("no engine is loaded")
-        engine = self._workers.engines[0]
-        devices = dict.fromkeys(each.device for each in self._workers.engines)
+        engine = self._threads.engines[0]
+        devices = dict.fromkeys(each.device for each in self._threads.engines)
         return Placement(engine.name, ",".join(devices), engine.provider)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
@@ -115,14 +116,14 @@ class InProcess:
 
     def connect(self) -> EngineChannel:
         """Make a channel."""
-        return EngineChannel(self._workers, self._judge)
+        return EngineChannel(self._threads, self._judge)
 
     def statistics(self) -> dict[str, Any] | None:
         """None: there is no server."""
         return None
 
     def close(self) -> None:
-        """Nothing: the workers serve the next run too."""
+        """Nothing: the threads serve the next run too."""
 
     def _judge(self, outputs: Arrays) -> str | None:
         """The kind of error of an answer, by the rules for a server's; None where it is right."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import Arrays, Payload
+from loadgen.sut.channel import Payload
 from servemark import interrupts
 from servemark.errors import InputDataError
 from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
-from servemark.workload import Sample, Tensor, Workload, stack
+from servemark.workload import Arrays, Sample, Tensor, Workload, stack
 
 POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20

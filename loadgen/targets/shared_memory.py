@@ -11,12 +11,13 @@ from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
 from loadgen.shared_memory.slots import Layout, SharedChannel, SharedTensor, Slots, Wire
-from loadgen.sut.channel import Arrays, Channel, Payload
+from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.http import Served
 from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
+from servemark.workload import Arrays
 
 
 class ServedShared:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import tensorrt as trt
     import torch
 
-Tensors = dict[str, "torch.Tensor"]
+TorchTensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
 INSTALL = "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver"
 ALIGNMENT_BYTES = 256
@@ -76,8 +76,8 @@ class Graph(NamedTuple):
 
     graph: "torch.cuda.CUDAGraph"
     context: "trt.IExecutionContext"
-    inputs: Tensors
-    outputs: Tensors
+    inputs: TorchTensors
+    outputs: TorchTensors
 
 
 class Plan:
@@ -116,7 +116,7 @@ class Plan:
         self._context = self._new_context()
         self._graphs: dict[Shapes, Graph] | None = {} if graphs else None
 
-    def run(self, inputs: "Mapping[str, torch.Tensor]") -> Tensors:
+    def run(self, inputs: "Mapping[str, torch.Tensor]") -> TorchTensors:
         """Answer one batch; tensors may lie on the host or the device, answers lie on the device and are complete."""
         shapes: Shapes = tuple(tuple(inputs[name].shape) for name in self._inputs)
         with self._torch.cuda.device(self._device), self._torch.cuda.stream(self._stream):
@@ -149,7 +149,7 @@ class Plan:
         placed = tensor.to(self._device, non_blocking=True).contiguous()
         return placed.clone() if placed.data_ptr() % ALIGNMENT_BYTES else placed
 
-    def _bind(self, context: "trt.IExecutionContext", inputs: Tensors) -> Tensors:
+    def _bind(self, context: "trt.IExecutionContext", inputs: TorchTensors) -> TorchTensors:
         """Tell a context where its inputs lie and of which shapes they are; make its outputs."""
         for name, tensor in inputs.items():
             if not context.set_input_shape(name, tuple(tensor.shape)):
@@ -176,7 +176,7 @@ class Plan:
         if not context.execute_async_v3(self._stream.cuda_stream):
             raise ServerError(f"TensorRT could not run: {last_message()}")
 
-    def _capture(self, inputs: Tensors) -> Graph:
+    def _capture(self, inputs: TorchTensors) -> Graph:
         """Capture a graph of these shapes, in a context of its own: another shape would change what a graph refers to.
 
         Source: TensorRT documentation, "CUDA Graphs".
@@ -199,7 +199,7 @@ class Plan:
         return Graph(graph, context, inputs, outputs)
 
 
-def _replay(captured: Graph, inputs: Tensors) -> Tensors:
+def _replay(captured: Graph, inputs: TorchTensors) -> TorchTensors:
     """Replay a graph on new inputs; its answers are copied, since the next replay overwrites them."""
     for name, tensor in inputs.items():
         captured.inputs[name].copy_(tensor, non_blocking=True)

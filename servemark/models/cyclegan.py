@@ -14,8 +14,7 @@ import numpy as np
 
 from servemark.datasets import cityscapes
 from servemark.models.blocks.weights import seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -19,8 +19,7 @@ from servemark.datasets._audio import MFCC_COEFFICIENTS, Waveform, mfcc
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

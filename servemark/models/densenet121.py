@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload.spec import Workload
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -17,8 +17,7 @@ from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     import torch

@@ -16,8 +16,7 @@ import numpy as np
 from servemark.datasets import ptb
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

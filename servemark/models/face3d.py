@@ -16,8 +16,7 @@ from servemark.datasets import rgbd_faces
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 FULL = resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
 TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)

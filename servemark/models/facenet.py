@@ -18,8 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import lfw
 from servemark.models.blocks.weights import calibrate, he, seeded
 from servemark.models.synthesis.images import picture
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

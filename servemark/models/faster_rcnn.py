@@ -15,8 +15,7 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -18,8 +18,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
 from servemark.models.blocks.weights import calibrate, he, seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,8 +16,7 @@ import numpy as np
 from servemark.datasets import kodak
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

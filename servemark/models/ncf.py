@@ -15,8 +15,7 @@ import numpy as np
 from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

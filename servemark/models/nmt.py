@@ -19,12 +19,11 @@ import numpy as np
 from servemark.datasets import wmt
 from servemark.models.blocks.decoding import Search, search
 from servemark.models.blocks.encoding import lstm
-from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,11 +70,11 @@ def network(sizes: Sizes) -> "nn.Module":
             self.energy_bias = nn.Parameter(torch.empty(width))
             self.output = nn.Linear(width, sizes.vocabulary, bias=False)
 
-        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> Tensors:
+        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> TensorTuple:
             memory, state = self.encode(src_ids.long(), src_len.long())
             return search(partial(self.step, memory), state, rules)
 
-        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
+        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[TensorTuple, TensorTuple]:
             """Return the memory and the decoder's first state: h and c of its four layers, then the context."""
             padding = text.beyond(ids, length)
             outputs, h, c = lstm(self.bidirectional, self.source_embedding(ids), padding)
@@ -89,8 +88,8 @@ def network(sizes: Sizes) -> "nn.Module":
             return memory, (*state, torch.zeros_like(h[0]))
 
         def step(
-            self, memory: Tensors, position: torch.Tensor, word: torch.Tensor, state: Tensors
-        ) -> tuple[torch.Tensor, Tensors]:
+            self, memory: TensorTuple, position: torch.Tensor, word: torch.Tensor, state: TensorTuple
+        ) -> tuple[torch.Tensor, TensorTuple]:
             """Read the last word [R] and the last context, look at the source, and weigh the next word [R, V]."""
             del position
             *layers, context = state
@@ -104,7 +103,7 @@ def network(sizes: Sizes) -> "nn.Module":
                 after += [h, c]
             return self.output(output), (*after, context)
 
-        def attend(self, memory: Tensors, hidden: torch.Tensor) -> torch.Tensor:
+        def attend(self, memory: TensorTuple, hidden: torch.Tensor) -> torch.Tensor:
             """Look at the source: rows [R, W] -> contexts [R, W]."""
             states, keys, padding, weight = memory
             query = self.query(hidden).reshape(keys.shape[0], -1, 1, width)  # [B, beams, 1, W]

@@ -16,8 +16,7 @@ from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

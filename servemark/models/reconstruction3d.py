@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from servemark.datasets import shapenet_ptn
 from servemark.models.blocks.weights import seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

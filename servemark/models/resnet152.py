@@ -4,7 +4,7 @@ from functools import partial
 
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload.spec import Workload
+from servemark.workload import Workload
 
 FULL = resnet.Sizes(blocks=(3, 8, 36, 3))
 TINY = resnet.Sizes(blocks=(1, 2, 3, 1), width=8, classes=10, side=32)

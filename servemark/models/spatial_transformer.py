@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from servemark.datasets import mnist
 from servemark.models.blocks.weights import centre, he, seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -17,8 +17,7 @@ from servemark.datasets import coco2017
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from PIL import Image

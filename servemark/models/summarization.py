@@ -18,12 +18,11 @@ import numpy as np
 from servemark.datasets import gigaword
 from servemark.models.blocks.decoding import Search, search
 from servemark.models.blocks.encoding import gru
-from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,11 +65,11 @@ def network(sizes: Sizes) -> "nn.Module":
             self.energy = nn.Linear(width, 1, bias=False)
             self.output = nn.Linear(width, sizes.vocabulary)
 
-        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> Tensors:
+        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> TensorTuple:
             memory, state = self.encode(src_ids.long(), src_len.long())
             return search(partial(self.step, memory), state, rules)
 
-        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
+        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[TensorTuple, TensorTuple]:
             """Return the memory (states [B, S, W], keys [B, S, W], padding [B, S]) and the first state and context."""
             padding = text.beyond(ids, length)
             states, final = gru(self.encoder, self.source_embedding(ids), padding)
@@ -78,8 +77,8 @@ def network(sizes: Sizes) -> "nn.Module":
             return (states, self.key(states), padding), (first, torch.zeros_like(first))
 
         def step(
-            self, memory: Tensors, position: torch.Tensor, word: torch.Tensor, state: Tensors
-        ) -> tuple[torch.Tensor, Tensors]:
+            self, memory: TensorTuple, position: torch.Tensor, word: torch.Tensor, state: TensorTuple
+        ) -> tuple[torch.Tensor, TensorTuple]:
             """Read the last word [R] and the context, look at the article, and weigh the next word [R, V]."""
             del position
             states, keys, padding = memory

@@ -19,12 +19,11 @@ import numpy as np
 
 from servemark.datasets import wmt
 from servemark.models.blocks.decoding import Search, search
-from servemark.models.blocks.loop import Tensors
+from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -97,7 +96,7 @@ def network(sizes: Sizes) -> "nn.Module":
             self.decoder = nn.ModuleList(Layer(2) for _ in range(sizes.layers))
             self.register_buffer("positions", _sinusoids(sizes), persistent=False)
 
-        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> Tensors:
+        def forward(self, src_ids: torch.Tensor, src_len: torch.Tensor) -> TensorTuple:
             memory, state = self.encode(src_ids.long(), src_len.long())
             return search(partial(self.step, memory), state, rules)
 
@@ -105,7 +104,7 @@ def network(sizes: Sizes) -> "nn.Module":
             words: torch.Tensor = self.embedding(ids)
             return words * math.sqrt(width) + positions
 
-        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[Tensors, Tensors]:
+        def encode(self, ids: torch.Tensor, length: torch.Tensor) -> tuple[TensorTuple, TensorTuple]:
             """Return the memory (padding, then each layer's keys and values) and empty caches of the decoder's."""
             count = ids.shape[1]
             padding = text.beyond(ids, length)[:, None, None]
@@ -123,8 +122,8 @@ def network(sizes: Sizes) -> "nn.Module":
             return tuple(memory), tuple(state)
 
         def step(
-            self, memory: Tensors, position: torch.Tensor, word: torch.Tensor, state: Tensors
-        ) -> tuple[torch.Tensor, Tensors]:
+            self, memory: TensorTuple, position: torch.Tensor, word: torch.Tensor, state: TensorTuple
+        ) -> tuple[torch.Tensor, TensorTuple]:
             """Read the last word [R] at its position [], attend, and weigh the next word [R, V]."""
             padding, *sources = memory
             places = torch.arange(sizes.length, device=word.device)

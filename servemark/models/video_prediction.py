@@ -18,8 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.models.blocks.weights import seeded
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from servemark.errors import ArtifactError
+from servemark.workload import Arrays
 from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"
-
-Arrays = dict[str, npt.NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
@@ -99,18 +97,17 @@ class Entry:
             raise ArtifactError(
                 f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
             ) from error
-        split: dict[str, Arrays] = {"input": {}, "output": {}}
-        for key, array in arrays.items():
-            kind, _, name = key.partition(":")
-            split[kind][name] = array
-        return Golden(split["input"], split["output"])
+        inputs, outputs = (
+            {key.removeprefix(kind): array for key, array in arrays.items() if key.startswith(kind)}
+            for kind in ("input:", "output:")
+        )
+        return Golden(inputs, outputs)
 
     def write_golden(self, golden: Golden) -> None:
         """Store the golden samples."""
-        arrays = {f"input:{k}": v for k, v in golden.inputs.items()} | {
-            f"output:{k}": v for k, v in golden.outputs.items()
-        }
-        np.savez(self.golden, **arrays)
+        inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
+        outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
+        np.savez(self.golden, **inputs, **outputs)
 
     def read_manifest(self) -> dict[str, Any] | None:
         """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""

@@ -10,7 +10,7 @@ from loadgen.evaluation.measured_run import progress, record
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.sender import Sender
-from loadgen.targets.engine_threads import Engine, Workers
+from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
 from loadgen.targets.in_process import InProcess
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
@@ -31,11 +31,11 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
     from servers.engines._loading import engine_options
 
     model = configuration(config.entry, settings)
-    with Workers(_loaders(config.entry, model)) as workers:
+    with EngineThreads(_loaders(config.entry, model)) as threads:
 
         def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
             config = check(flags, flags["seed"], "")
-            target = InProcess(config, workers, engine_options(model))
+            target = InProcess(config, threads, engine_options(model))
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
@@ -56,11 +56,11 @@ def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
     return dict(MessageToDict(model, preserving_proto_field_name=True))
 
 
-def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:
+def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], InProcessEngine]]:
     """What loads each instance of the model, on the devices that its configuration names. Raises ArtifactError."""
     from servers.engines._loading import load_model
 
-    loaders: list[Callable[[], Engine]] = []
+    loaders: list[Callable[[], InProcessEngine]] = []
     for group in model.get("instance_group", []):
         kind = group.get("kind", "KIND_AUTO")
         if kind not in {"KIND_CPU", "KIND_GPU"}:

@@ -1,7 +1,10 @@
-"""What a workload is, and the registry that finds those of `servemark.models`."""
+"""What a workload is, and the registry that finds those of `servemark.models`. Imports no stage, and no torch."""
 
 from servemark.workload.agreement import Agreement
 from servemark.workload.registry import get, names, workloads
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload, stack
+from servemark.workload.spec import Quality, Slo, Workload
+from servemark.workload.tensor import Arrays, Sample, Tensor, stack
 
-__all__ = ["Agreement", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names", "stack", "workloads"]
+__all__ = [
+    "Agreement", "Arrays", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names", "stack", "workloads",
+]  # fmt: skip

@@ -11,17 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from servemark.errors import ArtifactError, OptionError
 from servemark.quantities import one_of
 from servemark.repository.entry import Entry
+from servemark.workload import Arrays
 
 if TYPE_CHECKING:
     import torch
-
-Arrays = dict[str, npt.NDArray[np.generic]]
 
 
 class Engine(Protocol):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import onnxruntime
     import torch
 
-Tensors = dict[str, "torch.Tensor"]
+TorchTensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
 MAX_GRAPHS = 32
 """Each keeps its tensors; dynamic batching makes up to max_batch_size different shapes."""
@@ -22,8 +22,8 @@ class Graph(NamedTuple):
     """The number of a CUDA graph and the tensors it reads and writes, which stay where they are."""
 
     number: int
-    inputs: Tensors
-    outputs: Tensors
+    inputs: TorchTensors
+    outputs: TorchTensors
 
 
 class DeviceSession:
@@ -49,7 +49,7 @@ class DeviceSession:
         """Whether it replays a CUDA graph for each combination of input shapes."""
         return self._graphs is not None
 
-    def run(self, inputs: Mapping[str, "torch.Tensor"]) -> Tensors:
+    def run(self, inputs: Mapping[str, "torch.Tensor"]) -> TorchTensors:
         """Answer one batch; the tensors lie on the device and are complete when it returns."""
         with self._torch.cuda.device(self.place), self._torch.cuda.stream(self._stream):
             # what another stream is still writing must be there before this one reads it
@@ -63,7 +63,7 @@ class DeviceSession:
         self._stream.synchronize()
         return answer
 
-    def _bound(self, inputs: Tensors, outputs: Tensors | None = None, graph: int = NO_GRAPH) -> Tensors:
+    def _bound(self, inputs: TorchTensors, outputs: TorchTensors | None = None, graph: int = NO_GRAPH) -> TorchTensors:
         """Run on these tensors; ONNX Runtime makes the outputs where none are given."""
         import onnxruntime
 
@@ -94,7 +94,7 @@ class DeviceSession:
         kind = self._torch.empty(0, dtype=tensor.dtype).numpy().dtype.type
         return self.place.type, self.place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
 
-    def _replay(self, graphs: dict[Shapes, Graph], shapes: Shapes, placed: Tensors) -> Tensors:
+    def _replay(self, graphs: dict[Shapes, Graph], shapes: Shapes, placed: TorchTensors) -> TorchTensors:
         """Replay the graph of these shapes, whose tensors stay where they are; ONNX Runtime captures it at first."""
         if shapes not in graphs:
             outputs = {name: self._torch.empty_like(tensor) for name, tensor in self._bound(placed).items()}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.repository.entry import Entry
-from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
+from servemark.workload import Arrays
+from servers.engines import check_names, check_options, export_command, flag, thread_count
 from servers.engines._device_session import DeviceSession
 
 if TYPE_CHECKING:

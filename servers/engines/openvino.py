@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
-from servers.engines import Arrays, check_options, export_command, thread_count
+from servemark.workload import Arrays
+from servers.engines import check_options, export_command, thread_count
 
 if TYPE_CHECKING:
     import openvino

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servers.engines import Arrays, check_options, export_command, flag, thread_count
+from servemark.workload import Arrays
+from servers.engines import check_options, export_command, flag, thread_count
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks.tensorflow import import_tensorflow
-from servers.engines import Arrays, check_names, check_options, export_command, flag, thread_count
+from servemark.workload import Arrays
+from servers.engines import check_names, check_options, export_command, flag, thread_count
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from servemark.errors import ServerError
 from servemark.frameworks.tensorrt import Plan
-from servers.engines import Arrays, check_options, flag
+from servemark.workload import Arrays
+from servers.engines import check_options, flag
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@ Runs in the Python backend's stub, which calls `initialize`, `execute` and `fina
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ ENGINE_METRIC = "servemark_engine_info"
 """A metric that is always 1; its labels say which engine, device and provider really run a model."""
 
 
-class Tensors(Protocol):
+class TensorCodec(Protocol):
     """Triton's tensors to the engine's and back: the module `tensors`, or `DeviceTensors` on a GPU."""
 
     def read(self, tensor: "triton.Tensor") -> Any:
@@ -82,7 +82,7 @@ class Adapter:
         # Looked up by name, each would cost 3 us.
         return {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
 
-    def _response(self, request: "triton.InferenceRequest", answer: dict[str, Any]) -> "triton.InferenceResponse":
+    def _response(self, request: "triton.InferenceRequest", answer: Mapping[str, Any]) -> "triton.InferenceResponse":
         asked = request.requested_output_names()
         return triton.InferenceResponse([self._tensors.write(name, answer[name]) for name in answer if name in asked])
 
@@ -98,7 +98,7 @@ class Adapter:
         self._metric = [metric, family]  # the stub takes a metric away when Python drops it
 
 
-def _path(engine: Engine) -> tuple[Tensors, Callable[[dict[str, Any]], dict[str, Any]]]:
+def _path(engine: Engine) -> tuple[TensorCodec, Callable[[Any], Mapping[str, Any]]]:
     """Choose how tensors reach an engine, and what of it runs them: on a GPU they stay there, if it takes them so."""
     if engine.device != "cpu" and isinstance(engine, DeviceEngine):
         from servers.triton_backend.device_tensors import DeviceTensors

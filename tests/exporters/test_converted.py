@@ -11,8 +11,8 @@ import pytest
 import exporters
 from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays, Entry
-from servemark.workload import Workload, get, names
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 

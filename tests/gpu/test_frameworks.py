@@ -12,8 +12,8 @@ import pytest
 
 import exporters
 from exporters.pipeline.registry import exporter
-from servemark.repository.entry import Arrays, Entry
-from servemark.workload import get
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays, get
 from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
 

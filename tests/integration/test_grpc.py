@@ -22,8 +22,7 @@ from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ServerError
 from servemark.paths import CHECKOUT
 from servemark.repository.entry import Golden
-from servemark.workload import Tensor
-from servemark.workload.agreement import Agreement
+from servemark.workload import Agreement, Tensor
 from servers import Server, open_server
 from servers.modes import embedded
 from tests.golden.load import constant_ns

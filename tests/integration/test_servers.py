@@ -11,7 +11,7 @@ import psutil
 import pytest
 import tritonclient.utils
 
-from servemark.workload.spec import NUMPY_DTYPES
+from servemark.workload.tensor import NUMPY_DTYPES
 from servers import Server, open_server
 from servers.modes import embedded
 from tests.support.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, expected, lookup, passthrough

@@ -137,7 +137,8 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
     golden = entry.read_golden()
     assert golden is not None
     bad = golden_entry(tmp_path / "nan")
-    bad.write_golden(Golden(golden.inputs, golden.outputs | {"scores": np.full_like(golden.outputs["scores"], np.nan)}))
+    scores = np.full_like(golden.outputs["scores"], np.nan)
+    bad.write_golden(Golden(golden.inputs, {**golden.outputs, "scores": scores}))
     with server_of(get("ranking_tiny"), answers=str(bad.golden)) as server:
         flags = ["--url", server.url, "--out", str(tmp_path / "out"), "--model-repository", str(entry.repository)]
         done = run("ranking", *TINY, *flags, *SHORT)

@@ -9,10 +9,10 @@ import numpy as np
 
 from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoop
-from loadgen.sut.channel import Arrays, Outcome, Payload
+from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
-from servemark.workload import Sample, Tensor, Workload, get, stack
+from servemark.workload import Arrays, Sample, Tensor, Workload, get, stack
 from servers import Server
 from tests.support.load_config import config
 from tests.support.small_models import DATATYPES

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.frameworks.tensorflow import import_tensorflow
-from servemark.workload.spec import NUMPY_DTYPES
+from servemark.workload.tensor import NUMPY_DTYPES
 
 if TYPE_CHECKING:
     from onnx import NodeProto

@@ -10,8 +10,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
 from servemark.models.synthesis.images import image
-from servemark.workload.agreement import Agreement
-from servemark.workload.spec import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from servemark.models.blocks.loop import Tensors, repeat_while
+from servemark.models.blocks.loop import TensorTuple, repeat_while
 
 if TYPE_CHECKING:
     import torch
 
-Step: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]"
+Step: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, TensorTuple], tuple[torch.Tensor, TensorTuple]]"
 """(position [], previous word [R], state, each [R, ...]) -> (logits [R, V], next state); R rows are B * beams."""
 
 IMPOSSIBLE = -1e9
@@ -32,7 +32,7 @@ class Search:
     """The exponent a of Wu et al. 2016, "Google's Neural Machine Translation System", equation 14."""
 
 
-def search(step: Step, state: Tensors, rules: Search) -> Tensors:
+def search(step: Step, state: TensorTuple, rules: Search) -> TensorTuple:
     """Decode: ids INT32 [B, limit], 0 after the end; lengths INT32 [B, 1]; scores FP32 [B, 1] of the best hypothesis.
 
     `state` holds a sentence's state before the first word, each [B, ...]. As in tensorflow/nmt: hypotheses are ranked
@@ -49,7 +49,7 @@ def search(step: Step, state: Tensors, rules: Search) -> Tensors:
     def unfinished(position: torch.Tensor, *carried: torch.Tensor) -> torch.Tensor:
         return (position < rules.limit) & ~carried[4].all()
 
-    def advance(position: torch.Tensor, *carried: torch.Tensor) -> Tensors:
+    def advance(position: torch.Tensor, *carried: torch.Tensor) -> TensorTuple:
         word, ids, total, length, ended, *before = carried
         logits, after = step(position, word, tuple(before))
         words = logits.shape[1]

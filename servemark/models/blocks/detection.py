@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from servemark.datasets import image_folder
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
-from servemark.workload.spec import Sample, Tensor
+from servemark.workload import Sample, Tensor
 
 if TYPE_CHECKING:
     import torch

@@ -7,14 +7,14 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from servemark.models.blocks.loop import Tensors
+    from servemark.models.blocks.loop import TensorTuple
 
 PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 SATURATED = 100.0
 """In FP32 and FP16 the sigmoid of this is exactly 1, and that of its negative so close to 0 that nothing is added."""
 
 
-def lstm(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "Tensors":
+def lstm(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
     """Run the cells, one for each of N directions, over inputs [B, S, D] without the padding [B, S].
 
     Returns outputs [B, S, N * H], meaningless at the padding, and the states h and c after the sentence, [N, B, H].
@@ -30,7 +30,7 @@ def lstm(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.T
     return outputs, torch.cat([ahead.transpose(0, 1), h[1:]]), c
 
 
-def gru(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "Tensors":
+def gru(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
     """Run the cells like `lstm`: outputs [B, S, N * H] and the state after the sentence, [N, B, H]."""
     import torch
 

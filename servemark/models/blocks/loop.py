@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-Tensors: TypeAlias = "tuple[torch.Tensor, ...]"
+TensorTuple: TypeAlias = "tuple[torch.Tensor, ...]"
 
 
-def repeat_while(condition: "Callable[..., torch.Tensor]", body: Callable[..., Tensors], carried: Tensors) -> Tensors:
+def repeat_while(
+    condition: "Callable[..., torch.Tensor]", body: Callable[..., TensorTuple], carried: TensorTuple
+) -> TensorTuple:
     """Apply `body` while `condition` holds: a loop of Python, in an export torch's while_loop.
 
     torch.export keeps that, and the ONNX exporter turns it into a Loop that ends when the condition says so.
@@ -18,7 +20,7 @@ def repeat_while(condition: "Callable[..., torch.Tensor]", body: Callable[..., T
     from torch._higher_order_ops.while_loop import while_loop
 
     if torch.compiler.is_exporting():
-        result: Tensors = while_loop(condition, body, carried)  # type: ignore[no-untyped-call]  # torch gives it none
+        result: TensorTuple = while_loop(condition, body, carried)  # type: ignore[no-untyped-call]  # torch gives it none
         return result
     while condition(*carried):
         carried = body(*carried)

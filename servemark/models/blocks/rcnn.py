@@ -13,7 +13,7 @@ import numpy as np
 
 from servemark.models.blocks import detection, resnet
 from servemark.models.blocks.suppression import select, survivors
-from servemark.workload.spec import Sample
+from servemark.workload import Sample
 
 if TYPE_CHECKING:
     import torch

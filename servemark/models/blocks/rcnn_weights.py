@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.models.blocks import detection
 from servemark.models.blocks.rcnn import Sizes, network
 from servemark.models.blocks.weights import calibrate, seeded
-from servemark.workload.spec import Sample
+from servemark.workload import Sample
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.models.synthesis.images import Lengths, Popularity
-from servemark.workload.spec import Sample, Tensor
+from servemark.workload import Sample, Tensor
 
 if TYPE_CHECKING:
     import torch

@@ -20,8 +20,8 @@ from exporters import tensorrt
 from exporters.onnx_passes.float8 import to_fp8
 from exporters.pipeline.job import Job
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Arrays, Golden
-from servemark.workload import Workload, get
+from servemark.repository.entry import Golden
+from servemark.workload import Arrays, Workload, get
 from servemark.workload.agreement import compare_outputs
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
@@ -96,7 +96,7 @@ def test_a_half_network_multiplies_in_its_type(
     made = network(name, precision)
     assert {value(node, 1).dtype for node in products(made.path)} == {kind}
     assert int(str(made.converted[f"nodes_{precision}"])) > 10
-    made.check([*ReferenceEvaluator(str(made.path)).run(None, made.inputs)])
+    made.check([*ReferenceEvaluator(str(made.path)).run(None, {**made.inputs})])
 
 
 def test_an_int8_network_is_as_tensorrt_asks(network: Callable[[str, str], Network]) -> None:
@@ -108,7 +108,7 @@ def test_an_int8_network_is_as_tensorrt_asks(network: Callable[[str, str], Netwo
     assert points
     assert all(point.dtype == np.int8 and not point.any() for point in points)
     assert made.converted["int8_share_of_weights"] == 1
-    made.check(onnxruntime.InferenceSession(made.path, providers=["CPUExecutionProvider"]).run(None, made.inputs))
+    made.check(onnxruntime.InferenceSession(made.path, providers=["CPUExecutionProvider"]).run(None, {**made.inputs}))
 
 
 def test_an_int8_network_is_in_order(network: Callable[[str, str], Network]) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from exporters.pipeline import parity
-from servemark.repository.entry import Arrays, Entry
-from servemark.workload import get, registry, stack, workloads
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays, get, registry, stack, workloads
 from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
 

@@ -18,8 +18,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.repository.entry import Golden
-from servemark.workload import Tensor
-from servemark.workload.agreement import Agreement
+from servemark.workload import Agreement, Tensor
 from tests.support.load_config import config
 
 S, MS = 1_000_000_000, 1_000_000

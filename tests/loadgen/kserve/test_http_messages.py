@@ -18,7 +18,7 @@ from loadgen.kserve.http_messages import (
     error_message,
 )
 from servemark.workload import Tensor, get, workloads
-from servemark.workload.spec import NUMPY_DTYPES
+from servemark.workload.tensor import NUMPY_DTYPES
 from tests.golden import tensors as golden_tensors
 
 SCORES = Tensor("scores", "FP32", (3,))

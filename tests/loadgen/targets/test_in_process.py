@@ -14,10 +14,9 @@ import pytest
 from loadgen.driver.event_loop import MS, Driver
 from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.sut.channel import Outcome
-from loadgen.targets.engine_threads import Workers
+from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import InProcess
-from servemark.repository.entry import Arrays
-from servemark.workload import get
+from servemark.workload import Arrays, get
 from tests.golden.load import constant_ns
 from tests.support.load_config import config
 
@@ -65,8 +64,8 @@ def drive(
 ) -> list[Outcome]:
     """Every outcome, in the order of the schedule; `tick` sees those that there are, about every 5 ms."""
     outcomes: list[Outcome] = []
-    with Workers([partial(_itself, engine) for engine in engines]) as workers:
-        target = InProcess(config(TINY), workers, {})
+    with EngineThreads([partial(_itself, engine) for engine in engines]) as threads:
+        target = InProcess(config(TINY), threads, {})
         driver = Driver(
             target.connect,
             target.payloads(None),
@@ -176,7 +175,7 @@ def test_an_engine_that_cannot_be_loaded_says_so_and_leaves_no_thread() -> None:
         raise ValueError("no such file")
 
     threads = threading.active_count()
-    with pytest.raises(ValueError, match="no such file"), Workers([FakeEngine, fail]):
+    with pytest.raises(ValueError, match="no such file"), EngineThreads([FakeEngine, fail]):
         pass
     assert threading.active_count() == threads
 

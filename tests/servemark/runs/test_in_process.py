@@ -11,8 +11,7 @@ import pytest
 
 from exporters import export
 from servemark.paths import CHECKOUT
-from servemark.repository.entry import Arrays
-from servemark.workload import get
+from servemark.workload import Arrays, get
 from tests.support.command_line import Servemark
 from tests.support.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
 from tests.support.result_checks import constraint

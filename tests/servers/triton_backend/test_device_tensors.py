@@ -17,7 +17,8 @@ import torch
 
 from servemark.errors import OptionError, ServerError
 from servemark.repository.model_config import Settings, parse
-from servers.engines import Arrays, load_engine
+from servemark.workload import Arrays
+from servers.engines import load_engine
 from servers.engines._loading import engine_options
 from tests.support.small_models import FloatArray, affine, expected
 

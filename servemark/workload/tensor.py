@@ -1,0 +1,67 @@
+"""A model's inputs and outputs: their names, datatypes and shapes, and batches of samples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+"""A batch: tensor name -> array, the batch as dimension 0."""
+Sample = Mapping[str, npt.NDArray[np.generic]]
+"""One request's inputs, without the batch dimension: tensor name -> array of the tensor's shape."""
+
+NUMPY_DTYPES: Mapping[str, npt.DTypeLike] = {
+    "BOOL": np.bool_,
+    "UINT8": np.uint8,
+    "INT8": np.int8,
+    "INT32": np.int32,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP32": np.float32,
+    "FP64": np.float64,
+}
+"""KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") that the zoo uses."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named input or output. `shape` leaves out the batch dimension, which is always dimension 0 and dynamic.
+
+    A size of -1 varies from request to request (the frames of an utterance); all samples of one batch share it.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The numpy dtype of `datatype`."""
+        return np.dtype(NUMPY_DTYPES[self.datatype])
+
+    @property
+    def variable_axes(self) -> tuple[int, ...]:
+        """The axes of a batch, itself axis 0, that have no fixed size."""
+        return tuple(axis for axis, size in enumerate(self.shape, 1) if size == -1)
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Tell whether a sample of this shape, without the batch dimension, is one of this tensor."""
+        return len(shape) == len(self.shape) and all(
+            size in {-1, got} for size, got in zip(self.shape, shape, strict=True)
+        )
+
+
+def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:
+    """Make one batch of samples; where a size varies, shorter ones are padded with zeros to the longest of them."""
+    batch = {}
+    for tensor in tensors:
+        arrays = [sample[tensor.name] for sample in samples]
+        if tensor.variable_axes:
+            shape = np.max([array.shape for array in arrays], axis=0)
+            arrays = [
+                np.pad(array, [(0, most - size) for most, size in zip(shape, array.shape, strict=True)])
+                for array in arrays
+            ]
+        batch[tensor.name] = np.stack(arrays)
+    return batch
