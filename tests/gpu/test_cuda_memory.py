@@ -1,7 +1,6 @@
 """Tensors in a GPU's memory, against the embedded Triton: the same outputs as inline. `make test-gpu`."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import pytest
 from loadgen.kserve.control import Control
 from servemark.repository.model_config import Settings
 from servers import Server, open_server
-from tests.integration.test_shared_memory import LOCUSTFILE, MODEL
 from tests.support.locust_run import run, the_result
 from tests.support.shared_load import PASSTHROUGH, TOTAL, WIRES, batches, outputs
 from tests.support.small_models import passthrough, total
+from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity
 from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
@@ -31,8 +30,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for model in models:
         config = repository / model / "config.pbtxt"
         config.write_text(Settings(device=request.param).apply(config.read_text()))
-    shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
-    models.append("identity")
+    models.append(copy_identity(repository))
     with open_server("embedded", repository, models) as triton:
         yield triton
 
@@ -61,7 +59,7 @@ def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
 
 def test_a_whole_run(server: Server, tmp_path: Path) -> None:
     flags = ["--host", server.http, "--shared-memory", "cuda", "--model-name", "identity", "--users", "4"]
-    done = run(LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["shared_memory"], result["config"]["shared_memory_device"]) == ("cuda", "cuda:0")
     assert result["metrics"]["errors"]["count"] == 0, done.stderr

@@ -17,17 +17,13 @@ from loadgen.targets.http import Served
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 from servers import Server, open_server
-from servers.modes import embedded
 from tests.support.load_config import config
 from tests.support.result_checks import constraint
 from tests.support.small_models import TABLE, lookup
+from tests.support.triton import START_S, triton_only
 
-pytestmark = [
-    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
-    pytest.mark.usefixtures("own_logs"),
-]
+pytestmark = triton_only
 
-START_S = 90.0
 OUTSIDE = 99
 """An ID that the table does not have: onnxruntime raises for it."""
 

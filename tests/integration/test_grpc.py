@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,19 +19,17 @@ from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.measurement.output_agreement import agreement_figures
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ServerError
-from servemark.paths import CHECKOUT
 from servemark.repository.entry import Golden
 from servemark.workload import Agreement, Tensor
 from servers import Server, open_server
-from servers.modes import embedded
 from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
 from tests.support.locust_run import run, the_result
 from tests.support.small_models import affine, expected
+from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity, needs_triton
 
-pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+pytestmark = needs_triton
 
-IDENTITY = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
 LARGE = 400_000  # 1.6 MB of FP32
 SCORES = (Tensor("SCORES", "FP32", (3,)), Tensor("TOTAL", "FP32", (1,)))
 FloatArray = npt.NDArray[np.float32]
@@ -44,15 +41,10 @@ both = pytest.mark.parametrize("streaming", [False, True], ids=["unary", "stream
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     affine(root, "onnxruntime")
-    for name, width in (("identity", 64), ("large", LARGE)):
-        shutil.copytree(IDENTITY, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        config = (IDENTITY / "config.pbtxt").read_text().replace('"identity"', f'"{name}"')
-        (root / name / "config.pbtxt").write_text(config.replace("[ 64 ]", f"[ {width} ]"))
-    shutil.copytree(root / "identity", root / "decoupled")
-    (root / "decoupled" / "config.pbtxt").write_text(
-        (root / "identity" / "config.pbtxt").read_text().replace('"identity"', '"decoupled"')
-        + "model_transaction_policy { decoupled: true }\n"
-    )
+    copy_identity(root)
+    copy_identity(root, "large", LARGE)
+    decoupled = root / copy_identity(root, "decoupled") / "config.pbtxt"
+    decoupled.write_text(f"{decoupled.read_text()}model_transaction_policy {{ decoupled: true }}\n")
     return root
 
 
@@ -187,7 +179,7 @@ def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
     before = served(server, "identity")
     flags = ["--model-name", "identity", "--users", "4", "--duration", "2", "--warmup", "0.2"]
     flags += ["--protocol", "grpc", "--host", server.grpc, *(["--streaming"] * streaming)]
-    done = run(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", *flags, "--out", str(tmp_path))
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
     assert (result["config"]["url"], result["config"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
@@ -201,7 +193,7 @@ def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
 
 def test_a_stream_refuses_a_decoupled_model(server: Server, tmp_path: Path) -> None:
     flags = ["--model-name", "decoupled", "--host", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
-    done = run(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", *flags)
+    done = run(IDENTITY_LOCUSTFILE, *flags)
     assert "is decoupled" in done.stderr
     assert done.returncode == 3
 

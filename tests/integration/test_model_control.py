@@ -13,16 +13,12 @@ from tritonclient.utils import InferenceServerException
 
 from servers import Server, open_server
 from servers.launch.reloading import load_model, unload_model
-from servers.modes import embedded
 from tests.support.small_models import affine
+from tests.support.triton import START_S, triton_only
 
-pytestmark = [
-    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
-    pytest.mark.usefixtures("own_logs"),
-]
+pytestmark = triton_only
 
 MODEL = "affine_onnxruntime"
-START_S = 90.0
 CONFIG = json.dumps(
     {
         "backend": "python",

@@ -13,17 +13,13 @@ import tritonclient.utils
 
 from servemark.workload.tensor import NUMPY_DTYPES
 from servers import Server, open_server
-from servers.modes import embedded
 from tests.support.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, expected, lookup, passthrough
+from tests.support.triton import START_S, triton_only
 
-pytestmark = [
-    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
-    pytest.mark.usefixtures("own_logs"),
-]
+pytestmark = triton_only
 
 MODELS = ["affine_onnxruntime", "affine_pytorch", "affine_openvino", "affine_tensorflow"]
 SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
-START_S = 90.0
 CLIENTS = ["http", "grpc"]
 
 

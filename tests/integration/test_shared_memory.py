@@ -1,7 +1,6 @@
 """Tensors in system shared memory, against a real Triton: right outputs over each protocol, nothing left behind."""
 
 import json
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -16,9 +15,7 @@ from loadgen.shared_memory.region import FOLDER
 from loadgen.shared_memory.slots import ALIGNMENT
 from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
-from servemark.paths import CHECKOUT
 from servers import Server, open_server
-from servers.modes import embedded
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
@@ -36,19 +33,16 @@ from tests.support.shared_load import (
     target,
 )
 from tests.support.small_models import passthrough, total
+from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity, needs_triton
 
-real = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 wires = pytest.mark.parametrize("wire", WIRES)
-MODEL = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
 ENDS_WITHIN_S = 10.0
-LOCUSTFILE = CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     repository = tmp_path_factory.mktemp("model_repo")
-    shutil.copytree(MODEL, repository / "identity", ignore=shutil.ignore_patterns("__pycache__"))
-    models = [passthrough(repository, queue_delay_us=0), total(repository), "identity"]
+    models = [passthrough(repository, queue_delay_us=0), total(repository), copy_identity(repository)]
     with open_server("embedded", repository, models) as triton:
         yield triton
 
@@ -58,7 +52,7 @@ def registered(server: Server) -> list[dict[str, Any]]:
     return found
 
 
-@real
+@needs_triton
 @wires
 @pytest.mark.parametrize("batch", [1, 3])
 def test_outputs_are_those_of_inline_tensors_bit_for_bit(server: Server, wire: str, batch: int) -> None:
@@ -70,7 +64,7 @@ def test_outputs_are_those_of_inline_tensors_bit_for_bit(server: Server, wire: s
     assert registered(server) == []
 
 
-@real
+@needs_triton
 @wires
 def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
     found = outputs(server, TOTAL, wire, "system", 2)
@@ -80,7 +74,7 @@ def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
         assert found[number]["TOTAL"] == ("<f4", (2, 1), array.sum(axis=1, keepdims=True).astype("f4").tobytes())
 
 
-@real
+@needs_triton
 @wires
 def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> None:
     under_test = target(server, PASSTHROUGH, wire, "system")
@@ -99,7 +93,7 @@ def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> 
     assert not (FOLDER / region["name"]).exists()
 
 
-@real
+@needs_triton
 @wires
 def test_triton_says_why_it_cannot_map_a_region(
     server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,12 +116,12 @@ def flags(server: Server, wire: str, out: Path, duration: str) -> list[str]:
     return [*load, "--users", "2", "--warmup", "0", "--duration", duration, "--out", str(out)]
 
 
-@real
+@needs_triton
 @pytest.mark.parametrize(
     ("number", "after_s"), [(signal.SIGINT, 0.0), (signal.SIGTERM, 0.05), (signal.SIGHUP, 0.5)], ids=str
 )
 def test_ctrl_c_leaves_nothing(number: signal.Signals, after_s: float, server: Server, tmp_path: Path) -> None:
-    with started(command(LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
+    with started(command(IDENTITY_LOCUSTFILE, *flags(server, "grpc", tmp_path, "60")), tmp_path / "log") as process:
         [region] = until(lambda: registered(server), "a registered region")
         time.sleep(after_s)
         process.send_signal(number)
@@ -136,15 +130,17 @@ def test_ctrl_c_leaves_nothing(number: signal.Signals, after_s: float, server: S
     assert not (FOLDER / region["name"]).exists()
 
 
-@real
+@needs_triton
 def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_path: Path) -> None:
-    with started(command(LOCUSTFILE, *flags(server, "http", tmp_path / "killed", "60")), tmp_path / "log") as process:
+    with started(
+        command(IDENTITY_LOCUSTFILE, *flags(server, "http", tmp_path / "killed", "60")), tmp_path / "log"
+    ) as process:
         [left] = until(lambda: registered(server), "a registered region")
         process.kill()
         process.wait(DEADLINE_S)
     assert [region["name"] for region in registered(server)] == [left["name"]]
     assert (FOLDER / left["name"]).exists()
-    done = run(LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))
+    done = run(IDENTITY_LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))
     result = the_result(tmp_path / "next")
     assert (result["protocol"], result["shared_memory"], result["config"]["streaming"]) == ("grpc", "system", True)
     assert result["metrics"]["errors"]["count"] == 0, done.stderr

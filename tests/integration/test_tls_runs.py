@@ -5,11 +5,11 @@ from pathlib import Path
 
 import psutil
 
-from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.golden.grpc import GoldenGrpc
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.locust_run import accounted, golden_entry, run, server_of, started, the_result, until
+from tests.support.triton import IDENTITY_LOCUSTFILE
 
 pytestmark = needs_openssl
 
@@ -51,9 +51,7 @@ def test_locust_over_grpcs(authority: Authority, certificate: str, tmp_path: Pat
     with GoldenGrpc(model="identity", certificate=certificate, authorization=AUTHORIZATION) as server:
         flags = ["--model-name", "identity", "--host", server.url, "--streaming", "--out", str(tmp_path / "out")]
         flags += ["--tls-ca", str(authority.certificate), "--headers", str(tmp_path / "headers")]
-        done = run(
-            CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", *flags, "--duration", "1", "--warmup", "0.1"
-        )
+        done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "1", "--warmup", "0.1")
         result = the_result(tmp_path / "out")
         assert accounted(result) == server.log()["requests"], done.stderr
     assert result["metrics"]["errors"]["count"] == 0

@@ -13,8 +13,8 @@ from servemark.repository.entry import Entry
 from servemark.workload import get, names
 from servemark.workload.agreement import compare_outputs
 from servers import open_server
-from servers.modes import embedded
 from tests.support.exporting import Exports
+from tests.support.triton import needs_triton
 
 ENGINE = "onnxruntime"
 TINY = [f"{name}_tiny" for name in names()]
@@ -22,7 +22,7 @@ START_S = 240.0
 """Each model is a process of its own, and two cores start all of them."""
 
 pytestmark = [
-    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
+    needs_triton,
     pytest.mark.timeout(900),  # where this file runs alone, it makes the exports
 ]
 

@@ -27,9 +27,9 @@ from servemark.runs.entries import find_models
 from servemark.workload import Workload
 from servers import Server, open_server
 from servers.engines import load_engine
-from servers.modes import embedded
+from tests.support.triton import needs_triton
 
-pytestmark = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+pytestmark = needs_triton
 
 PIPELINE = "image_classification"
 STEPS = ["image_preprocess", "resnet50_onnxruntime", "image_top5"]

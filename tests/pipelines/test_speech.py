@@ -20,14 +20,12 @@ from servemark.models import deepspeech2
 from servemark.models.synthesis import speech
 from servemark.paths import CHECKOUT
 from servers import open_server
-from servers.modes import embedded
 from tests.support.exporting import Exports
+from tests.support.triton import START_S, needs_triton
 
 TRACKED = CHECKOUT / "model_repo"
 PIPELINE, STEPS = "speech_to_text", ("speech_spectrogram", "speech_text")
-START_S = 90.0
 
-needs_triton = pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
 needs_strings = pytest.mark.skipif(np.__version__ >= "2", reason="the wheel's Python backend has no strings on numpy 2")
 
 

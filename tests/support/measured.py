@@ -17,10 +17,15 @@ from tests.support.load_config import config
 S = 1_000_000_000
 
 
+def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
+    """A request with its times in ns."""
+    return Outcome(Payload(b""), scheduled, sent, done, error, message, None)
+
+
 def answered(scheduled_s: float, latency_s: float, error: str | None = None, *, late_s: float = 0.0) -> Outcome:
     """A request sent `late_s` after its time, which took `latency_s` from its time on."""
     scheduled, sent, done = (round(at * S) for at in (scheduled_s, scheduled_s + late_s, scheduled_s + latency_s))
-    return Outcome(Payload(b""), scheduled, sent, done, error, f"said {error}" if error else "", None)
+    return outcome(scheduled, sent, done, error, f"said {error}" if error else "")
 
 
 def evenly(rate: float, until_s: float, latency_s: float, *, first_s: float = 0.0) -> list[Outcome]:

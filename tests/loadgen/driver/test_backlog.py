@@ -15,8 +15,8 @@ from servemark.results.bottleneck import bottleneck
 from servemark.workload import get
 from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
-from tests.loadgen.measurement.test_meter import outcome
 from tests.support.locust_run import accounted, run, server_of, the_result
+from tests.support.measured import outcome
 
 MS = 1_000_000
 S = 1000 * MS

@@ -11,7 +11,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from servemark.stats.percentiles import over_allowed, percentile_key, requests_to_show
 from servemark.workload import Slo
-from tests.loadgen.measurement.test_meter import outcome
+from tests.support.measured import outcome
 
 S = 1_000_000_000
 

@@ -16,19 +16,13 @@ from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
+from tests.support.measured import outcome
 
 S = 1_000_000_000
 STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
 RATE, DURATION_S, DELAY_MS = 100, 10, 2.0
 BUSY_MS = 400
 """What a machine with other work on it adds to half of the requests at most; the benchmark `precision` is exact."""
-
-
-PAYLOAD = next(payloads())
-
-
-def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
-    return Outcome(PAYLOAD, scheduled, sent, done, error, message, None)
 
 
 def histogram(latencies_ns: list[int]) -> Histogram:
@@ -39,8 +33,8 @@ def histogram(latencies_ns: list[int]) -> Histogram:
 
 def recorded(outcomes: list[Outcome], start_ns: int, duration_s: float = DURATION_S, windows: int = 10) -> Recorder:
     recorder = Recorder(Interval(start_ns, start_ns + round(duration_s * S), windows))
-    for outcome in outcomes:
-        recorder.outcome(outcome)
+    for each in outcomes:
+        recorder.outcome(each)
     recorder.flush()
     return recorder
 

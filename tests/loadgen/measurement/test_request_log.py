@@ -12,7 +12,7 @@ from loadgen.measurement.request_log import COLUMNS, FILE, RequestLog
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
 from servemark.workload import get
-from tests.servemark.results.test_directory import largest_file
+from tests.support.largest_file import largest_file
 from tests.support.locust_run import accounted, command, run, server_of, started, the_result, until
 
 NS = 1e9

@@ -1,18 +1,15 @@
 """gRPC over TLS against servers that are none of ours: Triton itself, and one that says more than its handshake."""
 
 import dataclasses
-import shutil
 import socket
 import ssl
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hyperframe.frame import SettingsFrame, WindowUpdateFrame
 
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.transport.access import Access
-from servemark.paths import CHECKOUT
 from servers.launch.process import Command
 from servers.launch.server import Server, ServerJob
 from servers.modes import embedded
@@ -21,6 +18,7 @@ from tests.support.certificates import Authority, needs_openssl
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import PREFACE, Peer, answer
 from tests.support.raw_server import raw_server
+from tests.support.triton import copy_identity, needs_triton
 
 pytestmark = needs_openssl
 
@@ -85,10 +83,9 @@ def test_settings_that_come_with_the_end_of_the_handshake(authority: Authority, 
         assert accepted == [1]
 
 
-@pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}")
+@needs_triton
 def test_triton_with_mutual_tls(authority: Authority, tmp_path: Path) -> None:
-    identity = CHECKOUT / "benchmarks" / "rig" / "model_repo" / "identity"
-    shutil.copytree(identity, tmp_path / "identity", ignore=shutil.ignore_patterns("__pycache__"))
+    copy_identity(tmp_path)
     pem = authority.issue("triton")
 
     def command(job: ServerJob) -> Command:

@@ -1,6 +1,5 @@
 """Faces: unit embeddings that differ, and the readers of LFW and of the RGB-D set on records written here."""
 
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +11,15 @@ from PIL import Image
 from servemark import workload
 from servemark.datasets import lfw
 from servemark.errors import InputDataError
+from tests.support.workload_data import batch_of
 
 PAIRS = "1\t1\nAda\t1\t2\nAda\t1\tBob\t3\n"
-
-
-def batch_of(name: str, rows: int) -> torch.Tensor:
-    samples = islice(workload.get(name).samples(np.random.default_rng(4)), rows)
-    return torch.from_numpy(np.stack([next(iter(sample.values())) for sample in samples]))
 
 
 @pytest.mark.parametrize("name", ["facenet", "facenet_tiny"])
 def test_embeddings_are_unit_vectors_that_tell_faces_apart(name: str) -> None:
     with torch.no_grad():
-        embeddings = workload.get(name).build()(batch_of(name, 8))
+        embeddings = workload.get(name).build()(batch_of(workload.get(name), 8, seed=4)[0])
     torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(8))
     distances = torch.cdist(embeddings, embeddings)[~torch.eye(8, dtype=torch.bool)]
     assert distances.min() > 0.3  # FaceNet's threshold for the same person is 1.1, squared
@@ -78,7 +73,7 @@ def test_damaged_pairs_name_file_and_line(faces: Path, content: str, line: str, 
 
 
 def test_3d_faces_stand_out_before_a_wall() -> None:
-    depth = batch_of("face3d", 6)[:, 3]
+    depth = batch_of(workload.get("face3d"), 6, seed=4)[0][:, 3]
     assert ((depth == 0).float().mean(dim=(1, 2)) - 0.02).abs().max() < 0.01
     assert ((depth == 1.5).float().mean(dim=(1, 2)) - 0.294).abs().max() < 0.01
     centre = depth[:, 96:128, 96:128].flatten(1).median(dim=1).values
@@ -87,7 +82,7 @@ def test_3d_faces_stand_out_before_a_wall() -> None:
 
 
 def test_3d_recognition_depends_on_colour_and_on_depth() -> None:
-    rgbd = batch_of("face3d_tiny", 8)
+    rgbd = batch_of(workload.get("face3d_tiny"), 8, seed=4)[0]
     with torch.no_grad():
         model = workload.get("face3d_tiny").build()
         logits = model(rgbd)

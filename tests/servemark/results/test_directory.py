@@ -2,9 +2,7 @@
 
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,23 +15,11 @@ import pytest
 from servemark.errors import ExitCode, ResultError
 from servemark.results import directory as results
 from servemark.workload import get
+from tests.support.largest_file import largest_file
 from tests.support.locust_run import run, server_of
 
 RESULT: dict[str, Any] = {"schema_version": results.SCHEMA_VERSION, "kind": "load", "metrics": {"p99": 1.5}}
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Let no file grow beyond so many bytes: a disk that is full, without filling one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, previous)
 
 
 @contextmanager

@@ -20,14 +20,9 @@ from servemark.stats.ratios import (
     share_difference,
     variation,
 )
+from tests.support.results import histogram_of
 
 Floats = npt.NDArray[np.float64]
-
-
-def histogram_of(values_ms: Floats) -> Histogram:
-    histogram = Histogram()
-    histogram.record((values_ms * 1e6).astype(np.int64))
-    return histogram
 
 
 def coverage(hits: list[bool]) -> float:

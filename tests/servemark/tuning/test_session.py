@@ -23,13 +23,12 @@ from servemark.runs.locust_process import check
 from servemark.tuning import Candidate, Space, Trial
 from servemark.tuning.bench import ServedBench
 from servemark.workload import get
-from servers.modes.embedded import missing
-from tests.servemark.tuning.test_search import Server
 from tests.support.command_line import Done, Servemark
 from tests.support.exporting import Exports
+from tests.support.triton import needs_triton
+from tests.support.tuning_server import Server
 
 TINY = "ranking_tiny"
-embedded = pytest.mark.skipif(missing() is not None, reason=f"no embedded Triton: {missing()}")
 
 
 @pytest.fixture
@@ -207,7 +206,7 @@ def workers(bench: ServedBench) -> set[psutil.Process]:
     return set(bench._server.workers())
 
 
-@embedded
+@needs_triton
 def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     monkeypatch: pytest.MonkeyPatch, entry: Entry, tmp_path: Path
 ) -> None:
@@ -259,7 +258,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     assert files(entry.repository) == before
 
 
-@embedded
+@needs_triton
 def test_a_short_tuning_from_end_to_end(
     monkeypatch: pytest.MonkeyPatch, tune: Tune, entry: Entry, tmp_path: Path
 ) -> None:

@@ -21,14 +21,11 @@ from servers.launch.server import Server, ServerJob
 from servers.modes import docker, embedded, native
 from tests.support.locust_run import DEADLINE_S, alive, until
 from tests.support.small_models import affine, artifact_of
+from tests.support.triton import START_S, triton_only
 
-pytestmark = [
-    pytest.mark.skipif(embedded.missing() is not None, reason=f"{embedded.missing()}"),
-    pytest.mark.usefixtures("own_logs"),
-]
+pytestmark = triton_only
 
 MODELS = ["affine_onnxruntime"]
-START_S = 90.0
 
 
 @pytest.fixture(scope="module")

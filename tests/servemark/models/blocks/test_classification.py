@@ -1,13 +1,11 @@
 """The ImageNet networks: torchvision's in everything but the weights, which tell pictures apart."""
 
-from itertools import islice
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from servemark import workload
+from tests.support.workload_data import batch_of
 
 ARGUMENTS = {"googlenet": {"aux_logits": False, "transform_input": False, "init_weights": False}}
 NETWORKS = [
@@ -21,18 +19,13 @@ def network(request: pytest.FixtureRequest) -> tuple[str, nn.Module]:
     return request.param, workload.get(request.param).build()
 
 
-def pictures(name: str, count: int) -> torch.Tensor:
-    samples = islice(workload.get(name).samples(np.random.default_rng(3)), count)
-    return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
-
-
 def test_is_torchvisions_with_other_weights(network: tuple[str, nn.Module]) -> None:
     import torchvision
 
     name, model = network
     reference = torchvision.models.get_model(name, weights=None, **ARGUMENTS.get(name, {})).eval()
     reference.load_state_dict(model.state_dict())
-    image = pictures(name, 2)
+    image = batch_of(workload.get(name), 2, seed=3)[0]
     with torch.no_grad():
         torch.testing.assert_close(model(image), reference(image))
 
@@ -41,6 +34,6 @@ def test_tells_pictures_apart(network: tuple[str, nn.Module]) -> None:
     """Random deep networks give one class to all pictures, which would make every top-1 comparison empty."""
     name, model = network
     with torch.no_grad():
-        logits = model(pictures(name, 8))
+        logits = model(batch_of(workload.get(name), 8, seed=3)[0])
     assert len(set(logits.argmax(dim=1).tolist())) >= 6
     assert 0.5 < logits.std(dim=0).mean() < 2

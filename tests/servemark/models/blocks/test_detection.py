@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from servemark.models import faster_rcnn, mask_rcnn, ssd300
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
+from tests.support.workload_data import batch_of
 
 TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
 DETECTORS = ["ssd300", *TWO_STAGES]
@@ -93,11 +93,6 @@ def classifier_classes(name: str) -> int:
     return int(sizes.classes)
 
 
-def pictures(name: str, count: int) -> torch.Tensor:
-    samples = islice(workload.get(name).samples(np.random.default_rng(3)), count)
-    return torch.from_numpy(np.stack([sample["image"] for sample in samples]))
-
-
 def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tensor]:
     """What torchvision's code makes of one picture with the same modules."""
     answer: dict[str, torch.Tensor]
@@ -131,7 +126,7 @@ def check_against_torchvision(model: Any, images: torch.Tensor) -> list[int]:
 @pytest.mark.parametrize("name", SIZES)
 def test_detections_are_torchvisions_own(name: str) -> None:
     full = not name.endswith("_tiny")
-    counts = check_against_torchvision(built(name), pictures(name, 2 if full else 8))
+    counts = check_against_torchvision(built(name), batch_of(workload.get(name), 2 if full else 8, seed=3)[0])
     assert len(set(counts)) > 1
     assert 20 <= np.mean(counts) <= 100 if full else 3 <= np.mean(counts) <= 10
 
@@ -139,14 +134,14 @@ def test_detections_are_torchvisions_own(name: str) -> None:
 @pytest.mark.parametrize("name", TINY)
 def test_crowded_detections_are_torchvisions_own(name: str) -> None:
     """With hardly any background there are many overlapping candidates of every class, and more than are answered."""
-    counts = check_against_torchvision(built(name, 0.1), pictures(name, 4))
+    counts = check_against_torchvision(built(name, 0.1), batch_of(workload.get(name), 4, seed=3)[0])
     assert counts == [workload.get(name).outputs[0].shape[0]] * 4
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_pictures_without_objects_are_answered_with_zeros(name: str) -> None:
     with torch.no_grad():
-        answers = built(name, 100)(pictures(name, 2))
+        answers = built(name, 100)(batch_of(workload.get(name), 2, seed=3)[0])
     assert not any(answer.any() for answer in answers)
 
 
