@@ -34,6 +34,7 @@ from tests.support.locust_run import (
     the_result,
     until,
 )  # fmt: skip
+from tests.support.result_checks import check_counts, check_schema, constraint
 from tests.support.web import free_port
 
 ENDS_WITHIN_S = 10.0
@@ -48,7 +49,9 @@ WIRES = {
     "grpc, shared memory": ["--protocol", "grpc", "--shared-memory", "system"],
 }
 LOCUST = command(CHECKOUT / "benchmarks" / "rig" / "identity_locustfile.py", "--model-name", "golden")
+RANKING = command("ranking", "--model", "ranking_tiny")
 SERVEMARK = [sys.executable, "-m", "servemark", "run", "ranking_tiny"]
+MIX = [*SERVEMARK[:-1], "ranking_tiny=1,ranking=1"]
 
 
 class Trial(NamedTuple):
@@ -196,6 +199,45 @@ def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(count: int, wires:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             [*pool.map(attempt, range(count), [Trial.drawn(rng, wires) for _ in range(count)])]
     assert not wrong, json.dumps(wrong, indent=2)
+
+
+PARTIAL = [
+    ("locust, open loop", [*RANKING, "--request-rate", "200"], signal.SIGINT, 2),
+    ("locust, closed loop", [*RANKING, "--concurrency", "3"], signal.SIGTERM, 2),
+    ("run", SERVEMARK, signal.SIGTERM, interrupts.EXIT_CODE),
+    ("run, hung up", SERVEMARK, signal.SIGHUP, interrupts.EXIT_CODE),
+    ("run --in-process", [*SERVEMARK, "--in-process", "--concurrency", "2"], signal.SIGINT, interrupts.EXIT_CODE),
+    ("mix", [*MIX, "--request-rate", "100"], signal.SIGTERM, interrupts.EXIT_CODE),
+]
+
+
+@pytest.mark.parametrize(("line", "number", "code"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
+def test_every_command_that_is_interrupted_keeps_what_was_measured(
+    line: list[str], number: signal.Signals, code: int, exported: Any, tmp_path: Path
+) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    repository = exported("ranking_tiny", "onnxruntime").repository if "--in-process" in line else tmp_path
+    with server_of(get("ranking_tiny"), delay_s=0.02, aliases=["ranking_onnxruntime"]) as server:
+        where = [] if "--in-process" in line else ["--url", server.url]
+        flags = [*where, "--out", str(out), "--model-repository", str(repository), "--duration", "60", "--warmup", "0"]
+        with started([*line, *flags], log) as process:
+            until(lambda: len(server.requests()) > 100 if where else "requests" in log.read_text(), "load")
+            process.send_signal(number)
+            assert process.wait(DEADLINE_S) == code
+        received = len(server.requests())
+    result = the_result(out)
+    metrics = result["metrics"]
+    assert (result["partial"], result["verdict"]["valid"]) == (True, False)
+    assert accounted(result) == received if where else accounted(result) > 0
+    assert all(accounted(part) > 0 for part in result.get("mix", []))
+    assert metrics["errors"]["by_kind"].keys() <= {"interrupted"}
+    # over the time that passed, not over the minute that was asked for
+    assert metrics["throughput"]["requests_per_s"] > 2 * metrics["latency_ms"]["count"] / 60
+    assert "Traceback" not in log.read_text()
+    if "mix" not in result:
+        check_schema(result)
+        check_counts(result, accounted(result))
+        assert not constraint(result, "completed")["ok"]
 
 
 @pytest.mark.parametrize("loop", LOOPS)

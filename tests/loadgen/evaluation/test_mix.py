@@ -1,8 +1,6 @@
 """A mix of workloads on one server: each at its share and with its own figures, the whole beside them."""
 
 import json
-import signal
-import sys
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -19,7 +17,7 @@ from servemark.results import directory
 from servemark.stats.histogram import Histogram
 from servemark.workload import get
 from tests.support.command_line import BAD_INPUT, Servemark
-from tests.support.locust_run import accounted, server_of, started, the_result, until
+from tests.support.locust_run import server_of
 
 INFER = "POST /v2/models/{}_onnxruntime/infer"
 
@@ -172,24 +170,6 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servema
     )
     assert {c["name"].partition(".")[0] for c in document["verdict"]["constraints"]} == {"ranking_tiny", "ranking"}
     assert not (folder / "begin").exists()
-
-
-def test_an_interrupted_mix_keeps_what_was_measured(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
-        flags = ["-u", server.url, "--request-rate", "100", "--duration", "60", "--warmup", "0", "--out", str(out)]
-        flags += ["--model-repository", str(tmp_path / "none")]
-        arguments = [sys.executable, "-m", "servemark", "run", "ranking_tiny=1,ranking=1", *flags]
-        with started(arguments, tmp_path / "log") as process:
-            until(lambda: len(server.requests()) > 100, "load")
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 130
-        received = len(server.requests())
-    document = the_result(out)
-    assert document["partial"] is True
-    assert document["verdict"]["valid"] is False
-    assert accounted(document) == sum(accounted(entry) for entry in document["mix"]) == received
-    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_a_workload_that_the_server_does_not_have_ends_the_mix(servemark: Servemark, tmp_path: Path) -> None:

@@ -66,38 +66,6 @@ def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("number", "loop"),
-    [
-        (signal.SIGINT, ["--request-rate", "200"]),
-        (signal.SIGTERM, ["--concurrency", "3"]),
-        (signal.SIGHUP, ["--concurrency", "3"]),
-    ],
-    ids=["SIGINT", "SIGTERM", "SIGHUP"],
-)
-def test_a_signal_leaves_a_partial_result(number: signal.Signals, loop: list[str], tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with server_of(get("ranking_tiny"), delay_s=0.02) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--duration", "40", "--warmup", "0.2", *loop]
-        with started(command("ranking", *flags), log) as process:
-            until(lambda: len(server.requests()) > 150, "load")
-            process.send_signal(number)
-            assert process.wait(DEADLINE_S) == 2
-        received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
-    metrics = result["metrics"]
-    assert result["partial"] is True
-    assert not constraint(result, "completed")["ok"]
-    assert metrics["latency_ms"]["count"] > 50
-    assert metrics["errors"]["by_kind"].keys() <= {"interrupted"}
-    # over the time that passed, not over the 40 s that were asked for
-    assert metrics["throughput"]["requests_per_s"] > 2 * metrics["latency_ms"]["count"] / 40
-    assert len(result["windows"]) == 1
-    assert "Traceback" not in log.read_text()
-
-
 def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny")) as server:
         flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "40"]

@@ -1,9 +1,7 @@
 """`servemark run` against golden servers: `--json` is one document, a range is several runs, the verdict decides."""
 
 import json
-import signal
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,11 @@ from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import (
-    DEADLINE_S,
     accounted,
     golden_entry,
     results_in,
     server_of,
-    started,
     the_result,
-    until,
 )
 
 TINY = "ranking_tiny"
@@ -160,20 +155,6 @@ def test_a_missed_objective_has_an_exit_code_of_its_own(drive: Servemark, tmp_pa
     assert {"slo"} <= failed <= {"slo", "steady_state", "client_cpu"}
     assert code == verdict["exit_code"] == (4 if failed == {"slo"} else 2)
     assert "Result is : INVALID" in shown
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_run_leaves_its_result(number: signal.Signals, tmp_path: Path) -> None:
-    with server_of(get(TINY), delay_s=0.01) as server:
-        flags = ["run", TINY, "-u", server.url, "--duration", "60", "--warmup", "0", "--out", str(tmp_path)]
-        with started([sys.executable, "-m", "servemark", *flags], tmp_path / "log") as process:
-            until(lambda: len(server.requests()) > 100, "load")
-            process.send_signal(number)
-            assert process.wait(DEADLINE_S) == 130
-        received = len(server.requests())
-    result = the_result(tmp_path)
-    assert (result["partial"], accounted(result)) == (True, received)
-    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_ranges() -> None:

@@ -1,7 +1,6 @@
 """`servemark run --in-process` as a user starts it: its result, its end, and what it cannot do."""
 
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from exporters import export
 from servemark.paths import CHECKOUT
 from servemark.workload import Arrays, get
 from tests.support.command_line import Servemark
-from tests.support.locust_run import DEADLINE_S, accounted, results_in, started, the_result, until
+from tests.support.locust_run import results_in, the_result
 from tests.support.result_checks import constraint
 
 TINY = "ranking_tiny"
@@ -78,20 +77,6 @@ finally:
     )
     assert done.stdout.splitlines()[-1] == "patched: {} []"
     assert the_result(tmp_path)["metrics"]["latency_ms"]["count"] > 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_leaves_its_result(number: signal.Signals, repository: Path, tmp_path: Path) -> None:
-    flags = ["--duration", "60", "--warmup", "0", "--concurrency", "2"]
-    with started(command(repository, tmp_path, *flags), tmp_path / "log") as process:
-        until(lambda: results_in(tmp_path), "header")
-        until(lambda: "requests" in (tmp_path / "log").read_text(), "progress")
-        process.send_signal(number)
-        assert process.wait(DEADLINE_S) == 130
-    result = the_result(tmp_path)
-    assert result["partial"]
-    assert accounted(result) > 0
-    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_an_engine_that_fails_under_load_makes_the_run_invalid(
