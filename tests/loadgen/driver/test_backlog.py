@@ -1,7 +1,6 @@
 """Overload: nothing grows without bound, the schedule stays, and the result says what limited, from what it saw."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -88,66 +87,6 @@ def test_three_times_too_much_is_bounded_and_not_re_anchored() -> None:
     # Each waited as long as the server's own log says: it went when one before it was answered.
     for number, entry in enumerate(log["requests"]):
         assert load.good[number].sent <= entry["arrival_ns"]
-
-
-def metrics(**changes: Any) -> dict[str, Any]:
-    """As much of a result's metrics as tells what limited; a server that queues for most of the time."""
-    server = {"queue": 80.0, "compute_input": 1.0, "compute_infer": 15.0, "compute_output": 0.5}
-    found: dict[str, Any] = {
-        "service_time_ms": {"mean": changes.get("service_ms", 100.0)},
-        "server": {f"{k}_ms": v * changes.get("server", 1.0) for k, v in server.items()},
-        "client": {
-            "cpu_share": 0.95,
-            "own_delay_p99_ms": changes.get("own_ms", 0.2),
-            "waited_share": changes.get("waited", 0.0),
-        },
-    }
-    if changes.get("no_statistics"):
-        found["server"] = dict.fromkeys(found["server"])
-    return found
-
-
-def constraints(*failed: str) -> list[dict[str, Any]]:
-    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "slo")
-    limits = {"slo": 50.0}
-    return [{"name": name, "ok": name not in failed, "limit": limits.get(name, 1.0)} for name in names]
-
-
-CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
-    ({}, (), True, None, "nothing: the scheduled load was done"),
-    ({}, ("steady_state",), True, None, "nothing"),
-    ({}, ("slo",), True, "server", "queue 80 ms of 100 ms service time"),
-    ({"waited": 0.4}, ("achieved_rate",), True, "server", "40% of the requests waited for --max-in-flight"),
-    ({"waited": 0.4}, (), True, "server", "40% of the requests waited"),
-    ({"own_ms": 5.0, "server": 0.1}, ("schedule_delay_p99", "slo"), True, "generator", "5 ms late at p99 (limit 1 ms)"),
-    ({"own_ms": 5.0}, ("schedule_delay_p99",), True, "generator", "5 ms late"),
-    ({"own_ms": 5.0, "no_statistics": True}, ("schedule_delay_p99", "slo"), True, "generator", "5 ms late"),
-    # a server whose own time is over the objective, or that falls behind for longer than the generator is late
-    ({"own_ms": 5.0}, ("schedule_delay_p99", "slo"), True, "server", "queue 80 ms"),
-    ({"own_ms": 5.0}, ("schedule_delay_p99", "achieved_rate"), True, "server", "queue 80 ms"),
-    # a generator without CPU is late with everything, and the server is not to blame
-    ({"own_ms": 888.0, "server": 0.1}, ("schedule_delay_p99", "achieved_rate", "slo"), True, "generator", "888 ms"),
-    # late only because requests waited for answers
-    ({"own_ms": 0.2, "waited": 0.9}, ("schedule_delay_p99", "slo"), True, "server", "queue"),
-    ({"own_ms": None, "waited": 1.0}, ("schedule_delay_p99",), True, "server", "100% of the requests"),
-    ({"server": 0.001}, ("client_cpu", "achieved_rate"), True, "generator", "95% of its core"),
-    ({}, ("client_cpu",), True, "generator", "95% of its core"),
-    ({"server": 0.01}, ("slo",), True, "network", "0.965 ms of 100 ms service time"),
-    ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
-    ({"service_ms": None}, ("error_share",), True, None, "no request succeeded"),
-    # a closed loop always has a bottleneck
-    ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),
-    ({"own_ms": None, "waited": None, "service_ms": 300.0}, (), False, "network", "96.5 ms of 300 ms"),
-]
-
-
-@pytest.mark.parametrize(("changes", "failed", "open_loop", "by", "evidence"), CASES)
-def test_what_limited(
-    changes: dict[str, Any], failed: tuple[str, ...], open_loop: bool, by: str | None, evidence: str
-) -> None:
-    found = bottleneck(metrics(**changes), constraints(*failed), open_loop=open_loop)
-    assert found["by"] == by
-    assert evidence in str(found["evidence"])
 
 
 def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Scenarios out of options, traces out of files, and what a run of either says of itself."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +7,8 @@ import pytest
 
 from loadgen.load.arrivals import Distribution, Stage
 from loadgen.load.scenario import Mode, Scenario, parse_stages
-from loadgen.load.trace import read_trace
 from loadgen.measurement.windows import Interval
-from servemark.errors import InputDataError, OptionError
+from servemark.errors import OptionError
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
@@ -85,79 +82,6 @@ def test_gamma_is_bursty_by_default() -> None:
     gaps = [np.diff(np.array(scenario(*flags, cv).schedule(3))) for cv in ("1", "4")]
     spread = [each.std() / each.mean() for each in gaps]
     assert spread == pytest.approx([1, 4], rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "times", "samples"),
-    [
-        ("a.csv", "0\n0.5\n0.5\n2.25\n", [0, 0.5, 0.5, 2.25], None),
-        ("a.csv", "0,3\n1.5,0\n", [0, 1.5], [3, 0]),
-        ("a.csv", "time_s\n1\n2\n", [1, 2], None),
-        ("a.csv", "user,sample,time_s\nx,2,0.1\ny,1,0.2\n", [0.1, 0.2], [2, 1]),
-        ("a.txt", "1e-3\n\n0.002\n", [0.001, 0.002], None),
-        ("a.jsonl", "0.5\n1\n", [0.5, 1], None),
-        ("a.jsonl", '{"time_s": 0.5, "sample": 4}\n{"time_s": 3, "sample": 0, "user": "x"}\n', [0.5, 3], [4, 0]),
-    ],
-)
-def test_traces(name: str, text: str, times: list[float], samples: list[int] | None, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
-    trace = read_trace(tmp_path / name)
-    assert trace.times_s.tolist() == times
-    assert (None if trace.samples is None else trace.samples.tolist()) == samples
-    assert trace.duration_s == int(times[-1]) + 1
-    assert trace.to_dict()["arrivals"] == len(times)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("t.csv", "0\n2\n1\n", "t.csv:3: 1 s comes after 2 s: sort the arrivals"),
-        ("t.csv", "0\n-0.5\n", "t.csv:2: -0.5 s is negative"),
-        ("t.csv", "0\nnan\n", "t.csv:2: 'nan' is no time in seconds"),
-        ("t.csv", "0\nlater\n", "t.csv:2: 'later' is no time in seconds"),
-        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column 'time_s': 'when, who'"),
-        ("t.csv", "1,2,3\n", "t.csv:1: 3 values, 2 at most are expected"),
-        ("t.csv", "0,1\n1\n", "t.csv:2: 'sample' is given for some arrivals and missing for others"),
-        ("t.csv", "0,1.5\n", "t.csv:1: '1.5' is no index of a sample"),
-        ("t.csv", "0,-1\n", "t.csv:1: '-1' is no index of a sample"),
-        ("t.csv", "time_s\n1700000000.5\n", "t.csv:2: 1.7e+09 s is more than a week"),
-        ("t.csv", "time_s\n", "t.csv holds no arrival"),
-        ("t.csv", "", "t.csv holds no arrival"),
-        ("t.jsonl", '0.5\n{"time": 1}\n', "t.jsonl:2: no 'time_s' in"),
-        ("t.jsonl", "0.5\n{\n", "t.jsonl:2: '{' is no JSON"),
-        ("t.jsonl", "true\n", "t.jsonl:1: True is no time in seconds"),
-        ("t.csv", b"\xff\xfe", "t.csv is no text"),
-        ("t.csv", None, "t.csv cannot be read: No such file"),
-        ("t.csv", "TOKEN=abcdefghijklmnop\n", "the header has no column 'time_s': 'TOKEN=abcdefghi..."),
-        ("t.csv", "0\nTOKEN=abcdefghijklmnop\n", "t.csv:2: 'TOKEN=abcdefghi... is no time in seconds"),
-        ("t.csv", "0,TOKEN=abcdefghijklmnop\n", "t.csv:1: 'TOKEN=abcdefghi... is no index of a sample"),
-        ("t.jsonl", "TOKEN=abcdefghijklmnop\n", "t.jsonl:1: 'TOKEN=abcdefghi... is no JSON"),
-        ("t.jsonl", '{"TOKEN": "abcdefghijklmnop"}\n', "t.jsonl:1: no 'time_s' in '{\"TOKEN\": \"abcd..."),
-    ],
-)
-def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(InputDataError) as error:
-        scenario("--trace", str(tmp_path / name))
-    assert words in error.value.what
-    assert "mnop" not in str(error.value)
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_a_trace_is_a_regular_file(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / "trace.csv")
-    with pytest.raises(InputDataError, match=r"trace\.csv (is no regular file|cannot be read: Is a directory)"):
-        read_trace(tmp_path / "trace.csv")
-
-
-def test_a_trace_is_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadgen.load.trace.MAX_BYTES", 10)
-    (tmp_path / "trace.csv").write_text("0\n" * 5)
-    assert len(read_trace(tmp_path / "trace.csv").times_s) == 5
-    (tmp_path / "trace.csv").write_text("0\n" * 6)
-    with pytest.raises(InputDataError, match=r"trace\.csv is larger than"):
-        read_trace(tmp_path / "trace.csv")
 
 
 def drive(server: GoldenServer, out: Path, *flags: str) -> Result:

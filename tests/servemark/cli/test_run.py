@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from servemark.cli._ranges import concurrencies, rates
-from servemark.errors import OptionError
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import BAD_INPUT, Servemark
@@ -79,23 +76,6 @@ def test_bad_data_names_file_and_line(drive: Servemark, tmp_path: Path) -> None:
     assert f"{data}/u.data:2: rating 'three' is not an integer" in err
 
 
-@pytest.mark.parametrize("content", [None, b"onnx"], ids=["missing", "damaged"])
-def test_serving_a_bad_model_file(content: bytes | None, servemark: Servemark, tmp_path: Path) -> None:
-    from exporters.pipeline import config_pbtxt
-
-    folder = tmp_path / f"{TINY}_onnxruntime"
-    (folder / "1").mkdir(parents=True)
-    rendered = config_pbtxt.render(get(TINY), model=folder.name, engine="onnxruntime", artifact="model.onnx")
-    (folder / "config.pbtxt").write_text(rendered)
-    if content is not None:
-        (folder / "1" / "model.onnx").write_bytes(content)
-    ports = [flag for kind in ("http", "grpc", "metrics") for flag in (f"--{kind}-port", "0")]
-    code, _, err = servemark("serve", TINY, "--model-repository", str(tmp_path), *ports)
-    assert code == BAD_INPUT
-    assert ("holds no model file" if content is None else "model.onnx") in err
-    assert f"servemark export {TINY} --engine onnxruntime --force" in err
-
-
 def test_a_truncated_golden_file(drive: Servemark, tmp_path: Path, ranking: GoldenServer) -> None:
     entry = golden_entry(tmp_path)
     entry.golden.write_bytes(entry.golden.read_bytes()[:200])
@@ -104,23 +84,6 @@ def test_a_truncated_golden_file(drive: Servemark, tmp_path: Path, ranking: Gold
     assert code == BAD_INPUT
     assert f"{entry.golden} cannot be read" in err
     assert "--force" in err
-
-
-@pytest.mark.parametrize("command", ["list", "doctor"])
-def test_json_is_one_document(command: str, servemark: Servemark) -> None:
-    done = servemark(command, "--json")
-    assert done.code in {0, BAD_INPUT}
-    assert json.loads(done.out)
-
-
-@pytest.mark.parametrize(("percent", "ok"), [(3.0, True), (96.0, False)])
-def test_doctor_tells_a_busy_machine(
-    percent: float, ok: bool, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("psutil.cpu_percent", lambda _interval: percent)
-    [check] = [c for c in json.loads(servemark("doctor", "--json").out)["checks"] if c["name"] == "cpu idle"]
-    assert check["ok"] is ok
-    assert check["detail"].startswith(f"{percent:.0f}% of the CPU is in use")
 
 
 def test_run_json_is_the_result(drive: Servemark, tmp_path: Path, ranking: GoldenServer) -> None:
@@ -155,15 +118,3 @@ def test_a_missed_objective_has_an_exit_code_of_its_own(drive: Servemark, tmp_pa
     assert {"slo"} <= failed <= {"slo", "steady_state", "client_cpu"}
     assert code == verdict["exit_code"] == (4 if failed == {"slo"} else 2)
     assert "Result is : INVALID" in shown
-
-
-def test_ranges() -> None:
-    assert concurrencies("--concurrency", "8", "") == [8]
-    assert concurrencies("--concurrency", "1", "1:4") == [1, 2, 3, 4]
-    assert concurrencies("--concurrency", "1", "1:16:5") == [1, 6, 11, 16]
-    assert concurrencies("--concurrency", "1", "2:9:5") == [2, 7]
-    assert concurrencies("--concurrency", "1", "3:3") == [3]
-    np.testing.assert_allclose(rates("--request-rate", "", "0.1:0.5:0.1"), [0.1, 0.2, 0.3, 0.4, 0.5])
-    assert len(rates("--request-rate", "", "1:100")) == 100
-    with pytest.raises(OptionError, match="asks for 101 runs"):
-        rates("--request-rate", "", "1:101")

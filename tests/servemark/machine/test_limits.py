@@ -9,7 +9,6 @@ import pytest
 
 from servemark.comparison.hosting import fit_together
 from servemark.machine.limits import Cores, Memory, cores, memory
-from tests.support.command_line import Servemark
 
 GB = 10**9
 V2 = {"cgroup.controllers": "cpuset cpu memory"}
@@ -125,10 +124,3 @@ def test_models_must_fit_into_the_containers_memory(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("servemark.machine.limits.memory", lambda: Memory(64 * GB, 4 * GB, 3 * GB))
     assert fit_together([tmp_path / "model"] * 2)
     assert not fit_together([tmp_path / "model"] * 3)
-
-
-def test_doctor_says_what_a_quota_does(servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servemark.machine.limits.cores", lambda: Cores(16, 8, 3.5))
-    said = servemark("doctor", "--json").out
-    assert "4 of 16 cores (a quota of 3.5)" in said
-    assert "engines start 8 threads: --option intra_op_thread_count=4" in said

@@ -1,0 +1,91 @@
+"""Each engine's highest rate: a search, then interleaved rounds."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.cli._load_flags import LoadFlags
+from servemark.comparison import rate_rounds
+from servemark.comparison.contenders import Contender
+from servemark.comparison.hosting import Place
+from servemark.comparison.rate_rounds import RateRounds
+from servemark.max_rate.search import TOLERANCE
+from servemark.results import directory as results
+from servemark.runs.locust_process import check
+from tests.support.results import Result, histogram_of, latencies, result_of
+
+TINY = "ranking_tiny"
+
+
+class Engines:
+    """Stands for `quietly`: results of servers that meet every rate up to their capacity, by model."""
+
+    def __init__(self, **capacities: float) -> None:
+        self.capacities = capacities
+        self.runs: list[tuple[str, float]] = []
+
+    def __call__(self, _config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
+        model = flags["model_name"]
+        capacity, rate = self.capacities[model], flags.get("request_rate", 0.0)
+        if rate:
+            self.runs.append((model, rate))
+        result = result_of(histogram_of(latencies(10)), rate=1.2 * capacity, failed=("slo",) if rate > capacity else ())
+        result["scenario"]["requested_rate"] = rate
+        result["limited_by"] = {"by": "server"}
+        result["verdict"]["constraints"].append({"name": "slo", "ok": rate <= capacity, "value": 1.0, "remedy": ""})
+        results.write(directory, result, {"latency_us": ""})
+        return result
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[RateRounds, Engines]]:
+    """Searches and rounds of engines with these capacities, none of which is served, and the runs they make."""
+
+    def made(**capacities: float) -> tuple[RateRounds, Engines]:
+        engines = Engines(**capacities)
+        monkeypatch.setattr(rate_rounds, "quietly", engines)
+        load = LoadFlags(slo="p99:50", duration="8").for_locust(model=TINY, engine="onnxruntime", precision="fp32")
+        found = []
+        for label in capacities:
+            flags = {**load, "model_name": label, "num_users": 4}
+            found.append(Place(Contender("onnxruntime", "fp32", label), label, check(flags, 0, ""), flags))
+        host = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
+        rounds = RateRounds(found, "p99:50", 200.0, tmp_path, host, lambda: None, warm_each_turn=False)
+        return rounds, engines
+
+    return made
+
+
+def test_all_engines_are_searched_and_then_take_turns(
+    rates: Callable[..., tuple[RateRounds, Engines]], tmp_path: Path
+) -> None:
+    found, engines = rates(a=400, b=800, c=300)
+    found.run(3)
+    for label, capacity in (("a", 400), ("b", 800), ("c", 300)):
+        rate = found.rates[label]
+        assert rate.reason is None
+        assert len(rate.rounds) == 3
+        assert all(capacity / (1 + TOLERANCE) < each <= capacity for each in rate.rounds)
+        # each run, of search and rounds, has a directory of its own and a schedule of its own
+        assert rate.found is not None
+        assert len(list((tmp_path / f"max-rate-{label}").glob("*-*"))) > len(rate.found.points)
+    ratio = found.rates["b"].against(found.rates["a"])["max_rate"]
+    assert ratio["value"] == pytest.approx(2, rel=0.1)
+    turns = [model for model, _ in itertools.groupby(model for model, _ in engines.runs)]
+    assert turns == [*"abc", *"abc", *"ba", *"bc"]  # searches, then A B C, C B A, A B C: c and a go on where they were
+
+
+def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., tuple[RateRounds, Engines]]) -> None:
+    found, _ = rates(a=2, b=800, c=300)
+    found.run(3)
+    reason = found.rates["a"].reason
+    assert reason is not None
+    assert "p99 needs" in reason
+    assert "--duration" in reason
+    assert [found.rates[label].rounds for label in "bc"] == [[], []]
+    assert found.rates["b"].rate == found.rates["b"].to_dict()["searched_rate"]
+    assert found.rates["b"].against(found.rates["a"])["max_rate_reason"] == f"of the first engine: {reason}"

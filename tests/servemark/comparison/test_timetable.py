@@ -1,0 +1,77 @@
+"""How long rounds and searches are, from how fast each engine is, and how it finds that out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servemark.comparison import warm_up
+from servemark.comparison.contenders import Contender
+from servemark.comparison.hosting import Place
+from servemark.comparison.timetable import timetable
+from servemark.comparison.warm_up import Warmed
+from servemark.results import directory as results
+from servemark.workload import Slo
+from tests.support.load_config import config
+from tests.support.results import Result, histogram_of, result_of
+
+TINY = "ranking_tiny"
+
+
+def places(*labels: str, duration: str = "8") -> list[Place]:
+    """Contenders that exist by name only."""
+    settings = config(TINY, "--duration", duration, "--warmup", "1")
+    return [Place(Contender(label, "fp32", label), label, settings, {}) for label in labels]
+
+
+def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    warmed = {"a": Warmed(100.0, 2.0), "b": Warmed(5.0, 3.0)}
+    times = timetable(places("a", "b"), warmed, 5, None, chosen=True)
+    assert (times.round_s, times.rate_rounds) == (15, 0)
+    said = capsys.readouterr().err
+    assert "b answers about 5 requests/s, and a round's verdict asks for 60" in said
+    # 5 rounds of 15 + 1 s and what starting a run takes
+    rounds, rates = times.minutes(places("a", "b"), warmed)
+    assert rounds == pytest.approx(5 * (18 + 19) / 60)
+    assert rates == 0
+    given = timetable(places("a", "b", duration="3"), warmed, 5, None, chosen=False)
+    assert given.round_s == 3
+    timetable(places("a", "b"), {**warmed, "b": Warmed(0.25, 3.0)}, 5, None, chosen=True)
+    assert "more than 120 s hold; --duration 300 would do" in capsys.readouterr().err
+
+
+def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    warmed = {"a": Warmed(1000.0, 2.0, 6.0), "b": Warmed(50.0, 2.0, 6.0)}
+    times = timetable(places("a", "b"), warmed, 8, Slo.parse("p99:50"), chosen=True)
+    assert (times.round_s, times.search_s, times.rate_rounds) == (8, 46, 4)
+    times.announce(places("a", "b"), warmed)
+    said = capsys.readouterr().err
+    assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
+    assert "then each one's highest rate, by a search and 4 rounds of runs of 46 s" in said
+
+
+@pytest.mark.parametrize(
+    ("runs_ms", "rate"),
+    [([[100.0] * 20], 10.0), ([[60_000.0], [250.0] * 8], 4.0), ([[9000.0] * 3, [1000.0] * 2], 1.0)],
+    ids=["many answers", "compiled on the first", "slow"],
+)
+def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_took(
+    runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = iter(runs_ms)
+
+    def run(_config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
+        assert (flags["num_users"], flags["duration"]) == (1, warm_up.WARM_S)
+        histogram = histogram_of(np.array(next(made)))
+        result = result_of(histogram)
+        result["scenario"]["measured_s"] = 0.0
+        results.write(directory, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(warm_up, "quietly", run)
+    [place] = places("a")
+    assert warm_up.warm_up(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert next(made, None) is None
+    assert list(tmp_path.iterdir()) == []
