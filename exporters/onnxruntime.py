@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from exporters.pipeline.job import Job
-from exporters.pipeline.registry import Run
+from exporters.pipeline.parity import Run
+from servemark.frameworks.onnxruntime import FP16_ON_CPU
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload
 
@@ -21,12 +22,11 @@ REFUSED = {
     "bf16": "ONNX Runtime's CPU provider has no bf16 kernels",
     "fp8": "ONNX Runtime's CPU provider has no products in fp8",
 }
+FROM_ONNX = ("fp16", "int8")
 DEVICE = "cpu"
 
 OPSET, IR_VERSION = 18, 10
 """Of the year 2024: ONNX Runtime 1.19 and later, and with it NVIDIA's containers since 24.09, read both."""
-_FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
-"""On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
 _VERSIONS = {"opset": OPSET, "ir_version": IR_VERSION}
 
 
@@ -78,7 +78,7 @@ def load(path: Path, workload: Workload) -> Run:
 
     settings = onnxruntime.SessionOptions()
     if Entry.of_folder(path.parent.parent).precision == "fp16":
-        settings.add_session_config_entry(*_FP16_ON_CPU)
+        settings.add_session_config_entry(*FP16_ON_CPU)
     session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     names = [tensor.name for tensor in workload.outputs]
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from exporters.pipeline.job import Job
-from exporters.pipeline.registry import Run
+from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
 from servemark.workload import Arrays, Workload
 
@@ -26,6 +26,7 @@ PACKAGES = ("openvino", "nncf", "onnx", "onnxscript")
 EXTRA = "openvino"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in name only"}
+FROM_ONNX = PRECISIONS
 DEVICE = "cpu"
 
 MIN_SHARE = 0.25

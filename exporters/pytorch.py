@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.pipeline.job import Job
-from exporters.pipeline.registry import Run
+from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
 from servemark.workload import Arrays, Workload
 
@@ -28,6 +28,7 @@ REFUSED = {
     "int8": "static quantisation of exported programs is torchao's, which servemark does not use",
     "fp8": "PyTorch's convolutions and linear layers take no float8",
 }
+FROM_ONNX = ()
 DEVICE = "cpu"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exporters.pipeline.job import Job
-from exporters.pipeline.registry import Run
+from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays, Workload
@@ -31,6 +31,7 @@ REFUSED = {
     "int8": "a SavedModel has no products in 8 bits; those are LiteRT's",
     "fp8": "a SavedModel has no products in 8 bits",
 }
+FROM_ONNX = PRECISIONS
 DEVICE = "cpu"
 
 SIGNATURE = "serving_default"

@@ -1,4 +1,4 @@
-"""TensorRT: a serialised plan, built from the ONNX file for the GPU it is built on. It has not run on a GPU yet.
+"""TensorRT: a serialised plan, built from the ONNX file for the GPU it is built on.
 
 The network is strongly typed, as TensorRT 11 asks: it computes in what the ONNX file says, so a reduced precision
 starts from an ONNX file in that precision. One optimisation profile covers batch 1 to the workload's largest.
@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from exporters.pipeline.job import Job
-from exporters.pipeline.registry import Run
+from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorrt import MESSAGES, Plan, last_message, logger, require_tensorrt
 from servemark.workload import Arrays, Workload
@@ -27,6 +27,7 @@ PACKAGES = ("tensorrt",)
 EXTRA = "tensorrt"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 REFUSED: Mapping[str, str] = {}
+FROM_ONNX = PRECISIONS
 DEVICE = "cuda:0"
 MIN_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision's instructions come with (CUDA C++ Programming Guide, "Compute

@@ -1,5 +1,6 @@
 """What every export does around the engine's own step: build, check, compare, describe, swap in."""
 
+import functools
 import hashlib
 import json
 import os
@@ -17,10 +18,9 @@ import psutil
 
 from exporters.onnx_passes.recurrence import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
-from exporters.pipeline.job import Job
+from exporters.pipeline.job import Job, OnnxSource
 from exporters.pipeline.provenance import digest, made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
-from servemark import interrupts
 from servemark.errors import ArtifactError
 from servemark.repository.entry import FULL, Entry, Golden
 from servemark.workload import Workload
@@ -64,50 +64,51 @@ def export(
     """
     module = require(engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
-    by = made_by(workload, module)
-    rendered = config_pbtxt.render(
+    provenance = made_by(workload, module)
+    config = config_pbtxt.render(
         workload, model=entry.model, engine=engine, artifact=module.ARTIFACT, device=module.DEVICE
     )
-    previous = _read_previous(entry)
+    manifest = _read_manifest(entry)
     try:
-        kept = not force and _is_edited(entry, previous, rendered)
-        configured = kept or (entry.config.exists() and entry.config.read_text() == rendered)
-        if not force and configured and previous and _is_current(entry, module, previous, by):
-            return ExportReport(workload.name, engine, precision, entry.folder, True, kept, previous)
+        keeps_config = not force and _is_edited(entry, manifest, config)
+        has_config = keeps_config or (entry.config.exists() and entry.config.read_text() == config)
+        if not force and has_config and manifest and _is_current(entry, module, manifest, provenance):
+            return ExportReport(workload.name, engine, precision, entry.folder, True, keeps_config, manifest)
         repository.mkdir(parents=True, exist_ok=True)
         _sweep(repository)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=repository) as temporary:
             draft = Entry(Path(temporary), workload.name, engine, precision)
-            manifest = _write(draft, entry, module, workload, rendered, by)
-            if kept:
+            manifest = _write(draft, repository, module, workload, config, provenance)
+            if keeps_config:
                 shutil.copy2(entry.config, draft.config)
-            with interrupts.finishing():
-                _swap_in(draft, entry)
+            _swap_in(draft, entry)
     except OSError as error:
         raise ArtifactError(
             f"{entry.folder} cannot be written: {error}", fix=f"make room in, or check the permissions of, {repository}"
         ) from error
-    return ExportReport(workload.name, engine, precision, entry.folder, False, kept, manifest)
+    return ExportReport(workload.name, engine, precision, entry.folder, False, keeps_config, manifest)
 
 
 def _write(
-    draft: Entry, entry: Entry, module: Exporter, workload: Workload, rendered: str, by: Mapping[str, Any]
+    draft: Entry, repository: Path, module: Exporter, workload: Workload, config: str, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Fill a draft of the entry and return its manifest."""
     started = time.perf_counter()
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
+    from_onnx = draft.precision in module.FROM_ONNX
     job = Job(
         workload=workload,
         precision=draft.precision,
         path=artifact,
-        source=lambda: _source(workload, entry.repository),
-        known=_known(workload, entry.repository),
+        source=functools.partial(_onnx_source, workload, repository) if from_onnx else None,
+        known=None if from_onnx else _known(workload, repository),
     )
     with whole_recurrences():
-        written = module.write(job)
+        format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
-    found = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
-    draft.config.write_text(rendered)
+    discrepancies = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
+    draft.config.write_text(config)
     draft.write_golden(job.golden)
     manifest = {
         "workload": workload.name,
@@ -117,12 +118,13 @@ def _write(
         "parameters": workload.parameters,
         "artifact": module.ARTIFACT,
         "artifact_sha256": digest(draft.version),
-        "config_sha256": hashlib.sha256(rendered.encode()).hexdigest(),
-        **by,
-        "format": written,
+        "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+        **provenance,
+        "format": format_,
         "agreement": asdict(agreement),
         "parity": {
-            f"batch_{size}": {name: asdict(each) for name, each in outputs.items()} for size, outputs in found.items()
+            f"batch_{size}": {name: asdict(each) for name, each in outputs.items()}
+            for size, outputs in discrepancies.items()
         },
         "seconds": round(time.perf_counter() - started, 3),
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
@@ -131,26 +133,26 @@ def _write(
     return manifest
 
 
-def _source(workload: Workload, repository: Path) -> tuple[Path, Golden]:
-    """Export ONNX where it is not current, and return it with its golden samples."""
+def _onnx_source(workload: Workload, repository: Path) -> OnnxSource:
+    """Export ONNX where it is not current."""
     export(workload, SOURCE, repository)
-    interrupts.check()
     entry = Entry(repository, workload.name, SOURCE)
     golden = entry.read_golden()
     if golden is None:
         raise AssertionError(f"{entry.golden} has just been written")
-    return entry.version / exporter(SOURCE).ARTIFACT, golden
+    return OnnxSource(entry.version / exporter(SOURCE).ARTIFACT, golden)
 
 
 def _known(workload: Workload, repository: Path) -> Golden | None:
     """Take the golden samples of a current ONNX entry: eager PyTorch would answer them once more."""
     entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
-    previous = _read_previous(entry)
-    current = previous and _is_current(entry, module, previous, made_by(workload, module))
-    return entry.read_golden() if current else None
+    manifest = _read_manifest(entry)
+    if manifest and _is_current(entry, module, manifest, made_by(workload, module)):
+        return entry.read_golden()
+    return None
 
 
-def _read_previous(entry: Entry) -> dict[str, Any] | None:
+def _read_manifest(entry: Entry) -> dict[str, Any] | None:
     """Read the manifest that is there; a damaged one is as good as none."""
     try:
         return entry.read_manifest()
@@ -158,22 +160,22 @@ def _read_previous(entry: Entry) -> dict[str, Any] | None:
         return None
 
 
-def _is_edited(entry: Entry, previous: Mapping[str, Any] | None, rendered: str) -> bool:
+def _is_edited(entry: Entry, manifest: Mapping[str, Any] | None, config: str) -> bool:
     """Tell whether the config.pbtxt that is there is neither the one written last time nor the one to be written."""
     if not entry.config.exists():
         return False
-    generated = {hashlib.sha256(rendered.encode()).hexdigest(), (previous or {}).get("config_sha256")}
+    generated = {hashlib.sha256(config.encode()).hexdigest(), (manifest or {}).get("config_sha256")}
     return digest(entry.config) not in generated
 
 
-def _is_current(entry: Entry, module: Exporter, previous: Mapping[str, Any], by: Mapping[str, Any]) -> bool:
+def _is_current(entry: Entry, module: Exporter, manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
     artifact = entry.version / module.ARTIFACT
     try:
         whole = entry.config.exists() and artifact.exists() and entry.read_golden() is not None
     except ArtifactError:
         return False
-    same = all(previous.get(key) == value for key, value in by.items())
-    return whole and same and previous.get("artifact_sha256") == digest(entry.version)
+    same = all(manifest.get(key) == value for key, value in provenance.items())
+    return whole and same and manifest.get("artifact_sha256") == digest(entry.version)
 
 
 def _sweep(repository: Path) -> None:

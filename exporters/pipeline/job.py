@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -28,14 +28,22 @@ CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
 """Post-training quantisation takes its ranges from so many batches of one sample."""
 
 
+class OnnxSource(NamedTuple):
+    """The repository's fp32 ONNX file and its golden samples."""
+
+    file: Path
+    golden: Golden
+
+
 @dataclass
 class Job:
-    """A workload on its way to `path`. `source` gives the repository's fp32 ONNX file and its golden samples."""
+    """One artifact to write to `path`."""
 
     workload: Workload
     precision: str
     path: Path
-    source: Callable[[], tuple[Path, Golden]]
+    source: Callable[[], OnnxSource] | None
+    """What it is made from; exported first where it is not current. None where it is made from the module."""
     known: Golden | None
     """Golden samples that are there already, of the same workload and versions."""
 
@@ -52,19 +60,20 @@ class Job:
         return model
 
     @cached_property
-    def _source(self) -> tuple[Path, Golden]:
+    def _source(self) -> OnnxSource:
+        assert self.source is not None, f"{self.precision} is not in the exporter's FROM_ONNX"
         return self.source()
 
     @property
     def onnx(self) -> Path:
-        """The repository's fp32 ONNX file, which is exported first where it is not there or not current."""
-        return self._source[0]
+        """The repository's fp32 ONNX file."""
+        return self._source.file
 
     @cached_property
     def golden(self) -> Golden:
-        """Sampled inputs and what eager PyTorch answers; taken over from the ONNX entry where that is the source."""
-        if "_source" in self.__dict__:
-            return self._source[1]
+        """Sampled inputs and what eager PyTorch answers; the ONNX entry's where that is the source."""
+        if self.source is not None:
+            return self._source.golden
         return self.known or parity.eager(self.model, self.workload, golden_inputs(self.workload))
 
     @cached_property

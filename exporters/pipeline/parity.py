@@ -1,11 +1,11 @@
 """Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from exporters.pipeline.registry import Run
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Workload
@@ -13,6 +13,9 @@ from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs
 
 if TYPE_CHECKING:
     from torch import nn
+
+Run = Callable[[Arrays], Arrays]
+"""Runs an artifact on one batch."""
 
 ROWS = 6
 BATCH_SIZES = (1, 3)

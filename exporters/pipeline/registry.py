@@ -2,21 +2,17 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
+from exporters.pipeline.job import Job
+from exporters.pipeline.parity import Run
 from servemark.errors import OptionError
 from servemark.quantities import one_of
-from servemark.workload import Arrays, Workload
+from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
-
-if TYPE_CHECKING:
-    from exporters.pipeline.job import Job
-
-Run = Callable[[Arrays], Arrays]
-"""Answers one batch: tensor name -> array with the batch as dimension 0, both ways."""
 
 
 class Exporter(Protocol):
@@ -32,10 +28,12 @@ class Exporter(Protocol):
     """What it can write; the first is fp32."""
     REFUSED: Mapping[str, str]
     """The other precisions, each with the reason why there is no such export."""
+    FROM_ONNX: tuple[str, ...]
+    """The precisions that are made from the repository's fp32 ONNX file; the others are made from PyTorch's module."""
     DEVICE: str
     """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
 
-    def write(self, job: "Job") -> Mapping[str, object]:
+    def write(self, job: Job) -> Mapping[str, object]:
         """Write `job.path` with a dynamic batch dimension; returns what the manifest should say of its format.
 
         Inputs and outputs keep the workload's datatypes whatever the precision. Raises ArtifactError with the engine's

@@ -1,4 +1,4 @@
-"""A TensorRT plan on one GPU: deserialised, bound by tensor name, run on a CUDA stream. It has not run on a GPU yet.
+"""A TensorRT plan on one GPU: deserialised, bound by tensor name, run on a CUDA stream.
 
 The name-based API (`set_input_shape`, `set_tensor_address`, `execute_async_v3`) is the same in TensorRT 10 and 11.
 Device memory, streams and CUDA graphs are PyTorch's. Exporters use it for the parity check, the engine for serving.

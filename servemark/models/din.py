@@ -16,7 +16,7 @@ import numpy as np
 from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
-from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:

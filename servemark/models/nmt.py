@@ -22,7 +22,7 @@ from servemark.models.blocks.encoding import lstm
 from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
-from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Agreement, Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
-from servemark.models.synthesis.images import Popularity
+from servemark.models.synthesis.popularity import Popularity
 from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:

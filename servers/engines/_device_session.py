@@ -1,4 +1,4 @@
-"""An ONNX Runtime session on a GPU, on PyTorch's device memory and stream. It has not run on a GPU yet.
+"""An ONNX Runtime session on a GPU, on PyTorch's device memory and stream.
 
 ONNX Runtime documents: "I/O Binding", and "CUDA Execution Provider" on `user_compute_stream` and `enable_cuda_graph`.
 """

@@ -1,4 +1,4 @@
-"""ONNX Runtime on its CPU, CUDA and TensorRT execution providers; the latter two have not run on a GPU yet."""
+"""ONNX Runtime on its CPU, CUDA and TensorRT execution providers."""
 
 import contextlib
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.frameworks.onnxruntime import FP16_ON_CPU
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines import check_names, check_options, export_command, flag, thread_count
@@ -21,8 +22,6 @@ ARTIFACT = "model.onnx"
 PACKAGE = "onnxruntime"
 OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph")
 _RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
-_FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
-"""On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
 
 LIBRARIES = {
     "CUDAExecutionProvider": "check the driver with servemark doctor; "
@@ -107,7 +106,7 @@ def load(
     settings.intra_op_num_threads = thread_count(options)
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
     if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
-        settings.add_session_config_entry(*_FP16_ON_CPU)
+        settings.add_session_config_entry(*FP16_ON_CPU)
     stream = None
     if device != "cpu":
         settings.add_session_config_entry(*_RECORD_PLACES)

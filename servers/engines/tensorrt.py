@@ -1,4 +1,4 @@
-"""TensorRT: a serialised plan (`model.plan`) on one GPU. It has not run on a GPU yet."""
+"""TensorRT: a serialised plan (`model.plan`) on one GPU."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Triton's tensors to PyTorch's on one GPU and back by DLPack, with no copy through the host.
 
-It has not run on a GPU yet. Requests over HTTP and gRPC arrive in host memory and are copied to the GPU once. Those of
+Requests over HTTP and gRPC arrive in host memory and are copied to the GPU once. Those of
 a preceding step of an ensemble or from CUDA shared memory are there already, where the model's configuration says
 `FORCE_CPU_ONLY_INPUT_TENSORS: no`, as servemark's do for a GPU.
 """

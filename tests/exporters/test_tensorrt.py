@@ -11,7 +11,7 @@ import torch
 
 from exporters import tensorrt
 from exporters.pipeline import config_pbtxt
-from exporters.pipeline.job import Job
+from exporters.pipeline.job import Job, OnnxSource
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.repository.entry import Entry, Golden
 from servemark.repository.model_config import parse
@@ -103,7 +103,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         made=SimpleNamespace(builder=builder, build=build, shapes=shapes, parser=parser, cache=cache),
     )
     monkeypatch.setitem(sys.modules, "tensorrt", trt)
-    monkeypatch.setattr(tensorrt, "require", lambda: None)
+    monkeypatch.setattr(tensorrt, "require_tensorrt", lambda: None)
     monkeypatch.setattr(tensorrt, "logger", lambda: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
@@ -113,7 +113,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def job(tmp_path: Path, precision: str = "fp32") -> Job:
     draft = Entry(tmp_path / ".export-1-x", "deepspeech2_tiny", "tensorrt")
     draft.version.mkdir(parents=True)
-    source = (tmp_path / "model.onnx", Golden({}, {}))
+    source = OnnxSource(tmp_path / "model.onnx", Golden({}, {}))
     return Job(get("deepspeech2_tiny"), precision, draft.version / "model.plan", lambda: source, None)
 
 

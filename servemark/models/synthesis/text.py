@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from servemark.models.synthesis.images import Lengths, Popularity
+from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Sample, Tensor
 
 if TYPE_CHECKING:

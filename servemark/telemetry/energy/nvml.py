@@ -1,4 +1,4 @@
-"""NVML, the counters and the power of GPU boards; tested against a stand-in, it has not run on a GPU yet.
+"""NVML, the counters and the power of GPU boards.
 
 Source: NVML API reference, nvmlDeviceGetTotalEnergyConsumption (Volta and newer) and nvmlDeviceGetPowerUsage, which on
 Ampere and newer is a mean over the last second: a window should last many.

@@ -11,7 +11,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from servemark.errors import OptionError
-from servemark.models.synthesis.images import Lengths, Popularity, image_pool
+from servemark.models.synthesis.images import image_pool
+from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Workload, get, names, workloads
 from tests.support.workload_data import answer, batch_of
 
