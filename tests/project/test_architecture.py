@@ -17,16 +17,71 @@ REGISTRIES = {
     "servemark/models": "tests/servemark/models/test_models.py",
     "servemark/datasets": "tests/servemark/datasets/test_datasets.py",
     "servers/engines": "tests/servers/engines/test_engines.py",
+    "exporters": "tests/exporters/pipeline/test_parity.py",
 }
 """Folders of like things, however many, and the tests that go through all of them."""
-TESTED_TOGETHER = {
-    "exporters": ("tests/exporters/pipeline/test_parity.py", "each engine's export of each workload"),
-    "exporters/onnx_passes": ("tests/exporters/onnx_passes/test_networks.py", "what they make is run as a whole"),
-    "exporters/onnx_to_tensorflow": ("tests/exporters/test_converted.py", "what it makes is run as a whole"),
-    "servemark/models/blocks": ("tests/servemark/models/test_models.py", "the models are made of them"),
-    "servemark/models/synthesis": ("tests/servemark/models/test_models.py", "the models' requests are made by them"),
+TOGETHER = {
+    "exporters/onnx_passes": "tests/exporters/onnx_passes/test_networks.py",
+    "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
+    "servemark/models/blocks": "tests/servemark/models/test_models.py",
+    "servemark/models/synthesis": "tests/servemark/models/test_models.py",
+    "servers/modes": "tests/servers/launch/test_launch.py",
 }
-"""Packages whose modules are tested by what they do together, but for those that have a test of their own."""
+"""Packages that are tested by what their modules make together: graphs, models, requests, servers."""
+USED_BY = {
+    "exporters/pipeline/test_export": ["exporters/pipeline: config_pbtxt isolated job provenance registry"],
+    "exporters/test_precisions": ["servemark/frameworks: onnxruntime"],
+    "integration/test_distributed_run": ["loadgen/distributed: messages worker", "loadgen/measurement: worker_figures"],
+    "integration/test_grpc": ["loadgen/kserve: grpc_stream", "loadgen/targets: grpc"],
+    "integration/test_shared_memory": ["loadgen/targets: http shared_memory"],
+    "integration/test_signals": ["servemark/runs: locust_process", "servemark: output"],
+    "loadgen/evaluation/test_mix": ["servemark/runs: mix"],
+    "loadgen/evaluation/test_result": ["loadgen/evaluation: metrics"],
+    "loadgen/kserve/test_grpc_connection": ["loadgen/kserve: grpc_control", "loadgen/transport: server_url"],
+    "loadgen/kserve/test_grpc_inference": ["loadgen/kserve: grpc_messages"],
+    "loadgen/load/test_scenario": ["loadgen/load: load_config"],
+    "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
+    "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
+    "loadgen/measurement/test_meter": ["loadgen/measurement: measurement windows", "loadgen/transport: tcp"],
+    "loadgen/driver/test_event_loop": ["loadgen/sut: channel target"],
+    "loadgen/mlperf/test_official_loadgen": ["loadgen/mlperf: plan", "loadgen/measurement: probe"],
+    "loadgen/shared_memory/test_region": ["loadgen/shared_memory: over_grpc over_http slots"],
+    "loadgen/targets/test_in_process": ["loadgen/targets: engine_threads"],
+    "loadgen/test_locustfiles": ["loadgen: users"],
+    "loadgen/transport/test_http2_frames": ["loadgen/kserve: grpc_call"],
+    "project/test_docs": ["servemark/cli: mlperf"],
+    "servemark/cli/test_bad_input": ["servemark/cli: _load_flags _options data export list", "servemark: errors"],
+    "servemark/comparison/test_run": ["servemark/cli: compare", "servemark/comparison: hosting rounds"],
+    "servemark/comparison/test_timetable": ["servemark/comparison: warm_up"],
+    "servemark/machine/test_environment": ["servemark/machine: gpus"],
+    "servemark/max_rate/test_curve": ["servemark/report/terminal: series", "servemark/report/html: curve"],
+    "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
+    "servemark/cli/test_suite": ["servemark/report/terminal: suite", "servemark/runs: entries"],
+    "servemark/models/test_models": ["servemark/workload: registry spec tensor", "servemark/frameworks: tensorflow"],
+    "servemark/regression/test_differences": [
+        "servemark/regression: compare saved_runs",
+        "servemark/report/terminal: regression",
+    ],
+    "servemark/results/test_constraints": ["servemark/results: verdict"],
+    "servemark/results/test_directory": ["servemark: paths"],
+    "servemark/stats/test_histogram": ["servemark/stats: order_statistics"],
+    "servemark/telemetry/energy/test_meter": ["servemark/telemetry/energy: nvml rapl"],
+    "servemark/tuning/test_search": ["servemark/tuning: ledger log space trial"],
+    "servemark/tuning/test_session": [
+        "servemark/cli: tune",
+        "servemark/tuning: bench",
+        "servemark/comparison: tuned",
+        "servemark/report/terminal: tuning",
+    ],
+    "servers/launch/test_launch": ["servers/launch: guard ports process readiness reloading server"],
+    "servers/triton_backend/test_device_tensors": [
+        "servers/triton_backend: adapter tensors",
+        "servers/engines: _loading",
+        "servemark/repository: model_config",
+    ],
+    "integration/test_model_control": ["servemark/machine: addresses"],
+}
+"""Test files, and modules that are tested there: types, wiring, commands, and halves of what the file tests whole."""
 
 
 def packages() -> list[Path]:
@@ -68,3 +123,32 @@ def test_no_name_of_a_package_is_hidden_by_a_module_of_it(package: Path) -> None
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     below = {path.name for path in (CHECKOUT / package).iterdir() if path.is_dir()} | set(modules(package))
     assert not defined & below
+
+
+def path_of_tests(package: Path, module: str) -> str:
+    """Where the tests of a module are, from tests/."""
+    return f"{package}/test_{module.removeprefix('_')}"
+
+
+def test_every_module_has_tests_at_its_path_or_stands_on_a_list() -> None:
+    elsewhere: dict[tuple[str, str], str] = {}
+    for tests, groups in USED_BY.items():
+        for package, _, names in (group.partition(": ") for group in groups):
+            elsewhere |= {(package, name): tests for name in names.split()}
+    missing, needless = [], []
+    for package in packages():
+        for module in modules(package):
+            own = (CHECKOUT / "tests" / f"{path_of_tests(package, module)}.py").exists()
+            listed = elsewhere.pop((str(package), module), None)
+            if own and listed:
+                needless.append(f"{package}/{module}")
+            if not own and not listed and str(package) not in {*REGISTRIES, *TOGETHER}:
+                missing.append(f"{package}/{module}: no tests/{path_of_tests(package, module)}.py")
+    assert not missing
+    assert not needless, "these have tests of their own, and need no place on the list"
+    assert not elsewhere, "these are on the list, and no modules"
+
+
+def test_the_tests_on_the_lists_are_there() -> None:
+    named = {*REGISTRIES.values(), *TOGETHER.values(), *(f"tests/{name}.py" for name in USED_BY)}
+    assert not {name for name in named if not (CHECKOUT / name).exists()}

@@ -21,11 +21,11 @@ def render_mix(result: Mapping[str, Any], console: Console) -> None:
     table.add_column("verdict")
     for part in result["mix"]:
         metrics = part["metrics"]
-        latency = metrics["latency_ms"]
+        latency, rate = metrics["latency_ms"], metrics["throughput"]["requests_per_s"]
         table.add_row(
             part["workload"],
             f"{part['share']:.1%}",
-            f"{metrics['throughput']['requests_per_s']:,.1f}",
+            "-" if rate is None else f"{rate:,.1f}",
             *("-" if latency[name] is None else f"{latency[name]:,.3f}" for name in _PERCENTILES),
             str(metrics["errors"]["count"]),
             "VALID" if part["verdict"]["valid"] else "INVALID",

@@ -1,0 +1,25 @@
+"""The search for the highest rate on the terminal: the run that stands for it, and every rate that was tried."""
+
+from servemark.report.terminal.max_rate import render_max_rate
+from tests.support.measured import evenly, load_result
+from tests.support.rendering import shown
+
+
+def test_the_rates_that_were_tried_stand_in_their_order() -> None:
+    flags = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50")
+    points = [
+        {"rate": 480.0, "latency_ms": 12.5, "valid": False, "failed": ["slo", "achieved_rate"]},
+        {"rate": 320.0, "latency_ms": None, "valid": True, "failed": []},
+    ]
+    result = load_result(flags, evenly(40, 11, 0.02))
+    found = {"points": points, "rate": 320.0, "reason": "met twice"}
+    text = shown(render_max_rate, result | {"max_rate": found})
+    rows = [line.split() for line in text.splitlines()[-4:-1]]
+    assert rows == [
+        ["requests/s", "p90", "ms", "verdict"],
+        ["320", "-", "VALID"],
+        ["480", "12.50", "INVALID:", "slo,", "achieved_rate"],
+    ]
+    assert text.endswith("highest rate with p90:50: 320 requests/s (met twice)\n")
+    found["rate"] = None
+    assert "highest rate with p90:50: none (met twice)" in shown(render_max_rate, result | {"max_rate": found})
