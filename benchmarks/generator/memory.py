@@ -129,7 +129,7 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
         on_tick=tick,
     )
     driver.connect(CONCURRENCY)
-    driver.run(ClosedLoop(CONCURRENCY, recorder.over))
+    driver.run(ClosedLoop(CONCURRENCY, recorder.is_over))
     driver.close()
     recorder.flush()
     tick(time.monotonic_ns())

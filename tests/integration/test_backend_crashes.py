@@ -90,7 +90,7 @@ def load(
     target = Served(resolved)
     sender = Sender(resolved, target, on_request=lambda *_: None)
     measurement = Measurement(resolved, target, sender, on_progress=on_progress)
-    return record(resolved, measurement)
+    return record(measurement)
 
 
 def clean(result: dict[str, Any]) -> bool:

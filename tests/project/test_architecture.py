@@ -133,8 +133,8 @@ def path_of_tests(package: Path, module: str) -> str:
 def test_every_module_has_tests_at_its_path_or_stands_on_a_list() -> None:
     elsewhere: dict[tuple[str, str], str] = {}
     for tests, groups in USED_BY.items():
-        for package, _, names in (group.partition(": ") for group in groups):
-            elsewhere |= {(package, name): tests for name in names.split()}
+        for folder, _, names in (group.partition(": ") for group in groups):
+            elsewhere |= {(folder, name): tests for name in names.split()}
     missing, needless = [], []
     for package in packages():
         for module in modules(package):

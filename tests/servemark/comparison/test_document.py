@@ -95,7 +95,8 @@ def test_a_round_without_answers_leaves_no_ratio() -> None:
 
 
 def test_highest_rates_have_a_ratio_of_their_rounds_or_the_reason() -> None:
-    [first, fast, same] = [HighestRate(None, None, "x", rounds) for rounds in ([400, 410], [800, 820], [405, 400])]
+    starts = ([400.0, 410.0], [800.0, 820.0], [405.0, 400.0])
+    [first, fast, same] = [HighestRate(None, None, "x", rounds) for rounds in starts]
     for rate in (first, fast, same):
         rate.rounds.append(rate.rounds[0] * 1.01)
     found = document_of(rounds_of(5, a=1, b=1, c=1), list("abc"), highest={"a": first, "b": fast, "c": same})
