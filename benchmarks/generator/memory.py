@@ -35,11 +35,9 @@ class NullAnswer:
     size = 256
 
     def message(self) -> str:
-        """Nothing to say."""
         return ""
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
-        """None, and nobody asks."""
         return {}
 
 
@@ -54,34 +52,28 @@ class NullChannel:
     payload: Payload | None = None
 
     def open(self) -> None:
-        """Make an eventfd that is readable for ever."""
         self.fd = os.eventfd(1, os.EFD_NONBLOCK)
         self.state = State.CONNECTING
         self.wants = READ
 
     def connected(self) -> None:
-        """Be ready."""
         self.state = State.IDLE
 
     def start(self) -> None:
-        """Send nothing."""
         self.state = State.BUSY
 
     def writable(self) -> None:
         """Never wanted."""
 
     def readable(self) -> Answer | None:
-        """Answer."""
         self.done = time.monotonic_ns()
         self.state = State.IDLE
         return ANSWER
 
     def on_unsolicited_data(self) -> bool:
-        """Readable it always is."""
         return True
 
     def close(self) -> None:
-        """Close the eventfd."""
         os.close(self.fd)
         self.state = State.CLOSED
         self.wants = self.watched = 0

@@ -45,7 +45,7 @@ from servers.engines._loading import load_model
 
 BATCH = 8
 IN_FLIGHT = 2 * BATCH
-"""Samples on their way: one batch in execution, one that waits."""
+"""Samples in flight: one batch in execution, one that waits."""
 WARMUP_S = 0.5
 TIMEOUT_S = 300
 DISTINCT = 16

@@ -125,7 +125,7 @@ def space(percentile: float, limit_s: float, unit_s: float, share: float, seed: 
 
 
 def main() -> None:
-    """Print a line for each objective, kind of server and number of requests on their way."""
+    """Print a line for each objective, kind of server and number of requests in flight."""
     print("objective  service ms  stalls  in flight   throughput: rank, best of two   percentile: rank, best of two")
     for (percentile, limit_s, unit_s), stalling, share in itertools.product(
         [(99, 0.02, 0.001), (99, 0.02, 0.0005), (90, 0.5, 0.05)], [False, True], [3.0, 1.5]

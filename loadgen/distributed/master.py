@@ -132,23 +132,19 @@ class Master:
                 member.mark_failed(f"it ended early: {member.ended_early}")
 
     def stop(self, reason: str) -> None:
-        """Have the workers stop sending and report."""
         self.interrupted = reason
         for member in self._members.values():
             self._order(member, "stop", reason=reason)
 
     def is_over(self, now: int) -> bool:
-        """Whether the measured interval has passed."""
         return self._decided and now >= self._interval.end
 
     @property
     def interval(self) -> Interval:
-        """The measured interval, as it is known now."""
         return self._interval
 
     @property
     def recorder(self) -> Recorder:
-        """What the workers have recorded, merged."""
         if self._stale:
             self._stale = False
             states = [member.state for member in self._members.values()]
@@ -162,16 +158,13 @@ class Master:
 
     @property
     def cpu_share(self) -> float | None:
-        """The busiest worker's."""
         return max((worker.cpu_share for worker in self.workers if worker.cpu_share is not None), default=None)
 
     @property
     def workers(self) -> list[WorkerFigures]:
-        """Each worker's figures."""
         return [member.figures for member in self._members.values()]
 
     def checked(self) -> Checked | None:
-        """What the workers compared with the golden outputs."""
         if not self._golden:
             return None
         parts = []

@@ -1,4 +1,4 @@
-"""Requests that are due but wait, because as many as --max-in-flight are on their way already."""
+"""Requests that are due but wait, because as many as --max-in-flight are in flight."""
 
 from array import array
 from bisect import bisect_left

@@ -26,7 +26,7 @@ MS = 1_000_000
 YIELD_NS = 5 * MS
 """How long Locust's greenlets wait for their turn at most."""
 TIMEOUT_SCAN_NS = 100 * MS
-"""How often requests on their way are checked for their time-out."""
+"""How often requests in flight are checked for their time-out."""
 REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
 EVENTS_AT_ONCE = 16

@@ -111,15 +111,12 @@ class GrpcAnswer(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the message."""
         return len(self.body)
 
     def message(self) -> str:
-        """The server's own words about a failed call."""
         return self.status_message or self.method.words(self.body)
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        """The outputs."""
         return self.method.decode(self.body, outputs)
 
 

@@ -51,7 +51,6 @@ class GrpcConnection(Http2Channel):
         self._pieces: list[bytes] = []
 
     def start(self) -> None:
-        """Send the payload as a call of its own."""
         assert self.payload is not None
         self.state = State.BUSY
         self._send_data(self._open_stream(), self.payload.request, END_STREAM)

@@ -32,15 +32,12 @@ class Response(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the body."""
         return self.head.content_length
 
     def message(self) -> str:
-        """The server's own words about a failed request."""
         return error_message(self.head, self.body)
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        """The outputs."""
         return decode_outputs(self.head, self.body, outputs)
 
 
@@ -61,7 +58,7 @@ _NONE = Usual(-1, b"", Head(0, 0, None, keep_alive=False), 0)
 
 
 class Connection(TcpChannel):
-    """A channel: a socket with the request and the part of the response that are on their way."""
+    """A channel: a socket with the request in flight and the part of its response that has come."""
 
     __slots__ = ("_checker", "_missing", "_pieces", "_unsent", "_usual")
 
@@ -90,7 +87,6 @@ class Connection(TcpChannel):
             self.wants = READ | WRITE
 
     def writable(self) -> None:
-        """Send more of a large request."""
         assert self._unsent is not None
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
@@ -155,7 +151,7 @@ class Connection(TcpChannel):
         return self._receive() is None
 
     def close(self) -> None:
-        """Close the socket and forget what was on its way."""
+        """Close the socket and forget what was in flight."""
         super().close()
         self._unsent = None
         self._forget()

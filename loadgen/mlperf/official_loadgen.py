@@ -94,19 +94,15 @@ class LoadGenArrivals:
             yield self._queries.popleft()
 
     def next_due(self) -> int | None:
-        """When the oldest query came."""
         return self._due[0] if self._due else None
 
     def pop(self) -> int:
-        """Take it."""
         return self._due.popleft()
 
     def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - LoadGen alone decides
-        """None."""
         return 0
 
     def finished(self, now: int) -> bool:  # noqa: ARG002
-        """Whether LoadGen is done."""
         return self._over and not self._due
 
 

@@ -54,7 +54,6 @@ class CudaRegion:
         self._call("cudaDeviceSynchronize")
 
     def read(self, offset: int, size: int) -> bytes:
-        """Copy a part from the device."""
         found = np.empty(size, np.uint8)
         kind = self._cuda.cudaMemcpyKind.cudaMemcpyDeviceToHost
         self._call("cudaMemcpy", found.ctypes.data, self._pointer + offset, size, kind)

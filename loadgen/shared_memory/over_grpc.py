@@ -1,4 +1,4 @@
-"""KServe v2 over gRPC with tensors in shared memory: messages without contents, whose parameters name places."""
+"""KServe v2 over gRPC with tensors in shared memory: messages without contents, whose parameters name slots."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,9 +28,9 @@ class SharedGrpc:
     def __init__(self, config: LoadConfig) -> None:
         self._model = config.model
 
-    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
+    def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
-        tensors = [
+        described = [
             message(
                 "InferInputTensor",
                 name=p.tensor.name,
@@ -38,24 +38,22 @@ class SharedGrpc:
                 shape=p.shape,
                 parameters=_parameters(p),
             )
-            for p in placed
+            for p in tensors
         ]
-        return _serialised(message("ModelInferRequest", model_name=self._model, inputs=tensors))
+        return _serialised(message("ModelInferRequest", model_name=self._model, inputs=described))
 
-    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
-        """The part that names the places of its outputs."""
-        wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in placed]
+    def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
+        wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in tensors]
         return _serialised(message("ModelInferRequest", outputs=wanted))
 
-    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
-        """A request of the two, as it travels."""
+    def request(self, inputs: bytes, outputs: bytes) -> bytes:
         return enclose(inputs + outputs)
 
 
-def _parameters(placed: SharedTensor) -> list[Any]:
+def _parameters(tensor: SharedTensor) -> list[Any]:
     return [
         message("Parameter", key=key, value=message("InferParameter", **{_FIELDS[type(value)]: value}))
-        for key, value in placed.parameters.items()
+        for key, value in tensor.parameters.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""KServe v2 over HTTP with tensors in shared memory: JSON that names places."""
+"""KServe v2 over HTTP with tensors in shared memory: JSON that names slots."""
 
 import json
 from collections.abc import Sequence
@@ -37,20 +37,18 @@ class SharedHttp:
         fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
         self._head = request_head(urlsplit(config.url).netloc, config.model, fields).removesuffix(HEAD_END)
 
-    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
+    def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
         listed = [
             {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": p.parameters}
-            for p in placed
+            for p in tensors
         ]
         return b'{"inputs":' + _json(listed)
 
-    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
-        """The part that names the places of its outputs."""
-        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": p.parameters} for p in placed]) + b"}"
+    def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
+        return b',"outputs":' + _json([{"name": p.tensor.name, "parameters": p.parameters} for p in tensors]) + b"}"
 
-    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
-        """A request of the two, as it travels."""
+    def request(self, inputs: bytes, outputs: bytes) -> bytes:
         return b"%s%d%s%s%s" % (self._head, len(inputs) + len(outputs), HEAD_END, inputs, outputs)
 
 

@@ -81,19 +81,15 @@ class PosixRegion:
 
     @property
     def registration(self) -> dict[str, Any]:
-        """Its key for shm_open."""
         return {"key": f"/{self.name}", "offset": 0, "byte_size": self.size}
 
     def write(self, offset: int, data: bytes) -> None:
-        """Copy into it."""
         os.pwrite(self._claim.fd, data, offset)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Copy a part of it."""
         return os.pread(self._claim.fd, size, offset)
 
     def close(self) -> None:
-        """Give the memory back; safe to call twice."""
         self._claim.close()
 
 

@@ -1,7 +1,7 @@
-"""Tensors in memory that a server sees too: requests and answers only name the place. What carries them is another's.
+"""Tensors in memory that a server sees too: requests and answers only name its slots. Another channel carries them.
 
-Inputs are written once, ahead; each request on its way borrows a place for its outputs. A request is two parts that are
-written ahead, one that names its inputs and one that names its place, so that nothing is serialised in the run.
+Inputs are written once, ahead; each request in flight borrows a slot for its outputs. A request is two parts that are
+written ahead, one that names its inputs and one that names its slot, so that nothing is serialised in the run.
 Source: Triton's "Shared-Memory Extension".
 """
 
@@ -31,110 +31,106 @@ class SharedTensor(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, str | int]:
-        """What names the place in a message. An offset of 0 is left out: over gRPC a 0 would be no value."""
+        """What names it in a message. An offset of 0 is left out: over gRPC a 0 would be no value."""
         named: dict[str, str | int] = {"shared_memory_region": self.region, "shared_memory_byte_size": self.size}
         return {**named, "shared_memory_offset": self.offset} if self.offset else named
 
 
-class Wire(Protocol):
-    """How a protocol names places."""
+class RequestEncoding(Protocol):
+    """How a protocol names tensors in shared memory."""
 
-    def inputs(self, placed: Sequence[SharedTensor]) -> bytes:
+    def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
 
-    def outputs(self, placed: Sequence[SharedTensor]) -> bytes:
-        """The part that names the places of its outputs."""
+    def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
+        """The part that names the slot of its outputs."""
 
-    def whole(self, inputs: bytes, outputs: bytes) -> bytes:
+    def request(self, inputs: bytes, outputs: bytes) -> bytes:
         """A request of the two, as it travels."""
 
 
 class Layout:
-    """Gives out aligned places in a region that is made when its size is known."""
+    """Lays out aligned tensors in a region that is made when its size is known."""
 
     def __init__(self, region: str) -> None:
         self.region = region
         self.size = 0
 
-    def place(self, tensor: Tensor, shape: tuple[int, ...]) -> SharedTensor:
-        """A place at the end."""
-        placed = SharedTensor(tensor, shape, self.region, self.size, math.prod(shape) * tensor.dtype.itemsize)
-        self.size = -(-(placed.offset + placed.size) // ALIGNMENT) * ALIGNMENT
-        return placed
+    def add(self, tensor: Tensor, shape: tuple[int, ...]) -> SharedTensor:
+        """Add a tensor at the end."""
+        added = SharedTensor(tensor, shape, self.region, self.size, math.prod(shape) * tensor.dtype.itemsize)
+        self.size = -(-(added.offset + added.size) // ALIGNMENT) * ALIGNMENT
+        return added
 
 
 class Slot(NamedTuple):
-    """Room for the outputs of one request, and the part of the request that names it."""
+    """Memory for the outputs of one request, and the part of the request that names it."""
 
     outputs: tuple[SharedTensor, ...]
     part: bytes
 
 
 class Slots:
-    """Slots for as many requests as may be on their way."""
+    """A slot for each request that may be in flight."""
 
-    def __init__(self, region: Region, wire: Wire, rooms: Iterable[tuple[SharedTensor, ...]]) -> None:
-        self.wire = wire
+    def __init__(self, region: Region, encoding: RequestEncoding, outputs: Iterable[tuple[SharedTensor, ...]]) -> None:
+        self.encoding = encoding
         self._region = region
-        self._free = deque(Slot(outputs, wire.outputs(outputs)) for outputs in rooms)
+        self._free = deque(Slot(each, encoding.outputs(each)) for each in outputs)
 
     def take(self) -> Slot:
         """The one that was used last, which is in the processor's cache."""
         return self._free.pop()
 
-    def give_back(self, place: Slot, *, answered: bool) -> None:
-        """A server may still write for a request that was given up: its place is used again as late as can be."""
+    def give_back(self, slot: Slot, *, answered: bool) -> None:
+        """A server may still write for a request that was given up: its slot is used again as late as can be."""
         if answered:
-            self._free.append(place)
+            self._free.append(slot)
         else:
-            self._free.appendleft(place)
+            self._free.appendleft(slot)
 
-    def read(self, place: Slot) -> Arrays:
+    def read(self, slot: Slot) -> Arrays:
         """Copy the outputs."""
         return {
-            placed.tensor.name: np.frombuffer(
-                self._region.read(placed.offset, placed.size), placed.tensor.dtype
-            ).reshape(placed.shape)
-            for placed in place.outputs
+            tensor.tensor.name: np.frombuffer(
+                self._region.read(tensor.offset, tensor.size), tensor.tensor.dtype
+            ).reshape(tensor.shape)
+            for tensor in slot.outputs
         }
 
 
 class SharedAnswer(NamedTuple):
-    """An answer to a golden request with its outputs, copied before their place is used again."""
+    """An answer to a golden request with its outputs, copied before their slot is used again."""
 
     answer: Answer
     outputs: Arrays
 
     @property
     def error(self) -> str | None:
-        """Its kind of failure, None where it is right."""
         return self.answer.error
 
     @property
     def size(self) -> int:
-        """Bytes of the message, without the outputs."""
         return self.answer.size
 
     def message(self) -> str:
-        """The server's own words about a failed request."""
         return self.answer.message()
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        """The outputs."""
         return {tensor.name: self.outputs[tensor.name] for tensor in outputs}
 
 
 class SharedChannel:
-    """A channel over any protocol, the carrier, which borrows a place for each request."""
+    """A channel over any protocol, the carrier, which borrows a slot for each request."""
 
     __slots__ = (
-        "_carrier", "_place", "_places", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_carrier", "_slot", "_slots", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
-    def __init__(self, carrier: Channel, places: Slots) -> None:
+    def __init__(self, carrier: Channel, slots: Slots) -> None:
         self._carrier = carrier
-        self._places = places
-        self._place: Slot | None = None
+        self._slots = slots
+        self._slot: Slot | None = None
         self.payload: Payload | None = None
         self.scheduled = self.sent = self.watched = 0
         self._follow()
@@ -144,26 +140,23 @@ class SharedChannel:
         self.fd, self.state, self.wants, self.done = carrier.fd, carrier.state, carrier.wants, carrier.done
 
     def open(self) -> None:
-        """Begin to connect. Raises ConnectionFailed."""
         self._carrier.open()
         self._follow()
 
     def connected(self) -> None:
-        """Go on connecting. Raises ConnectionFailed."""
         self._carrier.connected()
         self._follow()
 
     def start(self) -> None:
-        """Send the payload with a place for its outputs. Raises ConnectionFailed."""
+        """Send the payload with a slot for its outputs. Raises ConnectionFailed."""
         assert self.payload is not None
-        # There are as many places as requests may be on their way.
-        self._place = self._places.take()
-        self._carrier.payload = Payload(self._places.wire.whole(self.payload.request, self._place.part))
+        # There are as many slots as requests may be in flight.
+        self._slot = self._slots.take()
+        self._carrier.payload = Payload(self._slots.encoding.request(self.payload.request, self._slot.part))
         self._carrier.start()
         self._follow()
 
     def writable(self) -> None:
-        """Send more of a request. Raises ConnectionFailed."""
         self._carrier.writable()
         self._follow()
 
@@ -173,25 +166,25 @@ class SharedChannel:
         self._follow()
         if answer is None:
             return None
-        place, self._place = self._place, None
-        assert place is not None
+        slot, self._slot = self._slot, None
+        assert slot is not None
         assert self.payload is not None
         if self.payload.golden_rows and not answer.error:
-            answer = SharedAnswer(answer, self._places.read(place))
-        self._places.give_back(place, answered=True)
+            answer = SharedAnswer(answer, self._slots.read(slot))
+        self._slots.give_back(slot, answered=True)
         return answer
 
     def on_unsolicited_data(self) -> bool:
-        """Take what came while no request was on its way. Raises ConnectionFailed."""
+        """Take what came while no request was in flight. Raises ConnectionFailed."""
         usable = self._carrier.on_unsolicited_data()
         self._follow()
         return usable
 
     def close(self) -> None:
-        """Close the carrier; the place of a request that was on its way is given back."""
+        """Close the carrier; the slot of a request in flight is given back."""
         self._carrier.close()
         self._follow()
         assert self.state is State.CLOSED
-        if self._place is not None:
-            self._places.give_back(self._place, answered=False)
-            self._place = None
+        if self._slot is not None:
+            self._slots.give_back(self._slot, answered=False)
+            self._slot = None

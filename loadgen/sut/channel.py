@@ -102,7 +102,7 @@ class Channel(Protocol):
         """Take what has come; the answer once it is complete: IDLE or SPENT."""
 
     def on_unsolicited_data(self) -> bool:
-        """Take what came while no request was on its way; False where the channel cannot be used any more."""
+        """Take what came while no request was in flight; False where the channel cannot be used any more."""
 
     def close(self) -> None:
-        """Give everything back and forget what was on its way: CLOSED."""
+        """Give everything back and forget what was in flight: CLOSED."""

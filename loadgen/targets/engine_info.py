@@ -13,7 +13,7 @@ TIMEOUT_S = 5.0
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def running(placement: Placement, metrics_url: str | None, model: str) -> Placement:
+def read_placement(placement: Placement, metrics_url: str | None, model: str) -> Placement:
     """Complete what the configuration says by what was read back from the engine, where the metrics are known."""
     if metrics_url is None:
         return placement

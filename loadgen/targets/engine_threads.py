@@ -49,15 +49,12 @@ class Result(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the outputs."""
         return sum(array.nbytes for array in self.outputs.values())
 
     def message(self) -> str:
-        """The engine's own words about a failed request."""
         return self.text
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        """The outputs."""
         return {tensor.name: self.outputs[tensor.name] for tensor in outputs}
 
 

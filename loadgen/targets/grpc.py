@@ -10,7 +10,7 @@ from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from servemark.errors import ServerError
@@ -18,7 +18,7 @@ from servemark.repository.entry import Golden
 from servemark.workload import Arrays
 
 
-class ServedGrpc(Served):
+class GrpcTarget(HttpTarget):
     """A server at a URL, over gRPC: a call for each request, or one stream for each connection.
 
     `reader_class` is what its answers are read with.
@@ -42,7 +42,6 @@ class ServedGrpc(Served):
         )
 
     def prepare(self) -> Placement:
-        """Check the model that is served. Raises ServerError."""
         placement = super().prepare()
         # Over unary calls the server itself refuses such a model.
         if self._config.streaming and self.control.decoupled(self._config.model):
@@ -53,11 +52,9 @@ class ServedGrpc(Served):
         return placement
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        """Serialise the requests. Raises InputDataError."""
         return payloads(self._config, grpc_encoder(self._config), golden)
 
     def connect(self) -> Channel:
-        """Make a connection."""
         return self._channel(self.address, self._method)
 
 

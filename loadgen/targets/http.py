@@ -11,7 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.control import control_of
-from loadgen.targets.engine_info import running
+from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tcp import Address
@@ -19,7 +19,7 @@ from servemark.repository.entry import Golden
 from servemark.workload import Arrays
 
 
-class Served:
+class HttpTarget:
     """A server at a URL, over HTTP; `checker` is what its answers are checked with."""
 
     protocol = "http"
@@ -43,27 +43,22 @@ class Served:
 
     @property
     def local(self) -> bool:
-        """Whether the server listens on this machine's loopback."""
         return ipaddress.ip_address(self.address.sockaddr[0]).is_loopback
 
     def prepare(self) -> Placement:
-        """Check the model that is served. Raises ServerError."""
         config = self._config
         self.control.require_model(config.model, config.workload, config.entry.serve_command())
         if is_secure(self.url):
             self.config["tls"] |= config.access.agreed(self.url)
-        return running(self.control.placement(config.model), config.metrics_url, config.model)
+        return read_placement(self.control.placement(config.model), config.metrics_url, config.model)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        """Serialise the requests. Raises InputDataError."""
         return payloads(self._config, http_encoder(self._config, urlsplit(self.url).netloc), golden)
 
     def connect(self) -> Channel:
-        """Make a connection."""
         return Connection(self.address, self._checker)
 
     def statistics(self) -> dict[str, Any] | None:
-        """Triton's counters of the model."""
         return self.control.statistics(self._config.model)
 
     def close(self) -> None:

@@ -47,12 +47,10 @@ class EngineChannel:
         self.wants = WRITE
 
     def connected(self) -> None:
-        """There is nothing to wait for."""
         self.state = State.IDLE
         self.wants = READ
 
     def start(self) -> None:
-        """Queue the request."""
         assert self.payload is not None
         self.state = State.BUSY
         self._call = Call(self.payload, self.fd)
@@ -89,7 +87,7 @@ class EngineChannel:
         self.fd = -1
 
 
-class InProcess:
+class InProcessTarget:
     """The target: what `threads` run; `options` are those that their engines were given, for the result."""
 
     protocol = "in-process"
@@ -111,11 +109,9 @@ class InProcess:
         return Placement(engine.name, ",".join(devices), engine.provider)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        """Batches of arrays. Raises InputDataError."""
         return payloads(self._config, _read_only, golden)
 
     def connect(self) -> EngineChannel:
-        """Make a channel."""
         return EngineChannel(self._threads, self._judge)
 
     def statistics(self) -> dict[str, Any] | None:

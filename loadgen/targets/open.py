@@ -3,18 +3,18 @@
 from loadgen.driver.malloc import tune_malloc
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Target
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 
 
 def open_target(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
     tune_malloc()
     if config.shared_memory != "none":
-        from loadgen.targets.shared_memory import ServedShared
+        from loadgen.targets.shared_memory import SharedMemoryTarget
 
-        return ServedShared(config)
+        return SharedMemoryTarget(config)
     if config.protocol == "grpc":
-        from loadgen.targets.grpc import ServedGrpc
+        from loadgen.targets.grpc import GrpcTarget
 
-        return ServedGrpc(config)
-    return Served(config)
+        return GrpcTarget(config)
+    return HttpTarget(config)

@@ -10,38 +10,38 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, SharedChannel, SharedTensor, Slots, Wire
+from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays
 
 
-class ServedShared:
+class SharedMemoryTarget:
     """A server over any protocol that finds inputs in, and puts outputs into, one region that this run registers."""
 
     def __init__(self, config: LoadConfig) -> None:
         self._config = config
-        self._served, self._wire = _over(config)
+        self._target, self._encoding = _target_over(config)
         self._device = 0
         self._region: Region | None = None
-        self.protocol = self._served.protocol
+        self.protocol = self._target.protocol
         self.shared_memory = config.shared_memory
-        self.no_statistics = self._served.no_statistics
+        self.no_statistics = self._target.no_statistics
 
     @property
     def config(self) -> dict[str, Any]:
         """That of the server, and the GPU whose memory is shared, None where none's is."""
         device = f"cuda:{self._device}" if self.shared_memory == CudaRegion.kind else None
-        return {**self._served.config, "shared_memory_device": device}
+        return {**self._target.config, "shared_memory_device": device}
 
     @property
     def local(self) -> bool:
         """Whether the server listens on this machine's loopback."""
-        return self._served.local
+        return self._target.local
 
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
@@ -55,39 +55,39 @@ class ServedShared:
             )
         if self.shared_memory == CudaRegion.kind:
             require_gpu()
-        placement = self._served.prepare()
+        placement = self._target.prepare()
         self._device = _gpu(placement.device)
         return placement
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        """Write the inputs into the region, after them room for outputs, and register it. Raises ServerError."""
+        """Write the inputs into the region, then the slots for outputs, and register it. Raises ServerError."""
         config = self._config
         self._sweep()
         layout = Layout(new_name(self.shared_memory))
         written: list[tuple[int, bytes]] = []
 
         def encode(arrays: Arrays) -> bytes:
-            placed = [layout.place(tensor, arrays[tensor.name].shape) for tensor in config.workload.inputs]
-            written.extend((p.offset, np.ascontiguousarray(arrays[p.tensor.name]).tobytes()) for p in placed)
-            return self._wire.inputs(placed)
+            tensors = [layout.add(tensor, arrays[tensor.name].shape) for tensor in config.workload.inputs]
+            written.extend((p.offset, np.ascontiguousarray(arrays[p.tensor.name]).tobytes()) for p in tensors)
+            return self._encoding.inputs(tensors)
 
         made = payloads(config, encode, golden)
         most = config.max_in_flight if config.open_loop else config.concurrency or 1
-        rooms = [self._room(layout) for _ in range(most)]
+        outputs = [self._outputs(layout) for _ in range(most)]
         region = self._region = self._allocate(layout)
         for offset, data in written:
             region.write(offset, data)
-        self._places = Slots(region, self._wire, rooms)
-        self._served.control.register_memory(region.kind, region.name, region.registration)
+        self._slots = Slots(region, self._encoding, outputs)
+        self._target.control.register_memory(region.kind, region.name, region.registration)
         return made
 
     def connect(self) -> Channel:
         """Make a connection."""
-        return SharedChannel(self._served.connect(), self._places)
+        return SharedChannel(self._target.connect(), self._slots)
 
     def statistics(self) -> dict[str, Any] | None:
         """Triton's counters of the model."""
-        return self._served.statistics()
+        return self._target.statistics()
 
     def close(self) -> None:
         """Take the memory back; a server that is gone has forgotten it anyway."""
@@ -95,7 +95,7 @@ class ServedShared:
         if region is not None:
             try:
                 with contextlib.suppress(ServerError):
-                    self._served.control.unregister_memory(region.kind, region.name)
+                    self._target.control.unregister_memory(region.kind, region.name)
             finally:
                 region.close()
 
@@ -104,27 +104,27 @@ class ServedShared:
         for kind, name in abandoned():
             # The region may be known to another server, or to one that is gone.
             with contextlib.suppress(ServerError):
-                self._served.control.unregister_memory(kind, name)
+                self._target.control.unregister_memory(kind, name)
 
     def _allocate(self, layout: Layout) -> Region:
         if self.shared_memory == CudaRegion.kind:
             return CudaRegion(layout.region, layout.size, self._device)
         return PosixRegion(layout.region, layout.size)
 
-    def _room(self, layout: Layout) -> tuple[SharedTensor, ...]:
-        """Slots for the outputs of one request."""
+    def _outputs(self, layout: Layout) -> tuple[SharedTensor, ...]:
+        """The outputs of one request."""
         batch = self._config.batch_size
-        return tuple(layout.place(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
+        return tuple(layout.add(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
 
 
-def _over(config: LoadConfig) -> tuple[Served, Wire]:
+def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
     """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
     if config.protocol == "grpc":
         from loadgen.shared_memory.over_grpc import SharedGrpc, SharedReader
-        from loadgen.targets.grpc import ServedGrpc
+        from loadgen.targets.grpc import GrpcTarget
 
-        return ServedGrpc(config, SharedReader), SharedGrpc(config)
-    return Served(config, SharedChecker), SharedHttp(config)
+        return GrpcTarget(config, SharedReader), SharedGrpc(config)
+    return HttpTarget(config, SharedChecker), SharedHttp(config)
 
 
 def _gpu(device: str | None) -> int:

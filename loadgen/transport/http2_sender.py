@@ -35,7 +35,7 @@ class Http2Sender(TcpChannel):
         self._advance()
 
     def close(self) -> None:
-        """Close the socket and forget what was on its way."""
+        """Close the socket and forget what was in flight."""
         super().close()
         self._forget()
 

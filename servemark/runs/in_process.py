@@ -11,7 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.sender import Sender
 from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
-from loadgen.targets.in_process import InProcess
+from loadgen.targets.in_process import InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
@@ -35,7 +35,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
 
         def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
             config = check(flags, flags["seed"], "")
-            target = InProcess(config, threads, engine_options(model))
+            target = InProcessTarget(config, threads, engine_options(model))
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():

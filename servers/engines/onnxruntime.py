@@ -46,7 +46,6 @@ class OnnxRuntime:
         return str(self._session.get_providers()[0])
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         return dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))
 
 
@@ -66,7 +65,6 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
         return super().provider + (" with CUDA graphs" if self._bound.keeps_graphs else "") + self._on_host
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         import torch
 
         answer = self.run_tensors(

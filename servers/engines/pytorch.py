@@ -48,7 +48,6 @@ class PyTorch:
         self._outputs = list(outputs)
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         answer = self.run_tensors({name: self._tensor(inputs[name]) for name in self._inputs})
         return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
 

@@ -47,7 +47,6 @@ class TensorFlow:
         return f"{name.removeprefix('/device:')} {'XLA' if self._compiled else 'graph'}"
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         with self._tf.device(self._place):
             tensors = {name: self._tf.convert_to_tensor(array) for name, array in inputs.items()}
             answer = self._function(**tensors)

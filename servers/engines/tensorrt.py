@@ -32,7 +32,6 @@ class TensorRT:
         self._from_numpy = torch.from_numpy
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         answer = self.run_tensors({name: self._from_numpy(array) for name, array in inputs.items()})
         return {name: answer[name].numpy(force=True) for name in self._outputs}
 

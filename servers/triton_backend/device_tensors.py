@@ -33,7 +33,6 @@ class DeviceTensors:
         return self._torch.utils.dlpack.from_dlpack(tensor.to_dlpack()).to(self._device)
 
     def join(self, parts: "Sequence[torch.Tensor]") -> "torch.Tensor":
-        """Join requests along the batch."""
         return self._torch.cat(list(parts))
 
     def write(self, name: str, tensor: "torch.Tensor") -> "triton.Tensor":

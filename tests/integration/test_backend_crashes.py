@@ -13,7 +13,7 @@ from loadgen.evaluation.measured_run import record
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import Sender
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 from servers import Server, open_server
@@ -87,7 +87,7 @@ def load(
     flags = ["--url", f"http://{server.http}", "--model-repository", str(repository), "--out", str(out)]
     flags += ["--users", "4", "--warmup", "0.2", "--duration", str(seconds)]
     resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
-    target = Served(resolved)
+    target = HttpTarget(resolved)
     sender = Sender(resolved, target, on_request=lambda *_: None)
     measurement = Measurement(resolved, target, sender, on_progress=on_progress)
     return record(measurement)

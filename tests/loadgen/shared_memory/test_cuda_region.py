@@ -13,7 +13,7 @@ from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.cuda_region import GRANULE, CudaRegion
 from loadgen.sut.target import Placement
 from loadgen.targets.open import open_target
-from loadgen.targets.shared_memory import ServedShared
+from loadgen.targets.shared_memory import SharedMemoryTarget
 from servemark.errors import OptionError, ServerError
 from tests.doubles.cuda import FakeCuda
 from tests.golden.grpc import GoldenGrpc
@@ -34,10 +34,10 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeCuda]:
         yield fake
 
 
-def target(url: str, *flags: str) -> ServedShared:
+def target(url: str, *flags: str) -> SharedMemoryTarget:
     load = ["--host", url, "--model-name", "golden", "--shared-memory", "cuda", "--users", "4", *flags]
     found = open_target(config("golden", *load, lookup=lambda _: IDENTITY))
-    assert isinstance(found, ServedShared)
+    assert isinstance(found, SharedMemoryTarget)
     return found
 
 

@@ -15,9 +15,9 @@ from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.over_grpc import SharedGrpc
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, SharedChannel, SharedTensor, Slots, Wire
+from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
 from loadgen.sut.channel import State
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 from servemark.errors import ServerError
 from servemark.workload import Tensor
 from tests.support.load_config import config
@@ -75,7 +75,7 @@ def test_only_what_a_killed_process_left_is_abandoned(folder: Path) -> None:
 
 def test_places_are_aligned_and_do_not_overlap() -> None:
     layout = Layout("r")
-    placed = [layout.place(Tensor("x", "FP32", (7,)), (batch, 7)) for batch in range(1, 9)]
+    placed = [layout.add(Tensor("x", "FP32", (7,)), (batch, 7)) for batch in range(1, 9)]
     assert all(each.offset % 64 == 0 for each in placed)
     assert all(first.offset + first.size <= second.offset for first, second in itertools.pairwise(placed))
     assert layout.size >= placed[-1].offset + placed[-1].size
@@ -110,7 +110,7 @@ def theirs(client: Any) -> dict[str, Any]:
 def test_a_request_over_http_is_what_tritonclient_would_send() -> None:
     client = pytest.importorskip("tritonclient.http")
     wire = SharedHttp(to("http://h:1"))
-    request = wire.whole(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
+    request = wire.request(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
     head, _, body = request.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h:1\r\n")
     assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
@@ -128,7 +128,7 @@ def test_a_request_over_grpc_is_what_tritonclient_would_send() -> None:
     from tritonclient.grpc._utils import _get_inference_request
 
     wire = SharedGrpc(to("grpc://h:1"))
-    request = wire.whole(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
+    request = wire.request(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
     assert int.from_bytes(request[1:5], "big") == len(request) - 5
     unset: dict[str, Any] = {
         "sequence_id": 0,
@@ -160,9 +160,9 @@ def test_answers_are_judged_by_what_they_say_of_their_outputs(body: bytes, error
 
 
 def places(count: int) -> Slots:
-    wire: Wire = SharedHttp(to("http://127.0.0.1:9"))
+    wire: RequestEncoding = SharedHttp(to("http://127.0.0.1:9"))
     layout = Layout(new_name("system"))
-    rooms = [(layout.place(Tensor("y", "FP32", (2,)), (1, 2)),) for _ in range(count)]
+    rooms = [(layout.add(Tensor("y", "FP32", (2,)), (1, 2)),) for _ in range(count)]
     return Slots(PosixRegion(layout.region, layout.size), wire, rooms)
 
 
@@ -178,7 +178,7 @@ def test_the_place_of_a_request_that_was_given_up_is_used_last() -> None:
 
 def test_a_channel_that_never_sent_anything_borrows_nothing() -> None:
     free = places(1)
-    channel = SharedChannel(Served(to("http://127.0.0.1:9")).connect(), free)
+    channel = SharedChannel(HttpTarget(to("http://127.0.0.1:9")).connect(), free)
     channel.close()
     assert channel.state is State.CLOSED
     free.take()

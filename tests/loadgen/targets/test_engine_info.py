@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from loadgen.sut.target import Placement
-from loadgen.targets.engine_info import running
+from loadgen.targets.engine_info import read_placement
 from servemark.errors import OptionError
 from tests.support.load_config import config
 
@@ -41,14 +41,14 @@ def metrics_url() -> Iterator[str]:
 
 
 def test_the_instances_of_a_model_say_where_they_run(metrics_url: str) -> None:
-    found = running(CONFIGURED, metrics_url, "m")
+    found = read_placement(CONFIGURED, metrics_url, "m")
     assert found == Placement("pytorch", "cuda:0,cuda:1", 'torch.compile (\\"x\\")')
 
 
 def test_without_its_line_the_configuration_is_all_there_is(metrics_url: str) -> None:
-    assert running(CONFIGURED, metrics_url, "another") == CONFIGURED
-    assert running(CONFIGURED, None, "m") == CONFIGURED
-    assert running(CONFIGURED, "http://127.0.0.1:9/metrics", "m") == CONFIGURED
+    assert read_placement(CONFIGURED, metrics_url, "another") == CONFIGURED
+    assert read_placement(CONFIGURED, None, "m") == CONFIGURED
+    assert read_placement(CONFIGURED, "http://127.0.0.1:9/metrics", "m") == CONFIGURED
 
 
 @pytest.mark.parametrize(

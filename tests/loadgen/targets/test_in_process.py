@@ -15,7 +15,7 @@ from loadgen.driver.event_loop import MS, Driver
 from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
 from loadgen.sut.channel import Outcome
 from loadgen.targets.engine_threads import EngineThreads
-from loadgen.targets.in_process import InProcess
+from loadgen.targets.in_process import InProcessTarget
 from servemark.workload import Arrays, get
 from tests.golden.load import constant_ns
 from tests.support.load_config import config
@@ -65,7 +65,7 @@ def drive(
     """Every outcome, in the order of the schedule; `tick` sees those that there are, about every 5 ms."""
     outcomes: list[Outcome] = []
     with EngineThreads([partial(_itself, engine) for engine in engines]) as threads:
-        target = InProcess(config(TINY), threads, {})
+        target = InProcessTarget(config(TINY), threads, {})
         driver = Driver(
             target.connect,
             target.payloads(None),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exporters.pipeline.isolated import Task, export_isolated
-from loadgen.targets.http import Served
+from loadgen.targets.http import HttpTarget
 from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry
 from tests.support.load_config import config
@@ -26,7 +26,7 @@ def test_a_command_names_the_precision_unless_it_is_the_full_one() -> None:
 
 def test_a_run_asks_for_a_server_of_its_own_precision() -> None:
     with pytest.raises(ServerError) as error:
-        Served(config("ranking_tiny", "--precision", "int8", "--url", "http://127.0.0.1:9")).prepare()
+        HttpTarget(config("ranking_tiny", "--precision", "int8", "--url", "http://127.0.0.1:9")).prepare()
     assert INT8.serve_command() in str(error.value.fix)
 
 
