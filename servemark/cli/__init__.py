@@ -67,9 +67,10 @@ def main() -> None:
         stderr.print(f"servemark: {error}", markup=False, style="red")
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        stderr.print("servemark: interrupted", style="red")
         code = interrupts.EXIT_CODE
     except Exception:
         stderr.print_exception()
         code = ExitCode.INTERNAL
+    if code == interrupts.EXIT_CODE:
+        stderr.print("servemark: interrupted", style="red")
     sys.exit(int(code or 0))

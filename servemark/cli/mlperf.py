@@ -16,6 +16,7 @@ from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario, require_loadgen
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
+from servemark import interrupts
 from servemark.cli._load_flags import ARRIVALS, LoadFlags, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -81,6 +82,10 @@ def mlperf(
     else:
         render_mlperf(result, stdout())
     note(f"result: {os.path.relpath(directory)}")
+    if result["partial"]:
+        # LoadGen goes on in its thread, and crashes an interpreter that ends around it.
+        sys.stdout.flush()
+        os._exit(interrupts.EXIT_CODE)
     raise typer.Exit(int(result["verdict"]["exit_code"]))
 
 

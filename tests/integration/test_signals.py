@@ -266,6 +266,27 @@ def test_the_generator_ends_with_the_command_that_was_killed(tmp_path: Path) -> 
     assert the_result(tmp_path)["partial"]
 
 
+def test_an_official_loadgen_that_cannot_be_stopped_is_left_behind(tmp_path: Path) -> None:
+    pytest.importorskip("mlperf_loadgen")
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        flags = ["--scenario", "SingleStream", "--url", server.url, "--out", str(tmp_path)]
+        line = [
+            sys.executable,
+            "-m",
+            "servemark",
+            "mlperf",
+            "ranking_tiny",
+            *flags,
+            "--model-repository",
+            str(tmp_path),
+        ]
+        with started(line, tmp_path / "log") as process:
+            until(lambda: "LoadGen: SingleStream" in (tmp_path / "log").read_text(), "LoadGen")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(ENDS_WITHIN_S) == interrupts.EXIT_CODE
+    assert the_result(tmp_path)["partial"]
+
+
 def test_a_master_that_waits_for_its_workers_ends(tmp_path: Path) -> None:
     port = str(free_port())
     flags = ["--master", "--expect-workers", "2", "--master-bind-port", port, "--out", str(tmp_path)]
