@@ -39,6 +39,8 @@ from tests.support.web import free_port
 
 ENDS_WITHIN_S = 10.0
 AT_ONCE = 2
+LOADED_S = 2.5
+"""From a run's first request to about its end."""
 BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 SHORT = ["--duration", "1", "--warmup", "0.3"]
 LOOPS = {"closed": ["--concurrency", "3"], "open": ["--request-rate", "150"]}
@@ -55,13 +57,14 @@ MIX = [*SERVEMARK[:-1], "ranking_tiny=1,ranking=1"]
 
 
 class Trial(NamedTuple):
-    """One run, and the signal that it gets at a share of the time that such a run takes."""
+    """One run, and the signal that it gets at a share of its time, from its start or its first request (`loaded`)."""
 
     wire: str
     loop: str
     command: list[str]
     number: signal.Signals
     share: float
+    loaded: bool = False
 
     @classmethod
     def drawn(cls, rng: np.random.Generator, wires: Sequence[str]) -> "Trial":
@@ -69,8 +72,8 @@ class Trial(NamedTuple):
         loop, number = [*LOOPS][rng.integers(2)], interrupts.SIGNALS[rng.integers(3)]
         if rng.integers(3) == 0:
             workers = ["--workers", "2"] * int(rng.integers(2))
-            return cls("http", loop, [*SERVEMARK, *workers], number, rng.uniform())
-        return cls(wires[rng.integers(len(wires))], loop, LOCUST, number, rng.uniform())
+            return cls("http", loop, [*SERVEMARK, *workers], number, rng.uniform(), bool(rng.integers(2)))
+        return cls(wires[rng.integers(len(wires))], loop, LOCUST, number, rng.uniform(), bool(rng.integers(2)))
 
 
 @contextlib.contextmanager
@@ -119,6 +122,10 @@ def session_of(leader: int) -> list[psutil.Process]:
     return found
 
 
+def received_by(server: GoldenServer | GoldenGrpc) -> int:
+    return int(server.log()["requests"]) if isinstance(server, GoldenGrpc) else len(server.requests())
+
+
 def length_s(trial: Trial, out: Path) -> float:
     """How long such a run takes from its start to its end."""
     out.mkdir()
@@ -133,8 +140,10 @@ def troubles(trial: Trial, whole_s: float, out: Path) -> Iterator[str]:
     """What is wrong after a trial."""
     out.mkdir()
     with server_for(trial) as server, going_on(trial, server, out) as process:
+        if trial.loaded:
+            until(lambda: received_by(server) or process.poll() is not None, "load")
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(trial.share * whole_s)
+            process.wait(trial.share * (LOADED_S if trial.loaded else whole_s))
         process.send_signal(trial.number)
         try:
             code = process.wait(ENDS_WITHIN_S)
@@ -144,12 +153,11 @@ def troubles(trial: Trial, whole_s: float, out: Path) -> Iterator[str]:
         if left := session_of(process.pid):
             yield f"processes are left: {left}"
         yield from regions_left(process.pid)
+        received = received_by(server)
         if isinstance(server, GoldenGrpc):
-            log = server.log()
-            received, changes = int(log["requests"]), log["changes"]
+            changes = server.log()["changes"]
             registered = changes.count("system register") - changes.count("system unregister")
         else:
-            received = len(server.requests())
             registered = len(json.loads(Control(server.url).ask("/v2/systemsharedmemory/status").body or b"[]"))
     if registered:
         yield f"the server still knows of {registered} regions"
