@@ -2,13 +2,12 @@
 
 import os
 import signal
-import socket
 from pathlib import Path
 
 import pytest
 
 from servemark.workload import get
-from tests.support.locust_run import DEADLINE_S, command, results_in, run, server_of, started, the_result, until
+from tests.support.locust_run import DEADLINE_S, command, run, server_of, started, the_result, until
 from tests.support.result_checks import check_counts, check_schema, constraint
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
@@ -38,18 +37,6 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
     assert errors["share"] == pytest.approx(0.25, abs=0.02)
     assert "golden error on request" in errors["messages"]["http_500"][0]
     assert not constraint(result, "error_share")["ok"]
-
-
-def test_without_a_server_the_error_names_the_command_that_starts_one(tmp_path: Path) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{holder.getsockname()[1]}"
-        done = run("ranking", "--url", url, "--out", str(tmp_path))
-    assert done.returncode == 3
-    assert f"no server answers at {url} (connection refused)" in done.stderr
-    assert "`servemark serve ranking --engine onnxruntime`" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert results_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(
