@@ -19,12 +19,17 @@ from servemark.cli._options import (
     Repository,
 )
 from servemark.errors import OptionError
+from servemark.machine.addresses import is_loopback
 from servemark.output import note
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
 from servemark.runs.entries import find_models, repository_with
 
 _CHECK_S = 0.5
+EXPOSED = (
+    "the embedded Triton 2.51 has known holes, and everybody who reaches this address may use them; "
+    "--mode docker serves a newer one"
+)
 MAX_PORT = 65535
 
 
@@ -85,6 +90,8 @@ def serve(
             url = f"http://{server.http}"
             note(f"serving {', '.join(models)} at {url} (gRPC {server.grpc}, metrics {server.metrics}); Ctrl-C stops")
             note(f"log: {server.log}")
+            if server.mode == "embedded" and not is_loopback(host):
+                note(f"warning: {EXPOSED}")
             if json:
                 print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
             while not with_parent or os.getppid() == parent:

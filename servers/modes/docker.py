@@ -10,8 +10,8 @@ from servers.launch.process import Command
 from servers.launch.server import ServerJob
 
 NAME = "docker"
-IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
-"""Triton 2.51, the version of the embedded one; SERVEMARK_TRITON_IMAGE names another."""
+IMAGE = "nvcr.io/nvidia/tritonserver:26.09-py3"
+"""Triton 2.73. NVIDIA's security bulletins ask for 26.07 or later. SERVEMARK_TRITON_IMAGE names another."""
 ENGINE_TIMEOUT_S = 5
 
 

@@ -42,7 +42,9 @@ def test_schemas(folder: Path) -> None:
     for found in objects(folder):
         kubernetes_validate.validate(found, VERSION, strict=True)
     kinds = {found["kind"] for found in objects(folder)}
-    assert kinds == {"Namespace", "Deployment", "Job", "Service", "ConfigMap", "PersistentVolumeClaim"}
+    assert kinds == {
+        "Namespace", "NetworkPolicy", "Deployment", "Job", "Service", "ConfigMap", "PersistentVolumeClaim",
+    }  # fmt: skip
 
 
 def test_the_reader_of_results_mounts_the_claim_that_the_master_writes() -> None:
@@ -108,17 +110,57 @@ def test_pods_refer_to_what_is_there_and_run_unprivileged(folder: Path) -> None:
                 found["metadata"]["name"] for found in config_maps.values()
             }
             assert "persistentVolumeClaim" not in volume or volume["persistentVolumeClaim"]["claimName"] in claims
+        assert all(volume["emptyDir"]["sizeLimit"] for volume in volumes.values() if "emptyDir" in volume)
+        assert pod(workload)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         mounted = {mount["name"] for c in containers(workload) for mount in c.get("volumeMounts", [])}
         assert mounted == set(volumes)
         assert pod(workload)["securityContext"]["runAsNonRoot"]
         for container in containers(workload):
             context, resources = container["securityContext"], container["resources"]
             assert context["allowPrivilegeEscalation"] is False
-            # NVIDIA's image has not been tried so
-            assert context.get("readOnlyRootFilesystem") or container["name"] == "triton"
+            assert context["readOnlyRootFilesystem"]
+            assert context["capabilities"] == {"drop": ["ALL"]}
             assert resources["requests"].keys() == resources["limits"].keys()
             for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
                 assert kind not in container or container[kind]["httpGet"]["port"] in port_names(workload), name
+
+
+@every_folder
+def test_the_namespace_takes_unprivileged_pods_alone_and_a_run_ends(folder: Path) -> None:
+    [namespace] = of_kind(folder, "Namespace").values()
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    run = of_kind(folder, "Job")["load-master"]["spec"]
+    waits = 1200 + 600  # for Triton (the init container's timeout), for the workers (expect-workers-max-wait)
+    assert waits < run["activeDeadlineSeconds"] < run["ttlSecondsAfterFinished"]
+
+
+def admitted(folder: Path, workload: str) -> set[tuple[str, str]]:
+    """Who reaches which port of a workload's pods, as the policies say."""
+    found = set()
+    for policy in of_kind(folder, "NetworkPolicy").values():
+        chosen = policy["spec"]["podSelector"].get("matchLabels", {}).items()
+        if "Ingress" in policy["spec"]["policyTypes"] and chosen <= labels(workloads(folder)[workload]).items():
+            for rule in policy["spec"].get("ingress", []):
+                for peer in rule["from"]:
+                    selector = peer["podSelector"]
+                    names = [selector.get("matchLabels", {}).get("app.kubernetes.io/name")]
+                    names = next((e["values"] for e in selector.get("matchExpressions", [])), names)
+                    found |= {(name, port["port"]) for name in names for port in rule["ports"]}
+    return found
+
+
+@every_folder
+def test_pods_are_reached_by_whom_they_serve_alone(folder: Path) -> None:
+    closed = of_kind(folder, "NetworkPolicy")["closed"]["spec"]
+    assert (closed["podSelector"], "ingress" in closed) == ({}, False)
+    assert set(closed["policyTypes"]) == {"Ingress", "Egress"}
+    ports = {"http", "grpc", "metrics"}
+    clients = {(name, port) for name in ("load-master", "load-worker") for port in ports}
+    assert admitted(folder, "triton") == clients | {("prometheus", "metrics")}
+    assert admitted(folder, "load-master") == {("load-worker", "locust")}
+    assert admitted(folder, "load-worker") == admitted(folder, "prometheus") == set()
+    for name, workload in workloads(folder).items():
+        assert {port for _, port in admitted(folder, name)} <= port_names(workload).keys()
 
 
 @every_folder
@@ -221,7 +263,9 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     host, _, port = load["url"].removeprefix("http://").partition(":")
     assert behind(folder, of_kind(folder, "Service")[host])["metadata"]["name"] == "triton"
     assert int(port) in {port["port"] for port in of_kind(folder, "Service")[host]["spec"]["ports"]}
-    assert f"--load-model={load['model']}" in arguments(of_kind(folder, "Deployment")["triton"])
+    # Triton serves whatever the image of models holds.
+    assert "--model-control-mode=none" in arguments(of_kind(folder, "Deployment")["triton"])
+    assert f"\nARG ENTRY={load['model']}\n" in (FOLDER / "Dockerfile").read_text()
     assert load["open_loop"]
     # The master begins when the server is ready, not when the workers are there.
     [wait] = [container["command"] for container in pod(master)["initContainers"] if container["name"] == "triton"]

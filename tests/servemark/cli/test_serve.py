@@ -1,6 +1,10 @@
-"""`servemark serve`: a model file that cannot be served names the command that makes it."""
+"""`servemark serve`: model files that cannot be served, and what it says of the server that it has started."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,3 +29,35 @@ def test_serving_a_bad_model_file(content: bytes | None, servemark: Servemark, t
     assert code == BAD_INPUT
     assert ("holds no model file" if content is None else "model.onnx") in err
     assert f"servemark export {TINY} --engine onnxruntime --force" in err
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "warned"),
+    [
+        ("embedded", "0.0.0.0", True),
+        ("embedded", "192.0.2.1", True),
+        ("embedded", "127.0.0.1", False),
+        ("docker", "0.0.0.0", False),
+    ],
+)
+def test_an_embedded_triton_beyond_loopback_is_warned_of(
+    mode: str,
+    host: str,
+    warned: bool,
+    tmp_path: Path,
+    servemark: Servemark,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def open_server(*_: Any, **__: Any) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(mode=mode, http="h:1", grpc="h:2", metrics="h:3", log="log", check=interrupted)
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.pbtxt").touch()
+    monkeypatch.setattr("servers.open_server", open_server)
+    done = servemark("serve", "mine", "--host", host, "--model-repository", str(tmp_path))
+    assert done.code == 0, done.err
+    assert ("known holes" in done.err) is warned
