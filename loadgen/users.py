@@ -75,7 +75,7 @@ def _init(environment: Environment, **_: Any) -> None:
     try:
         session.begin()
     except ServemarkError as error:
-        stderr.print(f"servemark: {error}", markup=False, style="red")
+        stderr.print(f"servemark: {error}", style="red")
         _leave(environment, session, error.exit_code)
     except KeyboardInterrupt:
         _leave(environment, session, ExitCode.INVALID)

@@ -72,7 +72,7 @@ def _write(directory: Path, result: dict[str, Any], histograms: dict[str, str]) 
         results.write(directory, result, histograms)
     except ResultError:
         # The disk filled up during the run: the figures must not be lost with it.
-        stdout().print(results.to_json(result), markup=False, soft_wrap=True)
+        stdout().print(results.to_json(result), soft_wrap=True)
         raise
 
 

@@ -1,18 +1,18 @@
 """The server's control plane over HTTP: readiness, what a model takes and gives, and Triton's statistics."""
 
 import base64
-import contextlib
 import json
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, NamedTuple
+from http.client import HTTPException
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
+from loadgen.transport.http_request import Reply, ask
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import reason
 from servemark.errors import ServerError
@@ -25,13 +25,6 @@ NOT_SHARED = (
 _DATATYPE_PREFIX = "TYPE_"
 
 
-class Reply(NamedTuple):
-    """An answer over HTTP."""
-
-    status: int
-    body: bytes
-
-
 @dataclass(frozen=True)
 class Control:
     """One server's control plane. `url` is like http://127.0.0.1:8000."""
@@ -41,18 +34,10 @@ class Control:
 
     def ask(self, path: str, body: bytes | None = None, serve_command: str = "servemark serve WORKLOAD") -> Reply:
         """GET, or POST where there is a body. Raises ServerError where no server answers."""
-        parts = urlsplit(self.url)
-        host, port = parts.hostname or "", parts.port
-        connection = (
-            HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.access.context(self.url))
-            if is_secure(self.url)
-            else HTTPConnection(host, port, timeout=TIMEOUT_S)
-        )
+        endpoint = urlsplit(self.url).netloc
+        tls = self.access.context(self.url) if is_secure(self.url) else None
         try:
-            with contextlib.closing(connection):
-                connection.request("GET" if body is None else "POST", path, body, dict(self.access.headers))
-                response = connection.getresponse()
-                return Reply(response.status, response.read())
+            return ask(endpoint, path, timeout_s=TIMEOUT_S, body=body, headers=dict(self.access.headers), tls=tls)
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:
@@ -63,14 +48,14 @@ class Control:
         except HTTPException as error:
             raise ServerError(
                 f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
-                fix=f"--url grpc://{parts.netloc} where that is the server's gRPC port",
+                fix=f"--url grpc://{endpoint} where that is the server's gRPC port",
             ) from error
 
     def _json(self, path: str) -> dict[str, Any]:
         reply = self.ask(path)
         try:
             document = json.loads(reply.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
             raise ServerError(

@@ -1,6 +1,7 @@
 """What all connections that call one gRPC method share: its header block, the meaning of its answers and statuses."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -121,6 +122,8 @@ class GrpcAnswer(NamedTuple):
 
 
 def status_name(status: str) -> str:
-    """The name of a status code as it travels; a number that gRPC does not know stays one."""
-    number = int(status) if status.isdecimal() else len(STATUSES)
-    return STATUSES[number] if number < len(STATUSES) else f"status_{status}"
+    """The name of a status code as it travels; a number that gRPC does not know stays one, if it is short."""
+    if not re.fullmatch("[0-9]{1,3}", status):
+        return "status_other"
+    number = int(status)
+    return STATUSES[number] if number < len(STATUSES) else f"status_{number}"

@@ -102,7 +102,7 @@ def _exchange(connection: GrpcConnection) -> GrpcAnswer:
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         events = poller.poll(max(deadline - time.monotonic(), 0) * 1000)
-        if not events:
+        if not events or time.monotonic() > deadline:
             raise ConnectionFailed("timeout", "timed out")
         if (answer := _step(connection, events[0][1])) is not None:
             return answer

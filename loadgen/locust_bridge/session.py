@@ -26,7 +26,7 @@ from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ServemarkError
-from servemark.output import stderr
+from servemark.output import printable, stderr
 from servemark.workload import Workload
 
 STOP_TIMEOUT_S = 15.0
@@ -150,9 +150,9 @@ class Session:
         """Say what is wrong where the user looks: the web UI and its log, which the terminal shows too, or there."""
         self.page.failed(str(error))
         if self.environment.web_ui is not None:
-            logging.getLogger("locust").error("servemark: %s", error)
+            logging.getLogger("locust").error("servemark: %s", printable(str(error)))
         else:
-            stderr.print(f"servemark: {error}", markup=False, style="red")
+            stderr.print(f"servemark: {error}", style="red")
 
 
 def _require_free(host: str, port: int) -> None:

@@ -80,7 +80,7 @@ class WorkerSession:
         try:
             self.worker.run()
         except ServemarkError as error:
-            stderr.print(f"servemark: {error}", markup=False, style="red")
+            stderr.print(f"servemark: {error}", style="red")
         except KeyboardInterrupt:
             pass  # Locust, which has heard of it too, ends this process
         except Exception:

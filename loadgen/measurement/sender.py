@@ -25,12 +25,15 @@ from loadgen.sut.channel import Outcome
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
+from servemark.output import printable
 from servemark.repository.entry import Golden
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
 CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
+MAX_WORDS = 500
+"""Characters that are kept of what a server says about one failed request."""
 START_TIMEOUT_S = 900.0
 """How long a run that is ready waits for others that begin with it."""
 
@@ -161,8 +164,9 @@ class Sender:
         )
 
     def _outcome(self, outcome: Outcome) -> None:
-        if outcome.error and outcome.response is not None:
-            message = self.config.access.redact(outcome.response.message())
+        if outcome.error:
+            words = outcome.message if outcome.response is None else outcome.response.message()
+            message = printable(self.config.access.redact(words)[:MAX_WORDS])
             outcome = outcome._replace(message=message, error=failure_kind(outcome.error, message))
         self.recorder.outcome(outcome)
         if self._log is not None:

@@ -2,14 +2,16 @@
 
 import re
 from dataclasses import replace
-
-import requests
+from http.client import HTTPException
+from urllib.parse import urlsplit
 
 from loadgen.sut.target import Placement
+from loadgen.transport.http_request import ask
 
 ENGINE_METRIC = "servemark_engine_info"
 """Always 1; its labels say engine, device and provider of each instance (servers/triton_backend/adapter.py)."""
 TIMEOUT_S = 5.0
+_LABELS = {"engine", "device", "provider"}
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -18,11 +20,12 @@ def read_placement(placement: Placement, metrics_url: str | None, model: str) ->
     if metrics_url is None:
         return placement
     try:
-        text = requests.get(metrics_url, timeout=TIMEOUT_S).text
-    except requests.RequestException:
+        parts = urlsplit(metrics_url)
+        text = ask(parts.netloc, parts.path, timeout_s=TIMEOUT_S).body.decode(errors="replace")
+    except (OSError, HTTPException):
         return placement
-    lines = [line for line in text.splitlines() if line.startswith(f"{ENGINE_METRIC}{{")]
-    instances = [found for found in (dict(_LABEL.findall(line)) for line in lines) if found.get("model") == model]
+    labels = [dict(_LABEL.findall(line)) for line in text.splitlines() if line.startswith(f"{ENGINE_METRIC}{{")]
+    instances = [found for found in labels if found.get("model") == model and found.keys() >= _LABELS]
     if not instances:
         return placement
     devices = ",".join(sorted({found["device"] for found in instances}))

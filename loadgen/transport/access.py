@@ -1,6 +1,7 @@
 """What a server asks for before it serves: certificates, and header fields that go with every request."""
 
 import functools
+import re
 import socket
 import ssl
 from argparse import Namespace
@@ -24,6 +25,7 @@ _OURS = frozenset(
     }
 )  # fmt: skip
 """Fields that say how a message travels, which is not the user's to say."""
+_SEPARATORS = re.compile(r"[\s;,=]+")
 _SECRET_CHARS = 6
 """A shorter value is no secret, and may be a part of any word."""
 TIMEOUT_S = 5.0
@@ -90,8 +92,8 @@ class Access:
     def redact(self, text: str) -> str:
         """A server's words without the secrets that it may repeat."""
         for name, value in self.headers:
-            # The last word too: a server may leave "Bearer" out.
-            for secret in (value, value.rpartition(" ")[2]):
+            # Parts too: a server may leave "Bearer" out, or name one of several cookies.
+            for secret in (value, *_SEPARATORS.split(value)[1:]):
                 text = text.replace(secret, f"<{name}>") if len(secret) >= _SECRET_CHARS else text
         return text
 

@@ -61,10 +61,10 @@ def main() -> None:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "servemark"
-        stderr.print(f"servemark: {error.format_message()}\n  fix: {command} --help", markup=False, style="red")
+        stderr.print(f"servemark: {error.format_message()}\n  fix: {command} --help", style="red")
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
-        stderr.print(f"servemark: {error}", markup=False, style="red")
+        stderr.print(f"servemark: {error}", style="red")
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = interrupts.EXIT_CODE

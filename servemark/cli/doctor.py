@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import psutil
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, Json
@@ -51,8 +52,8 @@ def doctor(json: Json = False) -> None:
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
         for check in checks:
-            mark = "[green]yes[/]" if check.ok else "[red]NO[/]" if check.needed else "[yellow]no[/]"
-            table.add_row(mark, check.name, check.detail.replace("[", "\\["))
+            word, style = ("yes", "green") if check.ok else ("NO", "red") if check.needed else ("no", "yellow")
+            table.add_row(Text(word, style), check.name, check.detail)
         console = stdout()
         console.print(table)
         console.print(f"the default job {'can' if able else 'cannot'} run on this machine", style="bold")

@@ -54,7 +54,7 @@ def export(
         except ServemarkError as error:
             # One workload that fails must not cost the others.
             place = f"{task.workload} on {task.engine}" + ("" if task.precision == FULL else f" {task.precision}")
-            stderr.print(f"servemark: {place}: {error}", markup=False, style="red")
+            stderr.print(f"servemark: {place}: {error}", style="red")
             failures.append(error)
         else:
             note(_line(report))

@@ -34,7 +34,7 @@ USED_BY = {
     "integration/test_distributed_run": ["loadgen/distributed: messages worker", "loadgen/measurement: worker_figures"],
     "integration/test_grpc": ["loadgen/kserve: grpc_stream", "loadgen/targets: grpc"],
     "integration/test_shared_memory": ["loadgen/targets: http shared_memory"],
-    "integration/test_signals": ["servemark/runs: locust_process", "servemark: output"],
+    "integration/test_signals": ["servemark/runs: locust_process"],
     "loadgen/evaluation/test_mix": ["servemark/runs: mix"],
     "loadgen/evaluation/test_result": ["loadgen/evaluation: metrics"],
     "loadgen/kserve/test_grpc_connection": ["loadgen/kserve: grpc_control", "loadgen/transport: server_url"],
@@ -79,7 +79,6 @@ USED_BY = {
         "servers/engines: _loading",
         "servemark/repository: model_config",
     ],
-    "integration/test_model_control": ["servemark/machine: addresses"],
 }
 """Test files, and modules that are tested there: types, wiring, commands, and halves of what the file tests whole."""
 

@@ -21,13 +21,13 @@ _NUMBERS = {"p50 ms", "p99 ms", "inferences/s", "max rate", "J/inference", "vari
 
 def render_comparison(document: Document, console: Console) -> None:
     """Print a comparison: the figures, each engine against the first, and what is missing and why."""
-    console.print(heading(document), style="bold", markup=False)
+    console.print(heading(document), style="bold")
     for head, cells in _tables(document):
         if cells:
             console.print(_table(head, cells))
             console.print()
     for line in notes(document):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def markdown(document: Document) -> str:

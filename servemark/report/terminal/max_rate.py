@@ -23,4 +23,4 @@ def render_max_rate(result: Mapping[str, Any], console: Console) -> None:
         table.add_row(f"{point['rate']:,.5g}", latency, verdict)
     console.print(table)
     rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
-    console.print(f"highest rate with {slo}: {rate} ({found['reason']})", markup=False)
+    console.print(f"highest rate with {slo}: {rate} ({found['reason']})")

@@ -19,13 +19,13 @@ def render_regression(found: Mapping[str, Any], console: Console) -> None:
     for subject in found["subjects"]:
         runs = " and ".join(str(count) for count in subject["runs"])
         name = subject["a"] if subject["a"] == subject["b"] else f"A: {subject['a']}; B: {subject['b']}"
-        console.print(f"{name}  |  {runs} runs", style="bold", markup=False)
+        console.print(f"{name}  |  {runs} runs", style="bold")
         console.print(_table(subject))
     for line in [*found["warnings"], *_differing(found)]:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     worse = found["regressions"]
     text, style = (f"B is worse: {'; '.join(worse)}", "bold red") if worse else ("B is not worse than A", "bold green")
-    console.print(text, style=style, markup=False, soft_wrap=True)
+    console.print(text, style=style, soft_wrap=True)
 
 
 def _table(subject: Mapping[str, Any]) -> Table:

@@ -33,7 +33,6 @@ def render_series(found: Sequence[Mapping[str, Any]], knee: float | None = None)
             stdout().print(
                 f"{load}: coefficient of variation over {len(runs)} repeats: "
                 f"throughput {_variation(throughput)}, p50 {_variation(p50)}",
-                markup=False,
             )
 
 
@@ -45,7 +44,7 @@ def render_curve(found: Sequence[Mapping[str, Any]], curve: Mapping[str, Any]) -
     """Print the throughput-latency curve of a range of rates."""
     render_series(found, curve["knee"])
     knee = "none" if curve["knee"] is None else f"{curve['knee']:g} requests/s"
-    stdout().print(f"knee: {knee} ({curve['knee_reason']}); {curve['definition']}", markup=False, soft_wrap=True)
+    stdout().print(f"knee: {knee} ({curve['knee_reason']}); {curve['definition']}", soft_wrap=True)
 
 
 def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

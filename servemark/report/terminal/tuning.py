@@ -19,12 +19,11 @@ def render_tuning(document: Document, console: Console) -> None:
         f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}: the highest "
         f"Poisson rate with {document['config']['slo']}, batch {document['batch_size']}",
         style="bold",
-        markup=False,
     )
     rows = sorted(document["candidates"], key=_merit, reverse=True)
     console.print(_table(document, rows[:SHOWN]))
     for line in _notes(document, len(rows) - SHOWN):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def header(document: Document) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_call import status_name
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.transport.tcp import resolve
 from servemark.errors import OptionError, ServerError
@@ -77,6 +78,24 @@ def test_errors_are_counted_by_kind_and_leave_the_connection_usable(streaming: b
     assert load.outcomes[9].response is not None
     assert load.outcomes[9].response.message() == f"{ERROR} 10"
     assert log["streams"] == int(streaming)
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        ("0", "ok"),
+        ("14", "unavailable"),
+        ("999", "status_999"),
+        ("", "status_other"),
+        ("-1", "status_other"),
+        ("1234", "status_other"),
+        ("1" * 5000, "status_other"),
+        ("\u0661", "status_other"),
+        ("evil,\n0,0,0,", "status_other"),
+    ],
+)
+def test_names_of_statuses(status: str, name: str) -> None:
+    assert status_name(status) == name
 
 
 @both

@@ -16,6 +16,7 @@ nv_inference_request_success{model="m",version="1"} 3
 servemark_engine_info{device="cuda:1",engine="pytorch",model="m",provider="torch.compile (\\"x\\")"} 1
 servemark_engine_info{device="cuda:0",engine="pytorch",model="m",provider="torch.compile (\\"x\\")"} 1
 servemark_engine_info{device="cpu",engine="onnxruntime",model="other",provider="CPUExecutionProvider"} 1
+servemark_engine_info{engine="onnxruntime",model="partial"} 1
 """
 CONFIGURED = Placement("pytorch", "cuda:0", None)
 
@@ -45,8 +46,15 @@ def test_the_instances_of_a_model_say_where_they_run(metrics_url: str) -> None:
     assert found == Placement("pytorch", "cuda:0,cuda:1", 'torch.compile (\\"x\\")')
 
 
+def test_no_proxy_is_asked(metrics_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert read_placement(CONFIGURED, metrics_url, "m").device == "cuda:0,cuda:1"
+
+
 def test_without_its_line_the_configuration_is_all_there_is(metrics_url: str) -> None:
     assert read_placement(CONFIGURED, metrics_url, "another") == CONFIGURED
+    assert read_placement(CONFIGURED, metrics_url, "partial") == CONFIGURED
     assert read_placement(CONFIGURED, None, "m") == CONFIGURED
     assert read_placement(CONFIGURED, "http://127.0.0.1:9/metrics", "m") == CONFIGURED
 

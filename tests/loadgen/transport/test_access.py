@@ -99,3 +99,5 @@ def test_a_server_that_repeats_a_secret() -> None:
     access = Access(headers=FIELDS)
     said = f"a server has no {VALUE} here, Bearer {VALUE}"
     assert access.redact(said) == "a server has no <authorization> here, <authorization>"
+    cookies = Access(headers=(("cookie", "a=first-secret; b=second-secret"),))
+    assert cookies.redact("no first-secret and no b=second-secret") == "no <cookie> and no b=<cookie>"

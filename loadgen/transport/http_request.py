@@ -1,0 +1,70 @@
+"""One HTTP request and its answer: one deadline over all of it, a bounded size. For questions, not for load."""
+
+import contextlib
+import functools
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import NamedTuple, cast
+
+MAX_BYTES = 8 << 20
+"""Of an answer with its head; Triton's longest, the metrics of many models, are some 100 KiB."""
+
+
+class Reply(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    body: bytes
+
+
+def ask(
+    endpoint: str,
+    path: str,
+    *,
+    timeout_s: float,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
+    """GET from "host:port", or POST where there is a body; no proxy is asked, no redirect followed, nothing unpacked.
+
+    Raises OSError, also where the answer is late or too long, and HTTPException.
+    """
+    deadline = time.monotonic() + timeout_s
+    connect = functools.partial(HTTPSConnection, context=tls) if tls else HTTPConnection
+    connection: HTTPConnection = connect(endpoint, timeout=timeout_s)
+    with contextlib.closing(connection):
+        method = "GET" if body is None else "POST"
+        connection.request(method, path, body, dict(headers or {}))
+        # All that it asks of its socket is a file to read.
+        with HTTPResponse(cast(socket.socket, _Answer(connection.sock, deadline)), method=method) as response:
+            response.begin()
+            return Reply(response.status, response.read())
+
+
+class _Answer(io.RawIOBase):
+    """What a socket receives until a deadline."""
+
+    def __init__(self, source: socket.socket, deadline: float) -> None:
+        self._source, self._deadline, self._room = source, deadline, MAX_BYTES
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # the base class takes any buffer
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._source.settimeout(left_s)
+        count = self._source.recv_into(buffer)
+        self._room -= count
+        if self._room < 0:
+            raise OSError(f"an answer of more than {MAX_BYTES >> 20} MiB")
+        return count

@@ -1,0 +1,86 @@
+"""One question over HTTP: late, long, moved and packed answers."""
+
+import contextlib
+import gzip
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from loadgen.transport import http_request
+from loadgen.transport.http_request import Reply, ask
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """An endpoint that takes one request and gives this answer."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            with contextlib.suppress(OSError):  # the client may go
+                answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+def dripping(start: bytes) -> Callable[[socket.socket], None]:
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(start)
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+    return answer
+
+
+def test_an_answer() -> None:
+    for answer in (
+        b"Content-Length: 2\r\n\r\nhi",
+        b"\r\nhi",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+    ):
+        with answering(lambda connection, answer=answer: connection.sendall(HEAD + answer)) as endpoint:  # type: ignore[misc]
+            assert ask(endpoint, "/", timeout_s=5) == Reply(200, b"hi")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"HTTP/1.1 200 OK\r\nX-Slow: ", HEAD + b"\r\n", HEAD + b"Content-Length: 100000\r\n\r\n"],
+    ids=["head", "body without length", "body"],
+)
+def test_the_deadline_is_over_all_of_it(start: bytes) -> None:
+    with answering(dripping(start)) as endpoint:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            ask(endpoint, "/", timeout_s=0.3)
+        assert time.monotonic() - began < 3
+
+
+def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_request, "MAX_BYTES", 1 << 20)
+    with (
+        answering(lambda connection: connection.sendall(HEAD + b"\r\n" + bytes(2 << 20))) as endpoint,
+        pytest.raises(OSError, match="an answer of more than 1 MiB"),
+    ):
+        ask(endpoint, "/", timeout_s=30)
+
+
+def test_a_redirect_is_an_answer_and_nothing_is_unpacked() -> None:
+    moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+    with answering(lambda connection: connection.sendall(moved)) as endpoint:
+        assert ask(endpoint, "/", timeout_s=5) == Reply(302, b"")
+    packed = gzip.compress(bytes(1 << 20))
+    head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with answering(lambda connection: connection.sendall(head + packed)) as endpoint:
+        assert ask(endpoint, "/", timeout_s=5) == Reply(200, packed)
