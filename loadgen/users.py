@@ -12,7 +12,7 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadgen.load.load_config import add_arguments
+from loadgen.load.flags import add_arguments
 from loadgen.locust_bridge.session import Session
 from loadgen.locust_bridge.worker_session import WorkerSession
 from servemark import interrupts

@@ -60,5 +60,13 @@ class WorkerError(ServemarkError):
         self.exit_code = exit_code
 
 
+class NoResultError(Exception):
+    """A run that ended without a result; it has said why itself, and `exit_code` is its own."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"a run ended without a result, with exit code {exit_code}")
+        self.exit_code = exit_code
+
+
 class ResultError(ServemarkError):
     """A result that cannot be written or read."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from loadgen.load.load_config import add_arguments
+from loadgen.load.flags import add_arguments
 from servemark.cli import build
 
 _HEAD = """# Command line
@@ -22,13 +22,6 @@ Locust's own `--help` does not read the locustfile, so it shows Locust's options
 `ranking.py`:
 """
 _WIDTH = 110
-
-
-class _Parser(argparse.ArgumentParser):
-    """Locust's, as far as the locustfile's flags need it: importing Locust patches threads and sockets."""
-
-    def add_argument(self, *names: Any, include_in_web_ui: bool = True, **settings: Any) -> argparse.Action:  # noqa: ARG002 - Locust's keyword
-        return super().add_argument(*names, **settings)
 
 
 def reference() -> str:
@@ -47,8 +40,10 @@ def reference() -> str:
 def _locustfiles() -> str:
     """The flags of a locustfile."""
     formatter = functools.partial(argparse.HelpFormatter, width=_WIDTH)
-    parser = _Parser(usage="locust -f loadgen/ranking.py [OPTIONS]", formatter_class=formatter, add_help=False)
-    add_arguments(parser, ["ranking"])
+    parser = argparse.ArgumentParser(
+        usage="locust -f loadgen/ranking.py [OPTIONS]", formatter_class=formatter, add_help=False
+    )
+    add_arguments(parser, ["ranking"], locust=False)
     return f"{_LOCUSTFILES}\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 

@@ -12,7 +12,7 @@ import psutil
 
 from benchmarks.rig.aims import Aim, check
 from loadgen.driver.event_loop import Driver
-from loadgen.load.arrivals import ClosedLoop
+from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import READ, Answer, Outcome, Payload, State
@@ -121,7 +121,7 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
         on_tick=tick,
     )
     driver.connect(CONCURRENCY)
-    driver.run(ClosedLoop(CONCURRENCY, recorder.is_over))
+    driver.run(ClosedLoopArrivals(CONCURRENCY, recorder.is_over))
     driver.close()
     recorder.flush()
     tick(time.monotonic_ns())

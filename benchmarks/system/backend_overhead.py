@@ -30,7 +30,7 @@ from benchmarks.rig.pairs import interleave
 from exporters import export
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
-from loadgen.load.arrivals import Distribution, OpenLoop, schedule
+from loadgen.load.arrivals import Distribution, OpenLoopArrivals, schedule
 from loadgen.sut.channel import Payload
 from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
 from loadgen.targets.in_process import EngineChannel
@@ -90,7 +90,7 @@ def in_process(threads: EngineThreads, batches: list[Arrays], rate: float, secon
     )
     first = len(engine.times_s)
     times = schedule(Distribution.CONSTANT, rate, WARMUP_S + seconds, seed=0).tolist()
-    driver.run(OpenLoop(times, time.monotonic_ns()))
+    driver.run(OpenLoopArrivals(times, time.monotonic_ns()))
     driver.close()
     return float(np.mean(engine.times_s[first + math.ceil(WARMUP_S * rate) :])) * 1e3
 

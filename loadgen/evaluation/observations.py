@@ -8,7 +8,7 @@ from loadgen.evaluation.metrics import NOT_BEGUN
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.arrivals import Stage
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Mode
+from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
@@ -32,9 +32,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     not_judged: dict[str, str] = {}
     if measured.interrupted is not None:
         not_judged["steady_state"] = "the run was cut short"
-    elif config.scenario.mode is Mode.TRACE:
+    elif isinstance(config.scenario, TraceReplay):
         not_judged["steady_state"] = "the rate of a trace changes by itself"
-    elif config.scenario.mode is Mode.STAGES and not stages:
+    elif isinstance(config.scenario, Stages) and not stages:
         not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
     if measured.cpu_share is None:
         not_judged["client_cpu"] = NOT_BEGUN
@@ -86,7 +86,7 @@ def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, 
 
 def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stage, list[Window]]]:
     """The stages of a scenario that has some, each with its windows."""
-    if config.scenario.mode is not Mode.STAGES:
+    if not isinstance(config.scenario, Stages):
         return []
     windows = iter(recorder.windows)
     counts = config.scenario.windows_per_stage

@@ -40,7 +40,8 @@ def staged(distribution: Distribution, stages: Sequence[Stage], seed: int, *, cv
     Constant arrivals are 1/rate apart. A process of rate 1 is drawn once and its time stretched by each stage's rate
     (time change: Cinlar, Introduction to Stochastic Processes, section 4.7), which is exact at the stages' boundaries.
     """
-    durations, rates = (np.array([getattr(stage, name) for stage in stages]) for name in ("duration_s", "rate"))
+    durations = np.array([stage.duration_s for stage in stages])
+    rates = np.array([stage.rate for stage in stages])
     starts, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (durations, durations * rates))
     unit = _unit(distribution, float(counts[-1]), cv, np.random.default_rng(seed))
     unit = unit[unit < counts[-1]]
@@ -83,7 +84,7 @@ class Arrivals(Protocol):
         """Whether no further request will go out."""
 
 
-class OpenLoop:
+class OpenLoopArrivals:
     """A schedule made ahead; it is never re-anchored, however late the server is. It lasts until `end_ns` at least."""
 
     def __init__(self, arrivals_ns: list[int], start_ns: int, end_ns: int = 0) -> None:
@@ -119,8 +120,8 @@ class OpenLoop:
         self._next, self._end = None, 0
 
 
-class ClosedLoop:
-    """`concurrency` requests on their way at any time from `start_ns` on, until `over(now)`."""
+class ClosedLoopArrivals:
+    """`concurrency` requests in flight at any time from `start_ns` on, until `over(now)`."""
 
     def __init__(self, concurrency: int, over: Callable[[int], bool], start_ns: int = 0) -> None:
         self.concurrency = concurrency

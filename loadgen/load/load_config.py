@@ -1,30 +1,29 @@
-"""The load flags: the same for `locust -f loadgen/<task>.py`, its web UI and `servemark run`."""
+"""The configuration of a run: resolved from flags, and written as the command line of a run of its own."""
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.load.arrivals import Distribution
-from loadgen.load.scenario import Scenario
+from loadgen.load import flags
+from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
-from loadgen.transport.server_url import DEFAULT_URLS, METRICS, metrics_url, normal_url, protocol_of
+from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.errors import OptionError
-from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
-from servemark.quantities import above, number, whole
-from servemark.repository.entry import DEFAULT_ENGINE, FULL, Entry
+from servemark.quantities import above, number, one_of, text_of, whole
+from servemark.repository.entry import Entry
 from servemark.workload import Slo, Workload, get
 from servemark.workload.agreement import PRECISIONS
-
-SHARED_MEMORY = ("none", "system", "cuda")
-"""In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 
 
 @dataclass(frozen=True)
 class LoadConfig:
-    """One run, resolved and checked. Times in seconds, rates in requests/s."""
+    """One run, resolved and checked. Times in seconds, rates in requests/s.
+
+    A variant of a run is `dataclasses.replace` of its configuration.
+    """
 
     workload: Workload
     engine: str
@@ -51,6 +50,17 @@ class LoadConfig:
     shared_memory: str
     request_log: bool
 
+    def __post_init__(self) -> None:
+        """Check what has to fit together. Raises OptionError."""
+        most = self.workload.max_batch
+        if self.batch_size > most:
+            raise OptionError(
+                f"--batch-size {self.batch_size} is above {self.workload.name}'s maximum of {most}",
+                fix=f"give at most --batch-size {most}",
+            )
+        if self.streaming and self.protocol != "grpc":
+            raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
+
     @property
     def address(self) -> str:
         """The server as --url names it, the place of its metrics included."""
@@ -74,12 +84,12 @@ class LoadConfig:
     @property
     def open_loop(self) -> bool:
         """Whether a schedule decides when requests go out."""
-        return self.concurrency is None
+        return not isinstance(self.scenario, ClosedLoop)
 
     @property
     def concurrency(self) -> int | None:
-        """Requests that a closed loop keeps on their way, None for an open one."""
-        return self.scenario.concurrency
+        """Requests that a closed loop keeps in flight, None for an open one."""
+        return self.scenario.concurrency if isinstance(self.scenario, ClosedLoop) else None
 
     @property
     def duration_s(self) -> float:
@@ -97,32 +107,31 @@ class LoadConfig:
         return sum(self.scenario.windows_per_stage)
 
     @classmethod
+    def parse(cls, arguments: Sequence[str], lookup: Callable[[str], Workload] = get) -> "LoadConfig":
+        """Read a command line of load flags, as `arguments` writes it. Raises OptionError, InputDataError."""
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        flags.add_arguments(parser, [""], locust=False)
+        return cls.from_options(parser.parse_args(arguments), lookup)
+
+    @classmethod
     def from_options(cls, options: argparse.Namespace, lookup: Callable[[str], Workload] = get) -> "LoadConfig":
-        """Resolve Locust's parsed options; the web UI gives text for what was None. Raises OptionError."""
+        """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
         workload = lookup(options.model)
         batch_size = whole("--batch-size", options.batch_size, 1)
-        if batch_size > workload.max_batch:
-            raise OptionError(
-                f"--batch-size {batch_size} is above {workload.name}'s maximum of {workload.max_batch}",
-                fix=f"give at most --batch-size {workload.max_batch}",
-            )
         share = number("--max-error-share", options.max_error_share)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
-        host, _, metrics = (options.host or "").partition(METRICS)
-        url = normal_url(host, options.protocol)
-        if options.streaming and protocol_of(url) != "grpc":
-            raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
+        url, metrics = _server(options.host or "", options.protocol)
         return cls(
             workload=workload,
             engine=options.engine,
-            precision=_precision(options.precision),
+            precision=one_of("--precision", options.precision, PRECISIONS),
             url=url,
-            metrics_url=metrics_url(url, metrics),
+            metrics_url=metrics,
             access=Access.from_options(options, url),
             model_name=options.model_name or None,
             batch_size=batch_size,
-            scenario=Scenario.from_options(options),
+            scenario=read_scenario(options),
             seed=whole("--seed", options.seed, 0),
             slo=Slo.parse(options.slo) if options.slo else None,
             input_data=options.input_data,
@@ -135,9 +144,45 @@ class LoadConfig:
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             max_error_share=share,
             streaming=options.streaming,
-            shared_memory=_shared_memory(options.shared_memory),
+            shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
             request_log=options.request_log,
         )
+
+    def at(self, address: str) -> "LoadConfig":
+        """The same run against another server, as --url names it, with its metrics. Raises OptionError."""
+        url, metrics = _server(address, "")
+        return replace(self, url=url, metrics_url=metrics)
+
+    def options(self) -> dict[str, str | bool]:
+        """The flags that make this configuration, by name."""
+        return {
+            "model": self.workload.name,
+            "engine": self.engine,
+            "precision": self.precision,
+            "url": self.address,
+            **self.access.options(),
+            "model_name": self.model_name or "",
+            "batch_size": str(self.batch_size),
+            **self.scenario.options(),
+            "seed": str(self.seed),
+            "slo": str(self.slo or ""),
+            "input_data": self.input_data,
+            "data_root": str(self.data_root),
+            "model_repository": str(self.model_repository),
+            "out": str(self.out),
+            "result_dir": str(self.result_dir or ""),
+            "start_file": str(self.start_file or ""),
+            "request_timeout": text_of(self.request_timeout_s),
+            "max_in_flight": str(self.max_in_flight),
+            "max_error_share": text_of(self.max_error_share),
+            "streaming": self.streaming,
+            "shared_memory": self.shared_memory,
+            "request_log": self.request_log,
+        }
+
+    def arguments(self) -> list[str]:
+        """The command line of this run, for a process of its own."""
+        return flags.arguments(self.options())
 
     def to_dict(self) -> dict[str, Any]:
         """The resolved configuration for result.json."""
@@ -161,93 +206,8 @@ class LoadConfig:
         }
 
 
-def add_arguments(parser: argparse.ArgumentParser, models: list[str]) -> None:
-    """Add the load flags to Locust's parser; Locust shows them as fields of its web UI unless told otherwise."""
-    hidden: dict[str, Any] = {"include_in_web_ui": False}  # Locust's own keyword
-    add = parser.add_argument
-    add("--model", default=models[0], help=f"workload: {', '.join(models)} (or <name>_tiny)")
-    add("--engine", default=DEFAULT_ENGINE, help="engine whose model <model>_<engine> is asked for")
-    add("--precision", default=FULL, choices=PRECISIONS, help="what the model computes in; fp32 has no suffix")
-    add("--request-rate", default=None, metavar="R", help="open loop: requests/s on a schedule; empty: closed loop")
-    add(
-        "--request-distribution",
-        default=Distribution.POISSON.value,
-        choices=[d.value for d in Distribution],
-        help="gaps between scheduled requests",
-    )
-    add("--gamma-cv", default="", metavar="CV", help="gamma: stdev/mean of the gaps; 1 is Poisson, empty: 2")
-    add("--stages", default="", metavar="S:R,...", help="open loop in steps, seconds:rate, like 10:100,10:400")
-    add("--trace", default="", metavar="FILE", help="open loop from a CSV or JSONL file of arrival times in seconds")
-    longer = "a closed loop goes on until it has an answer for each connection"
-    add("--duration", default="15", metavar="S", help=f"measured seconds; {longer}")
-    add("--warmup", default="3", metavar="S", help="seconds before, which do not count")
-    add("--batch-size", default="1", metavar="N", help="samples in a request")
-    add("--slo", default="", metavar="pXX:MS", help="latency objective, like p99:50; decides the exit code")
-    add("--input-data", default="synthetic", help="synthetic, dataset, or a path (.json, folder of .npz, real data)")
-    add("--seed", default="0", metavar="N", help="seed of schedule and inputs")
-    # Other names for Locust's own: --host (server) and --users (number of connections kept busy).
-    add(
-        "--url",
-        dest="host",
-        metavar="URL",
-        default=argparse.SUPPRESS,
-        help=f"server, default {' or '.join(DEFAULT_URLS.values())}",
-        **hidden,
-    )
-    add("--protocol", default="", choices=["", *DEFAULT_URLS], help="http or grpc; empty: what --url says", **hidden)
-    add("--headers", default="", metavar="FILE", help="fields of every request, a Name: value a line", **hidden)
-    add("--tls-ca", default="", metavar="FILE", help="PEM: the CA to trust, not the system's", **hidden)
-    add("--client-cert", default="", metavar="FILE", help="PEM: a certificate of our own (mutual TLS)", **hidden)
-    add("--client-key", default="", metavar="FILE", help="PEM: its key, where that is another file", **hidden)
-    add("--shared-memory", default=SHARED_MEMORY[0], choices=SHARED_MEMORY, help="none: tensors in messages", **hidden)
-    add("--streaming", action="store_true", help="gRPC: one stream for each connection, not calls", **hidden)
-    add(
-        "--concurrency",
-        dest="num_users",
-        metavar="N",
-        type=int,
-        default=argparse.SUPPRESS,
-        help="closed loop: same as --users",
-        **hidden,
-    )
-    add("--serve", action="store_true", help="start the embedded Triton for this run, and stop it after", **hidden)
-    add("--model-name", default="", help="the model's name on the server, default <model>_<engine>", **hidden)
-    add("--data-root", default=str(DATA_ROOT), metavar="DIR", help="where data sets lie, one folder for each", **hidden)
-    add(
-        "--model-repository",
-        default=str(MODEL_REPOSITORY),
-        metavar="DIR",
-        help="local exports, for golden outputs",
-        **hidden,
-    )
-    add("--out", default=str(RESULTS), metavar="DIR", help="where the result directory is made", **hidden)
-    add("--request-log", action="store_true", help="keep each request's times: requests.csv in the result", **hidden)
-    add("--start-file", default="", metavar="FILE", help="begin at the time (monotonic ns) that comes there", **hidden)
-    add("--result-dir", default="", metavar="DIR", help="the result directory itself, made by the caller", **hidden)
-    add(
-        "--request-timeout",
-        default="30",
-        metavar="S",
-        help="a request unanswered this long after its schedule failed",
-        **hidden,
-    )
-    add("--max-in-flight", default="1024", metavar="N", help="open loop: more wait, and their wait counts", **hidden)
-    add(
-        "--max-error-share",
-        default="0.01",
-        metavar="X",
-        help="share of failed requests that a valid run may have",
-        **hidden,
-    )
-
-
-def _precision(text: str) -> str:
-    if text not in PRECISIONS:
-        raise OptionError(f"--precision {text!r} is unknown", fix=f"one of: {', '.join(PRECISIONS)}")
-    return text
-
-
-def _shared_memory(text: str) -> str:
-    if text not in SHARED_MEMORY:
-        raise OptionError(f"--shared-memory {text!r} is unknown", fix=f"one of: {', '.join(SHARED_MEMORY)}")
-    return text
+def _server(text: str, protocol: str) -> tuple[str, str | None]:
+    """The URL of a server as --url names it, and that of its metrics. Raises OptionError."""
+    host, _, metrics = text.partition(METRICS)
+    url = normal_url(host, protocol)
+    return url, metrics_url(url, metrics)

@@ -2,10 +2,11 @@
 
 import argparse
 import math
-from dataclasses import asdict, dataclass
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from loadgen.load.arrivals import Distribution, Stage, schedule, staged
 from loadgen.load.trace import Trace, read_trace
 from servemark.errors import OptionError
-from servemark.quantities import above, at_least, number, optional_number, whole
+from servemark.quantities import above, at_least, one_of, optional_number, text_of, whole
 from servemark.results.constraints import MAX_WINDOWS, TREND_WINDOWS
 
 MAX_SCHEDULED = 20_000_000
@@ -21,6 +22,8 @@ MAX_SCHEDULED = 20_000_000
 MAX_STAGES = 50
 DEFAULT_CV = 2.0
 MIN_CV, MAX_CV = 0.1, 10.0
+
+Schedule = npt.NDArray[np.int64]
 
 
 class Mode(StrEnum):
@@ -33,152 +36,293 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """One run's load. Times in seconds, rates in requests/s; `stages` is one stage where there is one rate."""
+class Gaps:
+    """How the gaps between arrivals are distributed; `cv` is stdev/mean of gamma's, which alone has a choice."""
 
-    mode: Mode
-    concurrency: int | None
-    stages: tuple[Stage, ...]
-    trace: Trace | None
-    distribution: Distribution
-    cv: float
+    distribution: Distribution = Distribution.POISSON
+    cv: float = DEFAULT_CV
+
+    @classmethod
+    def from_options(cls, options: argparse.Namespace) -> Self:
+        """Read --request-distribution and --gamma-cv. Raises OptionError."""
+        name = one_of("--request-distribution", options.request_distribution, Distribution)
+        cv = optional_number("--gamma-cv", options.gamma_cv)
+        if cv is None:
+            return cls(Distribution(name))
+        if name != Distribution.GAMMA:
+            raise OptionError("--gamma-cv belongs to gamma arrivals", fix="add --request-distribution gamma")
+        if not MIN_CV <= cv <= MAX_CV:
+            raise OptionError(
+                f"--gamma-cv {cv:g} is not between {MIN_CV:g} and {MAX_CV:g}", fix="1 is Poisson, 2 comes in bursts"
+            )
+        return cls(Distribution(name), cv)
+
+    def options(self) -> dict[str, str]:
+        """The flags that say so, by name."""
+        gamma_cv = {"gamma_cv": text_of(self.cv)} if self.distribution is Distribution.GAMMA else {}
+        return {"request_distribution": self.distribution.value, **gamma_cv}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json's scenario holds it."""
+        cv = self.cv if self.distribution is Distribution.GAMMA else None
+        return {"distribution": self.distribution.value, "gamma_cv": cv}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(ABC):
+    """One run's load. Times in seconds, rates in requests/s."""
+
+    mode: ClassVar[Mode]
+
     duration_s: float
     warmup_s: float
 
-    @classmethod
-    def from_options(cls, options: argparse.Namespace) -> "Scenario":
-        """Resolve Locust's parsed options; the web UI gives text for what was None. Raises OptionError."""
-        rate = optional_number("--request-rate", options.request_rate)
-        if rate is not None and rate <= 0:
-            raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
-        given = {"--request-rate": rate, "--stages": options.stages, "--trace": options.trace}
-        named = [flag for flag, value in given.items() if value]
-        if len(named) > 1:
-            raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
-        duration_s = above("--duration", options.duration, 0)
-        warmup_s = at_least("--warmup", options.warmup, 0)
-        distribution = _distribution("--request-distribution", options.request_distribution)
-        cv = _cv(options.gamma_cv, distribution)
-        trace: Trace | None = None
-        stages: tuple[Stage, ...] = ()
-        users: int | None = None
-        if options.trace:
-            mode, trace = Mode.TRACE, read_trace(Path(options.trace))
-            duration_s = trace.duration_s
-        elif options.stages:
-            mode, stages = Mode.STAGES, parse_stages(options.stages)
-            duration_s = sum(stage.duration_s for stage in stages)
-        elif rate is not None:
-            mode, stages = Mode.OPEN, (Stage(duration_s, rate),)
-        else:
-            # Locust's own --users is None where it was not given.
-            given_users = 1 if options.num_users in (None, "") else options.num_users
-            mode, users = Mode.CLOSED, whole("--concurrency", given_users, 1)
-        scenario = cls(mode, users, stages, trace, distribution, cv, duration_s, warmup_s)
-        count = scenario.rate * duration_s + scenario.warmup_rate * warmup_s
-        if count > MAX_SCHEDULED:
-            raise OptionError(
-                f"{named[0]} for {warmup_s + duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
-                fix=f"lower {named[0]} or --duration",
-            )
-        return scenario
-
     @property
-    def request_rate(self) -> float | None:
-        """The one rate of an open loop, None where there is none or it changes."""
-        return self.stages[0].rate if self.mode is Mode.OPEN else None
-
-    @property
+    @abstractmethod
     def rate(self) -> float:
         """Mean rate of the measured interval; 0 for a closed loop."""
-        if self.trace is not None:
-            return self.trace.rate
-        return sum(stage.duration_s * stage.rate for stage in self.stages) / self.duration_s if self.stages else 0.0
 
     @property
     def warmup_rate(self) -> float:
-        """Rate of the warm-up: the first stage's, the mean of a trace."""
-        return self.stages[0].rate if self.stages else self.rate
+        """Rate of the warm-up."""
+        return self.rate
 
-    def schedule(self, seed: int) -> npt.NDArray[np.int64] | None:
+    @abstractmethod
+    def schedule(self, seed: int) -> Schedule | None:
         """Every arrival in ns from the start of the warm-up, made from the seed; None for a closed loop."""
-        if self.trace is not None:
-            measured: npt.NDArray[np.int64] = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
-            whole: npt.NDArray[np.int64] = np.concatenate([self._before_trace(seed), measured])
-            return whole
-        if not self.stages:
-            return None
-        first, *rest = self.stages
-        if self.mode is Mode.OPEN:
-            stages = [Stage(self.warmup_s + first.duration_s, first.rate)]
-        else:
-            stages = [Stage(self.warmup_s, first.rate), first, *rest]
-        return staged(self.distribution, stages, seed, cv=self.cv)
 
-    def samples(self, seed: int) -> list[int] | None:
+    def samples(self, seed: int) -> list[int] | None:  # noqa: ARG002 - a trace's warm-up comes from it
         """The sample that each arrival of the schedule sends, -1 for any; None where no trace says so."""
-        if self.trace is None or self.trace.samples is None:
-            return None
-        return [*[-1] * len(self._before_trace(seed)), *self.trace.samples.tolist()]
-
-    def _before_trace(self, seed: int) -> npt.NDArray[np.int64]:
-        """The warm-up of a trace: Poisson arrivals at its mean rate."""
-        return schedule(Distribution.POISSON, self.warmup_rate, self.warmup_s, seed)
+        return None
 
     @property
     def windows_per_stage(self) -> list[int]:
-        """How many windows each stage has, of at least 1 s each; one entry where there are no stages.
+        """How many windows each stage has, of at least 1 s each; one entry where there are no stages."""
+        return [_windows(self.duration_s, MAX_WINDOWS)]
 
-        Up to 10, in a scenario of many stages up to 6, which is enough to tell whether a stage was steady.
-        """
-        if self.mode is not Mode.STAGES:
-            return [_windows(self.duration_s, MAX_WINDOWS)]
+    @property
+    def window_edges_s(self) -> tuple[float, ...]:
+        """Boundaries of the windows from the interval's start, so that none straddles two stages; () for equal ones."""
+        return ()
+
+    @abstractmethod
+    def options(self) -> dict[str, str]:
+        """The flags that make it, by name."""
+
+    def to_config(self) -> dict[str, Any]:
+        """The options it was made of, for the configuration in result.json."""
+        kinds = ("concurrency", "request_rate", "request_distribution", "stages", "trace")
+        return {**dict.fromkeys(kinds), "duration_s": self.duration_s, "warmup_s": self.warmup_s, **self._config()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As result.json holds it."""
+        return {
+            "mode": self.mode.value,
+            **dict.fromkeys(("distribution", "gamma_cv", "requested_rate", "concurrency")),
+            "duration_s": self.duration_s,
+            "measured_s": None,
+            "warmup_s": self.warmup_s,
+            **dict.fromkeys(("stages", "trace")),
+            **self._figures(),
+        }
+
+    @property
+    def _lengths(self) -> dict[str, str]:
+        return {"duration": text_of(self.duration_s), "warmup": text_of(self.warmup_s)}
+
+    @abstractmethod
+    def _config(self) -> dict[str, Any]:
+        """What it has of `to_config`."""
+
+    @abstractmethod
+    def _figures(self) -> dict[str, Any]:
+        """What it has of `to_dict`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedLoop(Scenario):
+    """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
+
+    mode = Mode.CLOSED
+    concurrency: int
+
+    @property
+    def rate(self) -> float:
+        """None: the server sets it."""
+        return 0.0
+
+    def schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
+        """None: answers decide when requests go out."""
+        return
+
+    def options(self) -> dict[str, str]:
+        """The flags that make it, by name."""
+        return {**self._lengths, "concurrency": str(self.concurrency)}
+
+    def _config(self) -> dict[str, Any]:
+        return {"concurrency": self.concurrency}
+
+    def _figures(self) -> dict[str, Any]:
+        return {"concurrency": self.concurrency}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantRate(Scenario):
+    """An open loop at one rate."""
+
+    mode = Mode.OPEN
+    request_rate: float
+    gaps: Gaps = Gaps()
+
+    @property
+    def rate(self) -> float:
+        """The one rate."""
+        return self.request_rate
+
+    def schedule(self, seed: int) -> Schedule:
+        """The warm-up's arrivals and the measured ones are one process."""
+        whole_s = self.warmup_s + self.duration_s
+        return schedule(self.gaps.distribution, self.request_rate, whole_s, seed, cv=self.gaps.cv)
+
+    def options(self) -> dict[str, str]:
+        """The flags that make it, by name."""
+        return {**self._lengths, "request_rate": text_of(self.request_rate), **self.gaps.options()}
+
+    def _config(self) -> dict[str, Any]:
+        return {"request_rate": self.request_rate, "request_distribution": self.gaps.distribution.value}
+
+    def _figures(self) -> dict[str, Any]:
+        return {**self.gaps.to_dict(), "requested_rate": self.request_rate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages(Scenario):
+    """An open loop whose rate changes in steps, which add up to its duration."""
+
+    mode = Mode.STAGES
+    stages: tuple[Stage, ...]
+    gaps: Gaps = Gaps()
+    duration_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "duration_s", sum(stage.duration_s for stage in self.stages))
+
+    @property
+    def rate(self) -> float:
+        """Mean over all stages."""
+        return sum(stage.duration_s * stage.rate for stage in self.stages) / self.duration_s
+
+    @property
+    def warmup_rate(self) -> float:
+        """The first stage's."""
+        return self.stages[0].rate
+
+    def schedule(self, seed: int) -> Schedule:
+        """The warm-up is a stage of its own."""
+        stages = [Stage(self.warmup_s, self.warmup_rate), *self.stages]
+        return staged(self.gaps.distribution, stages, seed, cv=self.gaps.cv)
+
+    @property
+    def windows_per_stage(self) -> list[int]:
+        """Up to 10, in a scenario of many stages up to 6, enough to tell whether a stage was steady."""
         most = MAX_WINDOWS if len(self.stages) <= MAX_WINDOWS else TREND_WINDOWS
         return [_windows(stage.duration_s, most) for stage in self.stages]
 
     @property
     def window_edges_s(self) -> tuple[float, ...]:
-        """Boundaries of the windows from the interval's start, so that none straddles two stages; () for equal ones."""
-        if self.mode is not Mode.STAGES:
-            return ()
+        """The edges of each stage's windows."""
         edges, start = [0.0], 0.0
         for stage, windows in zip(self.stages, self.windows_per_stage, strict=True):
             edges += [start + stage.duration_s * (index + 1) / windows for index in range(windows)]
             start += stage.duration_s
         return tuple(edges)
 
-    def to_config(self) -> dict[str, Any]:
-        """The options it was made of, for the configuration in result.json."""
-        staged_or_open = self.mode in (Mode.OPEN, Mode.STAGES)
-        return {
-            "concurrency": self.concurrency,
-            "request_rate": self.request_rate,
-            "request_distribution": self.distribution.value if staged_or_open else None,
-            "stages": self._stages_text if self.mode is Mode.STAGES else None,
-            "trace": str(self.trace.file) if self.trace else None,
-            "duration_s": self.duration_s,
-            "warmup_s": self.warmup_s,
-        }
+    @property
+    def text(self) -> str:
+        """As --stages takes it."""
+        return ",".join(f"{text_of(stage.duration_s)}:{text_of(stage.rate)}" for stage in self.stages)
+
+    def options(self) -> dict[str, str]:
+        """The flags that make it, by name."""
+        return {"stages": self.text, "warmup": text_of(self.warmup_s), **self.gaps.options()}
+
+    def _config(self) -> dict[str, Any]:
+        return {"stages": self.text, "request_distribution": self.gaps.distribution.value}
+
+    def _figures(self) -> dict[str, Any]:
+        return {**self.gaps.to_dict(), "stages": [asdict(stage) for stage in self.stages]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceReplay(Scenario):
+    """An open loop whose arrivals a trace names; Poisson arrivals at its mean rate warm up."""
+
+    mode = Mode.TRACE
+    trace: Trace
+    duration_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "duration_s", self.trace.duration_s)
 
     @property
-    def _stages_text(self) -> str:
-        return ",".join(f"{stage.duration_s:g}:{stage.rate:g}" for stage in self.stages)
+    def rate(self) -> float:
+        """The trace's mean."""
+        return self.trace.rate
 
-    def to_dict(self) -> dict[str, Any]:
-        """As result.json holds it."""
-        own = self.mode in (Mode.OPEN, Mode.STAGES)
-        return {
-            "mode": self.mode.value,
-            "distribution": self.distribution.value if own else None,
-            "gamma_cv": self.cv if own and self.distribution is Distribution.GAMMA else None,
-            "requested_rate": self.request_rate,
-            "concurrency": self.concurrency,
-            "duration_s": self.duration_s,
-            "measured_s": None,
-            "warmup_s": self.warmup_s,
-            "stages": [asdict(stage) for stage in self.stages] if self.mode is Mode.STAGES else None,
-            "trace": self.trace.to_dict() if self.trace else None,
-        }
+    def schedule(self, seed: int) -> Schedule:
+        """The trace itself, after its warm-up."""
+        measured: Schedule = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
+        return np.concatenate([self._warmup(seed), measured])
+
+    def samples(self, seed: int) -> list[int] | None:
+        """Those that the trace names."""
+        if self.trace.samples is None:
+            return None
+        return [*[-1] * len(self._warmup(seed)), *self.trace.samples.tolist()]
+
+    def _warmup(self, seed: int) -> Schedule:
+        return schedule(Distribution.POISSON, self.rate, self.warmup_s, seed)
+
+    def options(self) -> dict[str, str]:
+        """The flags that make it, by name."""
+        return {"trace": str(self.trace.file), "warmup": text_of(self.warmup_s)}
+
+    def _config(self) -> dict[str, Any]:
+        return {"trace": str(self.trace.file)}
+
+    def _figures(self) -> dict[str, Any]:
+        return {"trace": self.trace.to_dict()}
+
+
+def read_scenario(options: argparse.Namespace) -> Scenario:
+    """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
+    rate = optional_number("--request-rate", options.request_rate)
+    if rate is not None and rate <= 0:
+        raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
+    given = {"--request-rate": rate, "--stages": options.stages, "--trace": options.trace}
+    named = [flag for flag, value in given.items() if value]
+    if len(named) > 1:
+        raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
+    duration_s = above("--duration", options.duration, 0)
+    warmup_s = at_least("--warmup", options.warmup, 0)
+    gaps = Gaps.from_options(options)
+    scenario: Scenario
+    if options.trace:
+        scenario = TraceReplay(trace=read_trace(Path(options.trace)), warmup_s=warmup_s)
+    elif options.stages:
+        scenario = Stages(stages=parse_stages(options.stages), gaps=gaps, warmup_s=warmup_s)
+    elif rate is not None:
+        scenario = ConstantRate(request_rate=rate, gaps=gaps, duration_s=duration_s, warmup_s=warmup_s)
+    else:
+        # Locust's own --users is None where it was not given.
+        users = 1 if options.num_users in (None, "") else whole("--concurrency", options.num_users, 1)
+        return ClosedLoop(concurrency=users, duration_s=duration_s, warmup_s=warmup_s)
+    if scenario.rate * scenario.duration_s + scenario.warmup_rate * warmup_s > MAX_SCHEDULED:
+        raise OptionError(
+            f"{named[0]} for {warmup_s + scenario.duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
+            fix=f"lower {named[0]} or --duration",
+        )
+    return scenario
 
 
 def parse_stages(text: str) -> tuple[Stage, ...]:
@@ -199,25 +343,3 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
 
 def _windows(duration_s: float, most: int) -> int:
     return max(1, min(most, math.floor(duration_s)))
-
-
-def _distribution(flag: str, value: str) -> Distribution:
-    """Read the name of a distribution. Raises OptionError."""
-    try:
-        return Distribution(value)
-    except ValueError:
-        raise OptionError(f"{flag} {value!r} is unknown", fix=f"one of: {', '.join(Distribution)}") from None
-
-
-def _cv(value: object, distribution: Distribution) -> float:
-    """Read the coefficient of variation of gamma gaps. Raises OptionError."""
-    if value in (None, ""):
-        return DEFAULT_CV
-    if distribution is not Distribution.GAMMA:
-        raise OptionError("--gamma-cv belongs to gamma arrivals", fix="add --request-distribution gamma")
-    cv = number("--gamma-cv", value)
-    if not MIN_CV <= cv <= MAX_CV:
-        raise OptionError(
-            f"--gamma-cv {cv:g} is not between {MIN_CV:g} and {MAX_CV:g}", fix="1 is Poisson, 2 comes in bursts"
-        )
-    return cv

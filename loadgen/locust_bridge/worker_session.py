@@ -15,6 +15,7 @@ from locust.runners import WorkerRunner
 
 from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
+from loadgen.load.flags import FLAGS
 from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
@@ -23,9 +24,6 @@ from servemark import interrupts
 from servemark.errors import ServemarkError
 from servemark.output import stderr
 from servemark.workload import Workload
-
-PLACES = ("model_repository", "data_root", "headers", "tls_ca", "client_cert", "client_key")
-"""Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's."""
 
 
 class WorkerSession:
@@ -37,7 +35,8 @@ class WorkerSession:
         self.runner = cast(WorkerRunner, environment.runner)
         self.orders: Queue[messages.Message] = Queue()
         given = vars(environment.parsed_options)
-        self.places = {name: given[name] for name in PLACES if given.get(name)}
+        # Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's.
+        self.paths = {flag.dest: given[flag.dest] for flag in FLAGS if flag.of_host and given.get(flag.dest)}
         self.statistics = LocustStatistics(environment)
         self.worker: Worker | None = None
         self.greenlet: gevent.Greenlet | None = None
@@ -105,7 +104,7 @@ class WorkerSession:
 
     def _resolve(self, given: Namespace) -> LoadConfig:
         """The load as the master has it. Raises OptionError, InputDataError where this host lacks a file."""
-        options = {**vars(self.environment.parsed_options), **vars(given), **self.places}
+        options = {**vars(self.environment.parsed_options), **vars(given), **self.paths}
         return LoadConfig.from_options(Namespace(**options), self.lookup)
 
     def _master_silent_s(self) -> float:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from loadgen.driver.event_loop import Driver
-from loadgen.load.arrivals import ClosedLoop
+from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
@@ -31,7 +31,7 @@ def probe(
         driver.connect(concurrency)
         start = time.monotonic_ns()
         end = start + int(least_s * 1e9)
-        driver.run(ClosedLoop(concurrency, lambda now: now >= end and len(seen) >= concurrency))
+        driver.run(ClosedLoopArrivals(concurrency, lambda now: now >= end and len(seen) >= concurrency))
         passed_s = (time.monotonic_ns() - start) / 1e9
     finally:
         driver.close()

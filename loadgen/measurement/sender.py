@@ -12,7 +12,7 @@ from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.server_statistics import failure_kind
-from loadgen.load.arrivals import ClosedLoop, OpenLoop
+from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import ALL, Share
 from loadgen.measurement.boundary_readings import CpuTime, Reading
@@ -95,10 +95,10 @@ class Sender:
         )
         if self._directory is not None:
             self._log = RequestLog(self._directory, interval.start)
-        self._arrivals: OpenLoop | ClosedLoop = (
-            ClosedLoop(self.share.count(config.concurrency or 1), self.recorder.is_over, start)
+        self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
+            ClosedLoopArrivals(self.share.count(config.concurrency or 1), self.recorder.is_over, start)
             if self.schedule is None
-            else OpenLoop(self.share.arrivals(self.schedule).tolist(), start, interval.end)
+            else OpenLoopArrivals(self.share.arrivals(self.schedule).tolist(), start, interval.end)
         )
 
     def run(self, on_tick: OnTick) -> None:

@@ -43,6 +43,7 @@ class Access:
     """Our own, for a server that asks for it; `key` where that is a file of its own."""
     key: Path | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    headers_file: Path | None = None
 
     @classmethod
     def from_options(cls, options: Namespace, url: str) -> "Access":
@@ -53,11 +54,17 @@ class Access:
             raise OptionError(f"{given[0]} is for a server over TLS, not {url}", fix="--url https://... or grpcs://...")
         if paths["client_key"] and not paths["client_cert"]:
             raise OptionError("--client-key without its certificate", fix="--client-cert FILE")
-        headers = read_headers(Path(options.headers)) if options.headers else ()
-        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers)
+        file = Path(options.headers) if options.headers else None
+        headers = read_headers(file) if file else ()
+        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers, file)
         if is_secure(url):
             access.context(url)
         return access
+
+    def options(self) -> dict[str, str]:
+        """The flags that say so, by name."""
+        paths = (self.ca, self.certificate, self.key, self.headers_file)
+        return {name: str(path or "") for name, path in zip((*_TLS_FLAGS, "headers"), paths, strict=True)}
 
     def to_dict(self, url: str) -> dict[str, Any]:
         """Its part of the configuration in a result: names of headers, never their values."""

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from servemark.errors import OptionError
+from servemark.quantities import one_of
 
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 SCHEMES = {"http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc"}
@@ -28,8 +29,8 @@ def normal_url(text: str, protocol: str = "") -> str:
 
     Where there is no scheme, `protocol` is it (http or grpc; empty: http). Raises OptionError.
     """
-    if protocol not in {"", *DEFAULT_URLS}:
-        raise OptionError(f"--protocol {protocol!r} is unknown", fix=f"one of: {', '.join(DEFAULT_URLS)}")
+    if protocol:
+        one_of("--protocol", protocol, DEFAULT_URLS)
     url = text.strip().rstrip("/") or DEFAULT_URLS[protocol or "http"]
     scheme, separator, rest = url.partition("://")
     if not separator:

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from servemark import __version__, interrupts
-from servemark.errors import ExitCode, ServemarkError
+from servemark.errors import ExitCode, NoResultError, ServemarkError
 from servemark.output import stderr
 
 EPILOG = (
@@ -65,6 +65,8 @@ def main() -> None:
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", style="red")
+        code = error.exit_code
+    except NoResultError as error:
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = interrupts.EXIT_CODE

@@ -1,122 +1,77 @@
-"""The load's flags, declared once: a field of LoadFlags is a flag of every command that drives a load.
-
-A new one is a field here, with the name that it has in loadgen/load/load_config.py.
-"""
+"""The flags of a load, on every command that drives one."""
 
 import functools
 import inspect
+from argparse import Namespace
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
-from typer import Option
-
-from servemark.cli._options import DEFAULT_DATA_ROOT, DEFAULT_REPOSITORY, DataRoot, Repository
-from servemark.paths import RESULTS
+from loadgen.load.flags import BY_NAME, FLAGS, names_of
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import ConstantRate, Gaps
+from servemark.cli._options import option
+from servemark.quantities import above, at_least
 
 Command = Callable[..., None]
 
-SERVER = (
-    "url", "protocol", "streaming", "headers", "tls_ca", "client_cert", "client_key", "shared_memory", "model_name",
-)  # fmt: skip
-"""Which server is asked, for what, and how."""
-RANGES = ("concurrency_range", "request_rate_range")
-HOW_MUCH = ("concurrency", "request_rate", *RANGES, "stages", "trace")
-ARRIVALS = (*HOW_MUCH, "request_distribution", "gamma_cv")
+OWN = ("engine", "precision")
+"""Every command has these among its own parameters, in front."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadFlags:
-    """The flags as given. Most are text, since it is the locustfile that checks its options."""
-
-    url: Annotated[
-        str, Option("-u", "--url", help="A running server, http[s]://HOST:PORT[#metrics=PORT]; else one is started.")
-    ] = ""
-    protocol: Annotated[
-        str, Option("-i", "--protocol", help="http or grpc; http, unless --url says grpc[s]://.", show_default=False)
-    ] = ""
-    streaming: Annotated[bool, Option("--streaming", help="gRPC: one stream for each connection, not calls.")] = False
-    headers: Annotated[str, Option(metavar="FILE", help="Fields of every request, a Name: value a line.")] = ""
-    tls_ca: Annotated[str, Option(metavar="FILE", help="PEM: the CA to trust, not the system's.")] = ""
-    client_cert: Annotated[str, Option(metavar="FILE", help="PEM: a certificate of our own (mutual TLS).")] = ""
-    client_key: Annotated[str, Option(metavar="FILE", help="PEM: its key, where that is another file.")] = ""
-    shared_memory: Annotated[
-        str,
-        Option(metavar="KIND", help="Tensors in messages (none), or in memory that the server sees too: system, cuda."),
-    ] = "none"
-    batch_size: Annotated[str, Option("-b", "--batch-size", metavar="N", help="Samples in a request.")] = "1"
-    concurrency: Annotated[str, Option(metavar="N", help="Closed loop: requests on their way.")] = ""
-    concurrency_range: Annotated[str, Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = ""
-    request_rate: Annotated[str, Option(metavar="R", help="Open loop: requests/s on a schedule.")] = ""
-    request_rate_range: Annotated[str, Option(metavar="S:E[:STEP]", help="One run for each rate.")] = ""
-    stages: Annotated[str, Option(metavar="S:R,...", help="Open loop in steps, seconds:rate, like 10:100,10:400.")] = ""
-    trace: Annotated[
-        str, Option(metavar="FILE", help="Open loop from a CSV or JSONL file of arrival times in seconds.")
-    ] = ""
-    request_distribution: Annotated[str, Option(metavar="D", help="poisson, constant or gamma (bursts).")] = "poisson"
-    gamma_cv: Annotated[
-        str, Option(metavar="CV", help="gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.")
-    ] = ""
-    duration: Annotated[str, Option(metavar="S", help="Measured seconds; a closed loop's are the least.")] = "15"
-    warmup: Annotated[str, Option(metavar="S", help="Seconds before, which do not count.")] = "3"
-    seed: Annotated[int, Option(metavar="N", min=0, help="Seed of schedule and inputs.")] = 0
-    slo: Annotated[str, Option(metavar="pXX:MS", help="Latency objective, like p99:50.")] = ""
-    input_data: Annotated[str, Option(help="synthetic, dataset, or a path.")] = "synthetic"
-    data_root: DataRoot = DEFAULT_DATA_ROOT
-    out: Annotated[Path, Option(metavar="DIR", help="Where result directories are made.", show_default="results")] = (
-        RESULTS
-    )
-    request_log: Annotated[
-        bool, Option("--request-log", help="Keep each request's times: requests.csv in the result.")
-    ] = False
-    model_name: Annotated[str, Option(help="The model's name on the server.")] = ""
-    request_timeout: Annotated[str, Option(metavar="S", help="Unanswered this long: failed.")] = "30"
-    max_in_flight: Annotated[str, Option(metavar="N", help="Open loop: more requests wait.")] = "1024"
-    max_error_share: Annotated[str, Option(metavar="X", help="Failed share a valid run may have.")] = "0.01"
-    model_repository: Repository = DEFAULT_REPOSITORY
-
-    def for_locust(self, **more: Any) -> dict[str, Any]:
-        """The flags of every run, and `more`; server, seed and how much load it is are each run's own."""
-        own = {"url", "seed", *HOW_MUCH}
-        return {name: value for name, value in asdict(self).items() if name not in own} | more
-
-    @property
-    def concerns_a_server(self) -> bool:
-        """Whether one of them is for a server, given or own."""
-        return any(getattr(self, name) != getattr(LoadFlags, name) for name in SERVER)
-
-
-def takes_load(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Command], Command]:
-    """Give a command the flags in the place of its parameter `load: LoadFlags`, as typer reads them from its signature.
+def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[Command], Command]:
+    """Give a command the flags in the place of its parameter `load: Namespace`, which has them as a parser would.
 
     It does not take those that `without` names; `defaults` are this command's.
     """
-    usual = LoadFlags(**defaults)
-    hints = get_type_hints(LoadFlags, include_extras=True)
-    flags = [
+    if unknown := {*without, *defaults} - {*BY_NAME}:
+        raise TypeError(f"no flags of a load: {', '.join(sorted(unknown))}")
+    flags = [flag for flag in FLAGS if not flag.of_locustfiles and flag.name not in {*OWN, *without}]
+    usual = {flag.dest: defaults.get(flag.name, flag.value) for flag in FLAGS}
+    parameters = [
         inspect.Parameter(
-            field.name,
+            flag.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=getattr(usual, field.name),
-            annotation=hints[field.name],
+            default=usual[flag.dest],
+            annotation=Annotated[bool if flag.switch else str, option(flag.name)],
         )
-        for field in fields(LoadFlags)
-        if field.name not in without
+        for flag in flags
     ]
 
     def expand(command: Command) -> Command:
         @functools.wraps(command)
         def expanded(**given: Any) -> None:
-            taken = {flag.name: given.pop(flag.name) for flag in flags}
-            command(**given, load=LoadFlags(**defaults | taken))
+            taken = {flag.dest: given.pop(flag.name) for flag in flags}
+            command(**given, load=Namespace(**usual | taken))
 
         signature = inspect.signature(command)
-        parameters: list[inspect.Parameter] = []
+        expanded_parameters: list[inspect.Parameter] = []
         for own in signature.parameters.values():
-            parameters += flags if own.name == "load" else [own.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+            if own.name == "load":
+                expanded_parameters += parameters
+            else:
+                expanded_parameters.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         result: Any = expanded
-        result.__signature__ = signature.replace(parameters=parameters)
+        result.__signature__ = signature.replace(parameters=expanded_parameters)
         return expanded
 
     return expand
+
+
+def resolve(load: Namespace, **more: str) -> LoadConfig:
+    """The configuration of a run with these flags and `more`. Raises OptionError, InputDataError."""
+    return LoadConfig.from_options(Namespace(**vars(load) | more))
+
+
+def concerns_a_server(load: Namespace) -> bool:
+    """Whether one of the flags is for a server, given or own."""
+    return any(getattr(load, BY_NAME[name].dest) != BY_NAME[name].value for name in names_of("server"))
+
+
+def search_load(load: Namespace) -> ConstantRate:
+    """A run of a search for the highest rate, but for its rate. Raises OptionError."""
+    return ConstantRate(
+        request_rate=1.0,
+        gaps=Gaps.from_options(load),
+        duration_s=above("--duration", load.duration, 0),
+        warmup_s=at_least("--warmup", load.warmup, 0),
+    )

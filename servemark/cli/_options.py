@@ -1,25 +1,27 @@
-"""Options that several commands share."""
+"""Options that several commands share; those of a load are read from its table of flags."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from loadgen.load.flags import BY_NAME
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 from servemark.repository import entry
-from servemark.workload.agreement import PRECISIONS
+
+
+def option(name: str) -> Any:
+    """A flag of the load as typer takes it."""
+    flag = BY_NAME[name]
+    spelled = [flag.short, flag.option] if flag.short else [flag.option]
+    return typer.Option(*spelled, metavar=flag.metavar, help=flag.help, show_default=flag.shown_default or True)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-Engine = Annotated[str, typer.Option(help="Inference engine, by Triton's backend name.")]
-Precision = Annotated[
-    str, typer.Option(metavar="P", help=f"What the engine computes in: {', '.join(PRECISIONS)}.", show_default=True)
-]
-Repository = Annotated[
-    Path, typer.Option("--model-repository", metavar="DIR", help="Triton model repository.", show_default="model_repo")
-]
-DataRoot = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where data sets lie, one folder for each.", show_default="data")
-]
+Engine = Annotated[str, option("engine")]
+Precision = Annotated[str, option("precision")]
+Repository = Annotated[Path, option("model_repository")]
+DataRoot = Annotated[Path, option("data_root")]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT

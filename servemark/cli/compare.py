@@ -1,15 +1,20 @@
 """`servemark compare`: engines side by side in interleaved rounds, or saved results against each other."""
 
-from dataclasses import replace
+import os
+from argparse import Namespace
 from typing import Annotated
 
 import typer
 
-from servemark.cli._load_flags import RANGES, LoadFlags, takes_load
+from servemark.cli._load_flags import resolve, search_load, takes_load
 from servemark.cli._options import DEFAULT_PRECISION, Device, Json, Precision
 from servemark.cli._ranges import load_points
 from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
+from servemark.output import note, stdout
+from servemark.quantities import text_of
+from servemark.report.terminal.comparison import render_comparison
+from servemark.results.directory import print_json
 from servemark.tuning.session import BUDGET_S
 
 PAIRS = 5
@@ -17,7 +22,7 @@ OPEN = ("request_rate", "stages", "trace")
 """Loads whose requests come whether the server is ready or not."""
 
 
-@takes_load(without=(*RANGES, "model_name"), duration="", warmup="1")
+@takes_load(without=("model_name",), duration="", warmup="1")
 def compare(
     what: Annotated[
         list[str], typer.Argument(metavar="WORKLOAD | RESULT_A RESULT_B", help="A workload, or two saved results.")
@@ -40,7 +45,7 @@ def compare(
     ] = False,
     tune_budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds to tune each engine.")] = BUDGET_S,
     *,
-    load: LoadFlags,
+    load: Namespace,
     fail_on: Annotated[str, typer.Option(metavar="regression", help="Exit 5 where RESULT_B is worse.")] = "",
     threshold: Annotated[
         float, typer.Option(metavar="PERCENT", min=0, help="Smaller differences are no regression.")
@@ -71,25 +76,29 @@ def compare(
             "and a closed loop's wait for the answers before them",
             fix="add --max-rate, or an open load like --request-rate 100; or leave out --tuned",
         )
-    [point] = load_points(load)
+    load_points(load)  # what excludes each other
     choose_length = not (load.duration or load.stages or load.trace)
-    load = replace(load, duration=load.duration or f"{SHORTEST_S:g}")
-    from servemark.comparison.run import Request, compare_engines
+    load.duration = load.duration or text_of(SHORTEST_S)
+    config = resolve(load, model=what[0], precision=precision)
+    from servemark.comparison import Request, compare_engines
 
     request = Request(
-        workload=what[0],
-        engines=engines,
-        precision=precision,
+        engines,
+        config,
+        search_load(load),
         pairs=pairs,
-        url=load.url,
+        server_runs=bool(load.host),
         device=device,
         isolate=isolate,
         skip_unavailable=skip_unavailable,
-        flags=load.for_locust(model=what[0]),
-        load=point,
-        seed=load.seed,
         max_rate=max_rate,
         choose_length=choose_length,
         tune_budget_s=tune_budget if tuned else None,
     )
-    raise typer.Exit(compare_engines(request, json=json))
+    comparison = compare_engines(request)
+    if json:
+        print_json(comparison.document)
+    else:
+        render_comparison(comparison.document, stdout())
+    note(f"result: {os.path.relpath(comparison.folder)}")
+    raise typer.Exit(int(comparison.exit_code))

@@ -1,38 +1,18 @@
 """`servemark suite`: a whole suite unattended, past any workload that fails, with one table at the end."""
 
-import json as json_
 import os
-import shutil
-import subprocess
-import sys
-import tempfile
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import psutil
 import typer
 
-from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.errors import ExitCode
-from servemark.machine.environment import collect
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
-from servemark.quantities import one_of
-from servemark.report.terminal.suite import Row, line, markdown, table
-from servemark.repository.entry import Entry
+from servemark.report.terminal.suite import table
 from servemark.results import directory as results
-from servemark.runs.locust_process import stopping
-from servemark.workload import Workload, workloads
-
-SUBSET = ("resnet50", "faster_rcnn", "ranking")
-"""AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
-EXPORT_TIMEOUT_S = 1800
-RUN_TIMEOUT_S = 900
-REQUEST_TIMEOUT_S = 300
-"""The heaviest models take tens of seconds for a request on two cores."""
+from servemark.runs.suite import run_suite
 
 
 def suite(
@@ -53,104 +33,19 @@ def suite(
 
     Example: servemark suite subset --concurrency 2 --duration 5
     """
-    from servers.engines import engine_names
-
-    chosen = members(name)
-    one_of("engine", engine, engine_names())
-    directory = results.new_directory(out, f"suite-{name}")
-    document: dict[str, Any] = {
-        "schema_version": results.SCHEMA_VERSION,
-        "kind": "suite",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "suite": name,
-        "engine": engine,
-        "concurrency": concurrency,
-        "duration_s": duration,
-        "warmup_s": warmup,
-        "environment": collect(),
-        "rows": [],
-    }
-    load = ["--concurrency", f"{concurrency}", "--duration", f"{duration:g}", "--warmup", f"{warmup:g}"]
-    load += ["--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
-    rows: list[Row] = []
-    for number, workload in enumerate(chosen, start=1):
-        note(f"[{number}/{len(chosen)}] {workload.name}")
-        rows.append(_row(workload, engine, load, model_repository))
-        note(f"    {line(rows[-1])}")
-        if remove:
-            shutil.rmtree(Entry(model_repository, workload.name, engine).folder, ignore_errors=True)
-        document["rows"].append(asdict(rows[-1]))
-        # After each workload, so that a crash loses none of those before.
-        results.write_atomically(directory / "suite.json", results.to_json(document))
-        results.write_atomically(directory / "suite.md", markdown(document))
+    directory, rows, document = run_suite(
+        name,
+        engine,
+        model_repository,
+        out,
+        concurrency=concurrency,
+        duration_s=duration,
+        warmup_s=warmup,
+        remove=remove,
+    )
     if json:
         results.print_json(document)
     else:
         stdout().print(table(rows))
         note(f"result: {os.path.relpath(directory)}")
     raise typer.Exit(int(ExitCode.INVALID if any(row.failure for row in rows) else ExitCode.VALID))
-
-
-def members(name: str) -> list[Workload]:
-    """The workloads of a suite. Raises OptionError."""
-    zoo = workloads().values()
-    found = {
-        "aibench": [w for w in zoo if any(s.startswith("AIBench") for s in w.suites)],
-        "ai-matrix": [w for w in zoo if "AI Matrix" in w.suites],
-        "subset": [w for w in zoo if w.name in SUBSET],
-        "all": list(zoo),
-    }
-    return found[one_of("suite", name, found)]
-
-
-def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> Row:
-    """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
-    row: dict[str, Any] = {"workload": workload.name, "parameters": workload.parameters, "gflops": workload.flops / 1e9}
-    common = [workload.name, "--engine", engine, "--model-repository", str(repository), "--json"]
-    exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
-    if exported is None or failure:
-        return Row(**row, failure=f"export: {failure}")
-    manifest = exported["exports"][0]
-    row |= {"export_s": manifest["seconds"], "peak_rss_mib": manifest["peak_rss_mib"]}
-    row |= {"export_up_to_date": manifest["up_to_date"], "busy_share": psutil.cpu_percent(interval=1.0) / 100}
-    ran, failure = _command(["run", *common, *load], RUN_TIMEOUT_S)
-    if ran is None or ran["metrics"] is None:
-        return Row(**row, failure=f"run: {failure}")
-    metrics, latency = ran["metrics"], ran["metrics"]["latency_ms"]
-    agreement = metrics["accuracy"]["output_agreement"]
-    failed = [c["name"] for c in ran["verdict"]["constraints"] if not c["ok"]]
-    broken = {"completed", "error_share", "server_alive", "output_agreement"} & set(failed)
-    return Row(
-        **row,
-        measured_s=ran["scenario"]["measured_s"],
-        requests=latency["count"],
-        mean_ms=latency["mean"],
-        p50_ms=latency["p50"],
-        p99_ms=latency["p99"],
-        inferences_per_s=metrics["throughput"]["inferences_per_s"],
-        checked=agreement["checked"],
-        max_abs_error=agreement["max_abs_error"],
-        top1_agreement=agreement["top1_agreement"],
-        verdict="VALID" if not failed else f"INVALID: {', '.join(failed)}",
-        failure=f"run: {', '.join(sorted(broken))}" if broken else None,
-    )
-
-
-def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
-    """Run a command of ours; its JSON, or the last words of its errors."""
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)
-        try:
-            with stopping([process]):
-                code = interrupts.wait(process, timeout_s)
-        except subprocess.TimeoutExpired:
-            return None, f"not done within {timeout_s:g} s"
-        output.seek(0)
-        errors.seek(0)
-        try:
-            document: dict[str, Any] | None = json_.load(output)
-        except ValueError:
-            document = None
-        last = errors.read().strip().splitlines()[-3:]
-    failed = code not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
-    return document, (" ".join(last) or f"exit code {code}") if failed or document is None else None

@@ -1,12 +1,14 @@
 """`servemark tune`: search for the configuration with the highest rate within an objective, and write it."""
 
 import os
+from argparse import Namespace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servemark.cli._load_flags import ARRIVALS, SERVER, LoadFlags, takes_load
+from loadgen.load.flags import names_of
+from servemark.cli._load_flags import resolve, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
 from servemark.errors import ArtifactError, ExitCode, OptionError
 from servemark.output import note, stdout
@@ -14,7 +16,6 @@ from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries
-from servemark.runs.locust_process import check
 from servemark.tuning.session import BUDGET_S
 
 BEFORE = "config.pbtxt.before-tune"
@@ -26,7 +27,7 @@ CODES = {
 }
 
 
-@takes_load(without=(*SERVER, *ARRIVALS), duration="6", warmup="1")
+@takes_load(without=(*names_of("server"), *names_of("arrivals")), duration="6", warmup="1")
 def tune(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
     engine: Engine = DEFAULT_ENGINE,
@@ -42,7 +43,7 @@ def tune(
         Path | None, typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.")
     ] = None,
     *,
-    load: LoadFlags,
+    load: Namespace,
     json: Json = False,
 ) -> None:
     """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
@@ -51,8 +52,7 @@ def tune(
     """
     if not load.slo:
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
-    flags = load.for_locust(model=workload, engine=engine, precision=precision)
-    config = check(flags, load.seed, "")
+    config = resolve(load, model=workload, engine=engine, precision=precision)
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
@@ -61,7 +61,6 @@ def tune(
     folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
     document = session(
         config,
-        flags,
         settings.apply(present) if settings else present,
         folder=folder,
         budget_s=budget,

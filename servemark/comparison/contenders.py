@@ -10,7 +10,7 @@ from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import Entry
-from servemark.repository.model_config import Settings, parse
+from servemark.repository.model_config import Settings, named
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
 
@@ -36,7 +36,7 @@ class Contender:
         return re.sub(r"[^a-z0-9_.@]+", "-", self.label)
 
 
-def contenders(text: str, precision: str) -> list[Contender]:
+def parse_contenders(text: str, precision: str) -> list[Contender]:
     """Read `--engines A,B@int8,C:key=value`; `precision` is that of engines without one. Raises OptionError.
 
     An engine that is named twice takes part twice: what differs then is chance.
@@ -68,90 +68,76 @@ def _contender(text: str, precision: str) -> Contender:
     return Contender(engine, own, text, options)
 
 
-def exported(
-    chosen: Sequence[Contender], workload: Workload, repository: Path, left_out: dict[str, str], *, skip: bool
-) -> list[Contender]:
-    """Export what is not exported yet; returns who can take part. Raises as `able` does."""
-    from exporters import require
-    from exporters.pipeline.isolated import Task, export_isolated
+class Entrants:
+    """The contenders that can take part; those that cannot are left out with the reason, where they may be.
 
-    def export(contender: Contender) -> None:
-        task = Task(workload.name, contender.engine, contender.precision, repository, force=False)
-        report = export_isolated(task)
-        if not report.up_to_date:
-            note(f"{contender.label}: exported first, {report.manifest['seconds']:.1f} s")
-
-    # A missing package is found before the minutes that the others' exports may take.
-    found = able(chosen, lambda contender: require(contender.engine, contender.precision), left_out, skip=skip)
-    return able(found, export, left_out, skip=skip)
-
-
-def able(
-    chosen: Sequence[Contender], step: Callable[[Contender], object], left_out: dict[str, str], *, skip: bool
-) -> list[Contender]:
-    """Those for which a step does not fail; with `skip` the others go to `left_out` with the reason.
-
-    Raises the step's error, saying whom it concerns, without `skip`; OptionError where fewer than two are left.
+    Raises ServemarkError with the label of one that may not be left out, OptionError where fewer than two remain.
     """
-    found = []
-    for contender in chosen:
-        try:
-            step(contender)
-        except ServemarkError as error:
-            if not skip:
-                around = "leave it out with --skip-unavailable"
-                fix = f"{error.fix}; or {around}" if error.fix else around
-                raise type(error)(f"{contender.label} cannot be compared here: {error.what}", fix=fix) from error
-            left_out[contender.label] = error.what
-            note(f"{contender.label} is left out: {error.what}")
-        else:
-            found.append(contender)
-    if len(found) < 2:
-        raise OptionError(f"{len(found)} of {len(chosen)} engines can be used here", fix="servemark doctor says why")
-    return found
+
+    def __init__(self, contenders: Sequence[Contender], *, may_leave_out: bool) -> None:
+        self.contenders = list(contenders)
+        self.left_out: dict[str, str] = {}
+        self._may_leave_out = may_leave_out
+
+    def require(self, step: Callable[[Contender], object]) -> None:
+        """Keep those for which a step does not fail."""
+        count, usable = len(self.contenders), []
+        for contender in self.contenders:
+            try:
+                step(contender)
+            except ServemarkError as error:
+                if not self._may_leave_out:
+                    leave_out = "leave it out with --skip-unavailable"
+                    fix = f"{error.fix}; or {leave_out}" if error.fix else leave_out
+                    raise type(error)(f"{contender.label} cannot be compared here: {error.what}", fix=fix) from error
+                self.left_out[contender.label] = error.what
+                note(f"{contender.label} is left out: {error.what}")
+            else:
+                usable.append(contender)
+        if len(usable) < 2:
+            raise OptionError(f"{len(usable)} of {count} engines can be used here", fix="servemark doctor says why")
+        self.contenders = usable
+
+    def export(self, workload: Workload, repository: Path) -> None:
+        """Export what is not exported yet."""
+        from exporters import require
+        from exporters.pipeline.isolated import Task, export_isolated
+
+        def export(contender: Contender) -> None:
+            task = Task(workload.name, contender.engine, contender.precision, repository, force=False)
+            report = export_isolated(task)
+            if not report.up_to_date:
+                note(f"{contender.label}: exported first, {report.manifest['seconds']:.1f} s")
+
+        # A missing package is found before the minutes that the others' exports may take.
+        self.require(lambda contender: require(contender.engine, contender.precision))
+        self.require(export)
 
 
-def configured(able: Sequence[Contender], workload: Workload, repository: Path, device: str) -> dict[str, str]:
-    """The config.pbtxt of each label; as it was exported, or edited since, but for the contender's own settings."""
-    found = {}
-    for contender in able:
-        text = contender.entry(workload, repository).config.read_text()
-        settings = Settings.from_options(device, [f"{key}={value}" for key, value in contender.options.items()])
-        found[contender.label] = settings.apply(text) if settings else text
-    return found
+def configuration(contender: Contender, entry: Entry, device: str) -> str:
+    """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
+    text = entry.config.read_text()
+    settings = Settings.from_options(device, [f"{key}={value}" for key, value in contender.options.items()])
+    return settings.apply(text) if settings else text
 
 
-def placed(
-    able: Sequence[Contender], workload: Workload, repository: Path, configs: Mapping[str, str], scratch: Path
+def lay_out(
+    entries: Mapping[str, Entry], configurations: Mapping[str, str], repository: Path, scratch: Path
 ) -> tuple[Path, dict[str, str]]:
-    """The repository to serve from, and the model's name of each label in it.
+    """The repository to serve the entries of labels from, and the model's name of each label in it.
 
-    That is the model repository itself, unless `configs` has another config.pbtxt for a label: then `scratch`, where
-    each entry is linked beside its own. Contenders that are alike share a model.
+    That is the model repository itself, unless `configurations` has another config.pbtxt for a label: then `scratch`,
+    where each entry is linked beside its own. Contenders that are alike share a model.
     """
-    entries = {contender.label: contender.entry(workload, repository) for contender in able}
-    if all(entry.config.read_text() == configs[label] for label, entry in entries.items()):
+    if all(entry.config.read_text() == configurations[label] for label, entry in entries.items()):
         return repository, {label: entry.model for label, entry in entries.items()}
     names: dict[tuple[str, str], str] = {}
     models = {}
     for label, entry in entries.items():
-        key = (entry.model, configs[label])
+        key = (entry.model, configurations[label])
         if key not in names:
             number = sum(model == entry.model for model, _ in names) + 1
             names[key] = entry.model if number == 1 else f"{entry.model}_{number}"
-            _link(entry, configs[label], scratch / names[key])
+            entry.link(scratch / names[key], named(configurations[label], names[key]))
         models[label] = names[key]
     return scratch, models
-
-
-def _link(entry: Entry, text: str, folder: Path) -> None:
-    """Make a model directory like an entry's, under another name and with another configuration."""
-    from google.protobuf import text_format
-
-    config = parse(text)
-    config.name = folder.name
-    folder.mkdir(parents=True)
-    for item in entry.folder.iterdir():
-        if item != entry.config:
-            (folder / item.name).symlink_to(item.resolve())
-    (folder / entry.config.name).write_text(text_format.MessageToString(config))

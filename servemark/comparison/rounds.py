@@ -1,50 +1,49 @@
 """Interleaved rounds: A B C, C B A, ..., each turn a real run against one server for all or one for each."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from servemark.comparison.document import Turn
-from servemark.comparison.hosting import Host, Place
+from servemark.comparison.hosting import Participant, ServerFactory
 from servemark.comparison.validity import order
-from servemark.comparison.warm_up import quietly, warm_up
+from servemark.comparison.warm_up import answer, drive_captured
 from servemark.output import note
 from servemark.results.directory import HISTOGRAM_FILE
 
 
 @dataclass
 class Rounds:
-    """The rounds of one comparison; `turns` grows, and `keep` is called with each round that is whole."""
+    """The rounds of one comparison; `turns` grows, and `keep` is called after each round that is whole."""
 
-    places: Sequence[Place]
-    seed: int
+    participants: Sequence[Participant]
     folder: Path
-    host: Host
-    keep: Callable[[Sequence[Turn]], None]
+    server: ServerFactory
+    keep: Callable[[], None]
     warm_each_turn: bool
     turns: list[Turn] = field(default_factory=list)
 
     def run(self, count: int) -> None:
-        """Measure so many rounds. Raises ServerError, typer.Exit where a run has no result, KeyboardInterrupt."""
-        by_label = {place.label: place for place in self.places}
+        """Measure so many rounds. Raises ServerError, NoResultError where a run has none, KeyboardInterrupt."""
+        by_label = {participant.label: participant for participant in self.participants}
         for number in range(1, count + 1):
             for label in order(list(by_label), number):
                 self._turn(number, count, by_label[label])
-            self.keep(self.turns)
+            self.keep()
 
-    def _turn(self, number: int, count: int, place: Place) -> None:
-        directory = self.folder / f"{len(self.turns) + 1:02}-{place.contender.slug}"
-        with self.host(place.model) as address:
+    def _turn(self, number: int, count: int, participant: Participant) -> None:
+        directory = self.folder / f"{len(self.turns) + 1:02}-{participant.contender.slug}"
+        with self.server(participant.model) as address:
             if self.warm_each_turn:
-                warm_up(place, address, self.folder)
+                answer(participant, address, self.folder)
             directory.mkdir()
-            flags = {**place.flags, "host": address, "seed": self.seed + number - 1}
+            config = participant.config
             try:
-                quietly(place.config, flags, directory)
+                drive_captured(replace(config.at(address), seed=config.seed + number - 1, result_dir=directory))
             finally:
                 # Also one that was cut short: it is listed, and takes no part in the figures.
                 if (directory / HISTOGRAM_FILE).exists():
-                    self.turns.append(Turn.read(number, place.label, directory))
+                    self.turns.append(Turn.read(number, participant.label, directory))
         note(f"round {number}/{count}  {_line(self.turns[-1])}")
 
 

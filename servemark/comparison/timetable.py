@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from servemark.comparison.hosting import Place
+from loadgen.load.scenario import ConstantRate
+from servemark.comparison.hosting import Participant
 from servemark.comparison.validity import MAX_DURATION_S, SPARE, requests_needed, round_length_s, search_length_s
 from servemark.comparison.warm_up import Warmed
 from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
@@ -23,25 +24,27 @@ class Timetable:
     search_s: float = 0.0
     rate_rounds: int = 0
 
-    def minutes(self, places: Sequence[Place], warmed: Mapping[str, Warmed]) -> tuple[float, float]:
+    def minutes(self, participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> tuple[float, float]:
         """What the rounds and what the highest rates will take."""
         found = []
         runs = SEARCH_RUNS + self.rate_rounds * ROUND_RUNS if self.rate_rounds else 0.0
         hosts = 1 + self.rate_rounds if self.rate_rounds else 0
         for count, servers, length_s in ((self.rounds, self.rounds, self.round_s), (runs, hosts, self.search_s)):
             seconds = 0.0
-            for place in places:
-                known = warmed[place.label]
-                seconds += servers * known.server_s + count * (length_s + place.config.warmup_s + known.overhead_s)
+            for participant in participants:
+                known = warmed[participant.label]
+                seconds += servers * known.server_s + count * (
+                    length_s + participant.config.warmup_s + known.overhead_s
+                )
             found.append(seconds / 60)
         return found[0], found[1]
 
-    def announce(self, places: Sequence[Place], warmed: Mapping[str, Warmed]) -> None:
+    def announce(self, participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> None:
         """Say how long it will take."""
-        rounds, rates = self.minutes(places, warmed)
+        rounds, rates = self.minutes(participants, warmed)
         plural = "s" if self.rounds > 1 else ""
         each = f"{self.rounds} round{plural} of {self.round_s:g} s"
-        note(f"{each} for each of {len(places)} engines: about {_about(rounds)}")
+        note(f"{each} for each of {len(participants)} engines: about {_about(rounds)}")
         if self.rate_rounds:
             note(
                 f"then each one's highest rate, by a search and {self.rate_rounds} rounds of runs of "
@@ -50,27 +53,27 @@ class Timetable:
 
 
 def timetable(
-    places: Sequence[Place], warmed: Mapping[str, Warmed], rounds: int, slo: Slo | None, *, chosen: bool
+    participants: Sequence[Participant], warmed: Mapping[str, Warmed], rounds: int, slo: Slo | None, *, chosen: bool
 ) -> Timetable:
     """The lengths: what --duration says, or as long as the slowest engine needs for a verdict where `chosen`.
 
     `slo` is the objective of the searches for the highest rates, None where there are none.
     """
-    round_s = _round_s(places, warmed) if chosen else places[0].config.duration_s
+    round_s = _round_s(participants, warmed) if chosen else participants[0].config.duration_s
     if slo is None:
         return Timetable(round_s, rounds)
     slowest = min(known.rate for known in warmed.values())
-    search_s = search_length_s(slo.percentile, slowest) if chosen else places[0].config.duration_s
+    search_s = search_length_s(slo.percentile, slowest) if chosen else participants[0].config.duration_s
     return Timetable(round_s, rounds, search_s, max(MIN_ROUNDS, rounds // 2))
 
 
-def _round_s(places: Sequence[Place], warmed: Mapping[str, Warmed]) -> float:
+def _round_s(participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> float:
     """The length of the rounds for the engine that answers least, and why it is not the shortest."""
-    config = places[0].config
+    config = participants[0].config
     requests = requests_needed(closed=not config.open_loop, percentile=config.slo.percentile if config.slo else None)
     slowest = min(warmed, key=lambda label: warmed[label].rate)
     rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
-    if config.scenario.request_rate is not None:
+    if isinstance(config.scenario, ConstantRate):
         rate, who = config.scenario.request_rate, f"there are {config.scenario.request_rate:g}"
     length_s = round_length_s(requests, rate)
     why = f"{who} requests/s, and a round's verdict asks for {requests:,}"

@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loadgen.load.load_config import LoadConfig
+from loadgen.transport.server_url import DEFAULT_URLS
 from servemark.comparison.contenders import Contender
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.runs.locust_process import check
 from servemark.tuning.session import session
-
-OWN = {"protocol": "", "streaming": False, "request_distribution": "poisson", "gamma_cv": "", "model_name": ""}
-"""A tuning drives its own server over HTTP with Poisson arrivals, whatever the rounds do."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +42,25 @@ class Tuned:
         return {**found, "remedy": self.remedy, "taken": taken["text"], "directory": self.directory}
 
 
-def tuned_settings(
-    able: Sequence[Contender], flags: Mapping[str, Any], configs: Mapping[str, str], *, seed: int, budget_s: float
+def tune_contenders(
+    contenders: Sequence[Contender], config: LoadConfig, configurations: Mapping[str, str], *, budget_s: float
 ) -> dict[str, Tuned]:
-    """Tune each contender for the objective in `flags`, the locustfile's without load; label -> what was found.
+    """Tune each contender for the configuration's objective; label -> what was found.
 
-    `configs` has the config.pbtxt of each label to begin with. The model repository is only read. Where nothing better
-    was found the present configuration is taken. Contenders that are alike are tuned once. Raises ServemarkError with
-    the contender's label, KeyboardInterrupt.
+    `configurations` has the config.pbtxt of each label to begin with. The model repository is only read. Where nothing
+    better was found the present one is taken. Contenders that are alike are tuned once. Raises ServemarkError with the
+    contender's label, KeyboardInterrupt.
     """
     found: dict[str, Tuned] = {}
     known: dict[tuple[str, str, str], Tuned] = {}
-    for contender in able:
-        key = (contender.engine, contender.precision, configs[contender.label])
+    # A tuning drives its own server over HTTP with Poisson arrivals, whatever the rounds do.
+    config = replace(config, url=DEFAULT_URLS["http"], metrics_url=None, streaming=False, model_name=None)
+    for contender in contenders:
+        text = configurations[contender.label]
+        key = (contender.engine, contender.precision, text)
         if key not in known:
             note(f"tuning {contender.label}, {budget_s:g} s at most")
-            known[key] = _tune(contender, {**flags, **OWN}, configs[contender.label], seed, budget_s)
+            known[key] = _tune(contender, config, text, budget_s)
             note(f"{contender.label}: {known[key].document['outcome']}: {known[key].document['reason']}")
             if remedy := known[key].remedy:
                 note(f"{contender.label} takes part as configured, which may not be its best\n  fix: {remedy}")
@@ -67,12 +68,11 @@ def tuned_settings(
     return found
 
 
-def _tune(contender: Contender, flags: dict[str, Any], text: str, seed: int, budget_s: float) -> Tuned:
-    flags |= {"engine": contender.engine, "precision": contender.precision}
-    config = check(flags, seed, "")
+def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) -> Tuned:
+    config = replace(config, engine=contender.engine, precision=contender.precision)
     folder: Path = results.new_directory(config.out, f"tune-{config.model}")
     try:
-        document = session(config, flags, text, folder=folder, budget_s=budget_s)
+        document = session(config, text, folder=folder, budget_s=budget_s)
     except ServemarkError as error:
         raise type(error)(f"{contender.label} cannot be tuned: {error.what}", fix=error.fix) from error
     document["written_reason"] = "tuned for a comparison"

@@ -1,53 +1,50 @@
-"""`servemark run --max-rate`: a closed-loop probe, the search, and one result for all of it."""
+"""The highest rate of a model: a closed-loop probe, the search, and one result for all of it."""
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import ClosedLoop, ConstantRate
 from servemark.errors import ExitCode, OptionError, ServerError
 from servemark.max_rate.search import START_SHARE, MaxRate, Point, interrupted, lowest_rate, point_of, search
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.runs.locust_process import drive
 
 PROBE_CONCURRENCY = 8
 PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
 
-
-def aloud(config: LoadConfig, flags: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Drive a run whose progress is shown; its own report is in its directory."""
-    return drive(config, flags, directory=directory, output=subprocess.DEVNULL)
+Drive = Callable[[LoadConfig], dict[str, Any]]
+"""Makes a run whose result directory is there; its own report is in it. Raises NoResultError."""
 
 
 @dataclass
 class RateRuns:
-    """Runs of a task's locustfile at given rates, each with the next seed and a directory of its own in `folder`.
+    """Runs of `config` at given rates, each with the next seed and a directory of its own in `folder`; `points` grows.
 
-    `flags` are the locustfile's without its load, `host` among them; `points` grows.
+    `config` has the objective; `load` is that of each run, but for its rate.
     """
 
     config: LoadConfig
-    flags: Mapping[str, Any]
-    seed: int
+    load: ConstantRate
     folder: Path
-    run: Callable[[LoadConfig, Mapping[str, Any], Path], dict[str, Any]] = aloud
+    drive: Drive
     points: list[Point] = field(default_factory=list)
 
     def measure(self, rate: float) -> Point:
-        """Make the next run. Raises typer.Exit where it has no result."""
+        """Make the next run. Raises NoResultError."""
         slo = self.config.slo
         assert slo is not None
         number = len(self.points) + 1
         directory = self.folder / f"{number:02}-{rate:.6g}"
         directory.mkdir()
-        arguments = {**self.flags, "request_rate": rate, "seed": self.seed + number}
-        point = point_of(self.run(self.config, arguments, directory), directory.name)
+        load = replace(self.load, request_rate=rate)
+        run = replace(self.config, scenario=load, seed=self.config.seed + number, result_dir=directory)
+        point = point_of(self.drive(run), directory.name)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
         verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
         note(f"run {number}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
@@ -55,51 +52,55 @@ class RateRuns:
         return point
 
 
-def find(runs: RateRuns) -> MaxRate:
+def find_max_rate(runs: RateRuns) -> MaxRate:
     """Search for the highest rate.
 
     Raises OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes
     what it found so far.
     """
-    config, slo = runs.config, runs.config.slo
+    slo, duration_s = runs.config.slo, runs.load.duration_s
     assert slo is not None
-    capacity = _probe(runs)
-    lowest = lowest_rate(slo.percentile, config.duration_s)
+    capacity = _capacity(runs)
+    lowest = lowest_rate(slo.percentile, duration_s)
     if capacity < lowest:
         raise OptionError(
-            f"p{slo.percentile:g} needs {lowest * config.duration_s:,.0f} requests in a run, and the server "
+            f"p{slo.percentile:g} needs {lowest * duration_s:,.0f} requests in a run, and the server "
             f"answers about {capacity:,.3g}/s",
-            fix=f"--duration {lowest * config.duration_s / capacity * 2:.0f}, or a lower percentile",
+            fix=f"--duration {lowest * duration_s / capacity * 2:.0f}, or a lower percentile",
         )
     try:
         return search(runs.measure, START_SHARE * capacity, lowest=lowest)
     except KeyboardInterrupt:
         if runs.points:
-            write(runs.folder, interrupted(runs.points))
+            write_max_rate(runs.folder, interrupted(runs.points))
         raise
 
 
-def _probe(runs: RateRuns) -> float:
-    """Requests/s of a short closed loop: near what the server can do, whatever the latency."""
-    config, directory = runs.config, runs.folder / "probe"
+def _capacity(runs: RateRuns) -> float:
+    """Requests/s of a short closed loop: near what the server can do, whatever the latency. Raises ServerError."""
+    directory = runs.folder / "probe"
     directory.mkdir()
-    short = {
-        "num_users": PROBE_CONCURRENCY,
-        "duration": min(PROBE_S, config.duration_s),
-        "warmup": min(PROBE_WARMUP_S, config.warmup_s),
-        "slo": "",
-        "seed": runs.seed,
-    }
-    result = runs.run(config, {**runs.flags, **short}, directory)
+    lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, runs.load.warmup_s))
+    result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
     rate = float(result["metrics"]["throughput"]["requests_per_s"])
-    if not rate:
-        errors = result["metrics"]["errors"]["by_kind"]
-        raise ServerError(f"the server answered no request of the probe ({errors or 'none in time'})")
     note(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
     return rate
 
 
-def write(folder: Path, found: MaxRate) -> dict[str, Any]:
+def probe(
+    drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float = 0.0
+) -> dict[str, Any]:
+    """The result of a short closed loop without an objective. Raises ServerError where it answers no request."""
+    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s)
+    result = drive(replace(config, scenario=load, slo=None))
+    if not result["metrics"]["latency_ms"]["count"]:
+        messages = result["metrics"]["errors"]["messages"].values()
+        first = next((texts[0] for texts in messages if texts), "none in time")
+        raise ServerError(f"{config.model} answered no request of a first closed loop: {first}")
+    return result
+
+
+def write_max_rate(folder: Path, found: MaxRate) -> dict[str, Any]:
     """Write the search's result: that of the run which stands for it, and every point that was tried.
 
     Where no rate was met, the run at the lowest rate stands for it, and its verdict says why.

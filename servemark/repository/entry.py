@@ -144,9 +144,13 @@ class Entry:
     def overlay(self, config: str, repository: Path) -> "Entry":
         """Make a repository whose entry is this one with another configuration; what it holds besides is linked."""
         entry = replace(self, repository=repository)
-        entry.folder.mkdir(parents=True)
+        self.link(entry.folder, config)
+        return entry
+
+    def link(self, folder: Path, config: str) -> None:
+        """Make a model directory like this one with another configuration; what it holds besides is linked."""
+        folder.mkdir(parents=True)
         for item in self.folder.iterdir():
             if item != self.config:
-                (entry.folder / item.name).symlink_to(item.resolve())
-        entry.config.write_text(config)
-        return entry
+                (folder / item.name).symlink_to(item.resolve())
+        (folder / self.config.name).write_text(config)

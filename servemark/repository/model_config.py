@@ -81,6 +81,15 @@ class Settings:
                 del model.parameters[ON_HOST]
 
 
+def named(config: str, name: str) -> str:
+    """Return the configuration as that of a model of another name. Raises ArtifactError."""
+    from google.protobuf import text_format
+
+    model = parse(config)
+    model.name = name
+    return str(text_format.MessageToString(model))
+
+
 def parse(config: str) -> "ModelConfig":
     """Read the text of a config.pbtxt. Raises ArtifactError, ServerError where tritonclient is missing."""
     try:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from loadgen.evaluation.measured_run import progress, record
@@ -15,10 +15,9 @@ from loadgen.targets.in_process import InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
-from servemark.runs.locust_process import check
 
-Measure = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Takes the flags of one run, `seed` among them, and gives its result."""
+Measure = Callable[[LoadConfig], dict[str, Any]]
+"""Makes one run and gives its result."""
 
 
 @contextlib.contextmanager
@@ -33,8 +32,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
     model = configuration(config.entry, settings)
     with EngineThreads(_loaders(config.entry, model)) as threads:
 
-        def measure(flags: Mapping[str, Any]) -> dict[str, Any]:
-            config = check(flags, flags["seed"], "")
+        def measure(config: LoadConfig) -> dict[str, Any]:
             target = InProcessTarget(config, threads, engine_options(model))
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))

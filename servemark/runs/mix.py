@@ -1,4 +1,4 @@
-"""`servemark run ranking=0.7,ncf=0.3`: several workloads on one server at given shares of the arrivals.
+"""Several workloads on one server, each with a share of the arrivals: ranking=0.7,ncf=0.3.
 
 A Poisson process whose arrivals are dealt out at random with fixed shares is as many independent Poisson processes
 with these shares of its rate (Kingman, Poisson Processes, section 5.1). So each workload is driven by a process of its
@@ -8,21 +8,22 @@ own, at its share of the rate and with its own recorder and verdict; they begin 
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-import typer
-
-from loadgen.evaluation.mix import Part, histograms, parse_mix, total, without_energy
+from loadgen.evaluation.mix import Part, histograms, total, without_energy
+from loadgen.load.arrivals import Distribution
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Mode
+from loadgen.load.scenario import ConstantRate
 from servemark import interrupts
-from servemark.errors import ExitCode, OptionError, ResultError, ServerError
+from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
-from servemark.runs.entries import entries
-from servemark.runs.locust_process import address_of, check, launch, read_result, stopping
+from servemark.runs.locust_process import launch, read_result, stopping
+from servemark.runs.server import server_for
+from servemark.workload import get
 
 READY_TIMEOUT_S = 600.0
 """Serialising the requests of several large models takes minutes."""
@@ -32,97 +33,87 @@ _POLL_S = 0.05
 
 
 def run_mix(
-    text: str, flags: Mapping[str, Any], *, seed: int, url: str, output: IO[Any] | int | None
+    shares: Mapping[str, float], config: LoadConfig, *, given: bool = False, output: IO[Any] | int | None = None
 ) -> tuple[Path, dict[str, Any]]:
-    """Drive a mix and write its result; the directory, in which each workload has its own, and the result."""
-    shares = parse_mix(text)
-    loads = [{**flags, "model": name, "request_rate": flags["request_rate"] * share} for name, share in shares.items()]
-    configs = [check(load, seed + number, url) for number, load in enumerate(loads)]
-    if any(config.scenario.mode is not Mode.OPEN for config in configs) or flags["request_distribution"] != "poisson":
+    """Drive workloads at their shares of a configuration's rate; each has a seed of its own, counted from its seed.
+
+    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
+    Raises OptionError, ArtifactError, ServerError, NoResultError.
+    """
+    whole = config.scenario
+    if not isinstance(whole, ConstantRate) or whole.gaps.distribution is not Distribution.POISSON:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
-    with _server(configs, url) as address:
-        folder = results.new_directory(configs[0].out, "mix")
-        processes: list[subprocess.Popen[bytes]] = []
+    loads = [
+        replace(
+            config,
+            workload=get(name),
+            scenario=replace(whole, request_rate=whole.request_rate * share),
+            seed=config.seed + number,
+        )
+        for number, (name, share) in enumerate(shares.items())
+    ]
+    with server_for(loads, given=given) as served:
+        mix = _Mix(results.new_directory(config.out, "mix"), shares, served, whole.request_rate)
         try:
-            with stopping(processes):
-                _drive_together(processes, folder, configs, loads, seed=seed, host=address, output=output)
+            mix.run(output)
         except KeyboardInterrupt:
             # What each process measured until then is kept, and so is what it adds up to.
-            with contextlib.suppress(typer.Exit, ResultError):
-                _write(folder, configs, processes, shares, flags["request_rate"])
+            with contextlib.suppress(NoResultError, ResultError):
+                mix.write()
             raise
-    return folder, _write(folder, configs, processes, shares, flags["request_rate"])
+    return mix.folder, mix.write()
 
 
-def _drive_together(
-    processes: list["subprocess.Popen[bytes]"],
-    folder: Path,
-    configs: Sequence[LoadConfig],
-    loads: Sequence[Mapping[str, Any]],
-    *,
-    seed: int,
-    host: str,
-    output: IO[Any] | int | None,
-) -> None:
-    """Start a process for each workload, tell all of them when to begin once they are ready, and wait for their end."""
-    begin = folder / "begin"
-    for number, (config, load) in enumerate(zip(configs, loads, strict=True)):
-        directory = folder / config.model
-        directory.mkdir()
-        own = {**load, "seed": seed + number, "host": host, "start_file": begin}
-        processes.append(launch(config, own, directory, output=output))
-    try:
-        _wait_until_ready(processes, [folder / config.model / RESULT_FILE for config in configs])
-        results.write_atomically(begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
-        for process in processes:
-            interrupts.wait(process)
-    finally:
-        begin.unlink(missing_ok=True)
+class _Mix:
+    """The processes of one mix, in the order of its shares."""
 
+    def __init__(
+        self, folder: Path, shares: Mapping[str, float], configs: Sequence[LoadConfig], request_rate: float
+    ) -> None:
+        self.folder = folder
+        self._shares, self._request_rate = shares, request_rate
+        self._begin = folder / "begin"
+        self._configs = [
+            replace(config, result_dir=folder / config.model, start_file=self._begin) for config in configs
+        ]
+        self._processes: list[subprocess.Popen[bytes]] = []
 
-def _write(
-    folder: Path,
-    configs: Sequence[LoadConfig],
-    processes: Sequence["subprocess.Popen[bytes]"],
-    shares: Mapping[str, float],
-    rate: float,
-) -> dict[str, Any]:
-    """Add up what the processes left. Raises typer.Exit where one has no result."""
-    found = [read_result(folder / c.model, p.returncode) for c, p in zip(configs, processes, strict=True)]
-    parts = [
-        Part(share, config.model, result, results.read_histograms(folder / config.model))
-        for share, config, result in zip(shares.values(), configs, found, strict=True)
-    ]
-    for part in parts:
-        results.write(folder / part.directory, without_energy(part.result))
-    document = total(parts, {"requested_rate": rate})
-    results.write(folder, document, histograms(parts))
-    return document
+    def run(self, output: IO[Any] | int | None) -> None:
+        """Start a process for each workload, tell all of them to begin once they are ready, and wait for their end."""
+        with stopping(self._processes):
+            for config in self._configs:
+                (self.folder / config.model).mkdir()
+                self._processes.append(launch(config, output=output))
+            try:
+                self._wait_until_ready()
+                results.write_atomically(self._begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
+                for process in self._processes:
+                    interrupts.wait(process)
+            finally:
+                self._begin.unlink(missing_ok=True)
 
+    def write(self) -> dict[str, Any]:
+        """Add up what the processes left. Raises NoResultError where one has no result."""
+        folders = [self.folder / config.model for config in self._configs]
+        found = [read_result(f, process.returncode) for f, process in zip(folders, self._processes, strict=True)]
+        parts = [
+            Part(share, folder.name, result, results.read_histograms(folder))
+            for share, folder, result in zip(self._shares.values(), folders, found, strict=True)
+        ]
+        for part in parts:
+            results.write(self.folder / part.directory, without_energy(part.result))
+        document = total(parts, {"requested_rate": self._request_rate})
+        results.write(self.folder, document, histograms(parts))
+        return document
 
-def _wait_until_ready(processes: Sequence["subprocess.Popen[bytes]"], files: Sequence[Path]) -> None:
-    """A run writes its result, marked partial, when it is ready to send. Raises typer.Exit where one ended instead."""
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while not all(file.exists() for file in files):
-        ended = [process.returncode for process in processes if process.poll() is not None]
-        if ended:
-            raise typer.Exit(ended[0] or int(ExitCode.INTERNAL))
-        if time.monotonic() > deadline:
-            raise ServerError(f"the workloads were not ready after {READY_TIMEOUT_S:g} s")
-        interrupts.sleep(_POLL_S)
-
-
-@contextlib.contextmanager
-def _server(configs: Sequence[LoadConfig], url: str) -> Iterator[str]:
-    """The given server, else an embedded one with all the models."""
-    first = configs[0]
-    if url:
-        yield first.address
-        return
-    import servers
-
-    names = [config.workload.name for config in configs]
-    found = entries(names, first.engine, first.model_repository, first.precision)
-    with servers.open_server("auto", first.model_repository, [entry.model for entry in found]) as server:
-        yield address_of(server, first.protocol)
-        server.check()
+    def _wait_until_ready(self) -> None:
+        """A run writes its result, marked partial, when it is ready to send. Raises NoResultError where one ended."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        files = [self.folder / config.model / RESULT_FILE for config in self._configs]
+        while not all(file.exists() for file in files):
+            ended = [process.returncode for process in self._processes if process.poll() is not None]
+            if ended:
+                raise NoResultError(ended[0] or ExitCode.INTERNAL)
+            if time.monotonic() > deadline:
+                raise ServerError(f"the workloads were not ready after {READY_TIMEOUT_S:g} s")
+            interrupts.sleep(_POLL_S)

@@ -4,23 +4,24 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import typer
-
 import servers
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import ClosedLoop, ConstantRate
 from loadgen.measurement.probe import probe
 from loadgen.sut.channel import Payload
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
-from servemark.errors import ServerError
+from servemark.errors import NoResultError, ServerError
 from servemark.max_rate.search import point_of
 from servemark.output import note
 from servemark.results.bottleneck import GENERATOR
-from servemark.runs.locust_process import address_of, check, drive
+from servemark.runs.locust_process import drive
+from servemark.runs.server import address_of
 from servemark.tuning import Candidate, Space, Trial
 from servers.launch.reloading import load_model, unload_model
 
@@ -38,12 +39,10 @@ STAGES = {"screen": 0, "search": 1000, "round": 2000}
 
 
 class ServedBench:
-    """What measures candidates; `config_text` is the present configuration, `flags` the locustfile's without load."""
+    """What measures candidates; `config_text` is the present configuration, `config` a run but for its load."""
 
-    def __init__(
-        self, config: LoadConfig, flags: Mapping[str, Any], config_text: str, space: Space, folder: Path
-    ) -> None:
-        self._config, self._flags, self._text, self._space, self._folder = config, flags, config_text, space, folder
+    def __init__(self, config: LoadConfig, config_text: str, space: Space, folder: Path) -> None:
+        self._config, self._text, self._space, self._folder = config, config_text, space, folder
         self._repository = contextlib.ExitStack()
         self._running = contextlib.ExitStack()
         self._server: servers.Server | None = None
@@ -79,15 +78,18 @@ class ServedBench:
         self._count += 1
         directory = self._folder / f"{self._count:03}-{stage}"
         directory.mkdir()
-        flags = {**self._flags, "host": address, "seed": self._config.seed + STAGES[stage] + number}
+        seed = self._config.seed + STAGES[stage] + number
+        run = replace(self._config.at(address), seed=seed, result_dir=directory)
         if stage == "screen":
-            flags |= {"num_users": int(load), "duration": SCREEN_S, "warmup": SCREEN_WARMUP_S, "slo": ""}
+            screen = ClosedLoop(concurrency=int(load), duration_s=SCREEN_S, warmup_s=SCREEN_WARMUP_S)
+            run = replace(run, scenario=screen, slo=None)
         else:
-            flags |= {"request_rate": load}
+            duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
+            run = replace(run, scenario=ConstantRate(request_rate=load, duration_s=duration_s, warmup_s=warmup_s))
         with _errors(directory) as errors:
             try:
-                result = drive(self._config, flags, directory=directory, output=errors, errors=errors)
-            except typer.Exit:
+                result = drive(run, output=errors, errors=errors)
+            except NoResultError:
                 result = None
             said = _tail(errors.name)
         dead = self._death()
@@ -102,20 +104,19 @@ class ServedBench:
 
     def _read(self, trial: Trial, result: Mapping[str, Any], directory: Path, dead: str | None) -> Trial:
         """The trial with what its run found."""
-        outcome: dict[str, Any] = {"directory": directory.name, "failure": dead}
+        trial = replace(trial, directory=directory.name, failure=dead)
         if trial.stage != "screen":
             point = point_of(result, directory.name)
-            outcome |= {"point": point, "generator_limits": point.generator_limits}
-        else:
-            errors, failed = result["metrics"]["errors"], _failed(result)
-            outcome |= {"throughput": result["metrics"]["throughput"]["requests_per_s"]}
-            outcome |= {"generator_limits": result["limited_by"]["by"] == GENERATOR}
-            if "error_share" in failed or not outcome["throughput"]:
-                first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
-                outcome |= {"failure": dead or f"{errors['count']:,} requests failed: {first}", "throughput": None}
-            elif "output_agreement" in failed:
-                outcome |= {"failure": "its outputs do not agree with the golden ones", "throughput": None}
-        return Trial(**{**vars(trial), **outcome})
+            return replace(trial, point=point, generator_limits=point.generator_limits)
+        trial = replace(trial, generator_limits=result["limited_by"]["by"] == GENERATOR)
+        errors, failed = result["metrics"]["errors"], _failed(result)
+        throughput = result["metrics"]["throughput"]["requests_per_s"]
+        if "error_share" in failed or not throughput:
+            first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
+            return replace(trial, failure=dead or f"{errors['count']:,} requests failed: {first}")
+        if "output_agreement" in failed:
+            return replace(trial, failure="its outputs do not agree with the golden ones")
+        return replace(trial, throughput=throughput)
 
     def _served(self, candidate: Candidate) -> str:
         """Have the candidate loaded; where the server dies of it, once more on another one. Raises ServerError."""
@@ -159,7 +160,7 @@ class ServedBench:
                 reloadable=True,
             )
             self._server = self._running.enter_context(opening)
-            self._target = open_target(check(self._flags, self._config.seed, address_of(self._server, "http")))
+            self._target = open_target(self._config.at(address_of(self._server, "http")))
             self._requests = self._target.payloads(None)
         concurrency = max(WARM_CONCURRENCY, 2 * candidate.instances)
         probe(self._target, self._requests, concurrency, least_s=WARM_S, timeout_s=LOAD_TIMEOUT_S)

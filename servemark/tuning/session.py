@@ -27,7 +27,6 @@ NOT_COMPARED = frozenset({"out", "data_root"})
 
 def session(
     config: LoadConfig,
-    flags: Mapping[str, Any],
     config_text: str,
     *,
     folder: Path,
@@ -37,8 +36,9 @@ def session(
 ) -> dict[str, Any]:
     """Tune an entry from a configuration of it; the document, in which nothing is written yet.
 
-    `config` has the objective, `flags` are the locustfile's without its load. The model repository is only read; the
-    log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps the log.
+    `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
+    read; the log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps
+    the log.
     """
     slo = config.slo
     assert slo is not None
@@ -49,12 +49,12 @@ def session(
         largest=config.workload.max_batch,
         oversubscribe=oversubscribe,
     )
-    asked = _asked(config, flags, config_text, space)
+    asked = _asked(config, config_text, space)
     log = Log.resume(folder, asked) if resume else Log.new(folder, asked)
     if log.remembered:
         note(f"{log.remembered} trials are in the log already")
     objective = Objective(slo.percentile, slo.limit_ms, config.duration_s)
-    with ServedBench(config, flags, config_text, space, folder) as bench:
+    with ServedBench(config, config_text, space, folder) as bench:
         try:
             tuning = search(log.over(bench), space, objective, budget_s)
         except KeyboardInterrupt:
@@ -64,12 +64,12 @@ def session(
     return _document(config, tuning, space, {**_named(space.present), "config": config_text}, winner, budget_s)
 
 
-def _asked(config: LoadConfig, flags: Mapping[str, Any], config_text: str, space: Space) -> dict[str, Any]:
+def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:
     """What makes two tunings the same, as the first line of the log holds it."""
     return {
         "kind": "tuning-log",
         "schema_version": directory.SCHEMA_VERSION,
-        "flags": {name: str(value) for name, value in flags.items() if name not in NOT_COMPARED},
+        "flags": {name: value for name, value in config.options().items() if name not in NOT_COMPARED},
         "seed": config.seed,
         "screens": _screens(),
         "space": json.loads(json.dumps(space.to_dict())),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from servemark.errors import OptionError
+from servemark.quantities import text_of
 from servemark.workload.agreement import Agreement
 from servemark.workload.tensor import Sample, Tensor
 
@@ -49,7 +50,7 @@ class Slo:
         return cls(percentile, limit_ms)
 
     def __str__(self) -> str:
-        return f"p{self.percentile:g}:{self.limit_ms:g}"
+        return f"p{text_of(self.percentile)}:{text_of(self.limit_ms)}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import ResponseChecker, encode_request
-from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
+from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.sut.channel import Channel, Outcome, Payload
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
@@ -61,13 +61,13 @@ class Load:
     def open(self, arrivals_ns: Sequence[int]) -> Self:
         """Drive a schedule to its end."""
         self.started_ns = time.monotonic_ns() + START_IN_NS
-        return self.drive(OpenLoop(list(arrivals_ns), self.started_ns))
+        return self.drive(OpenLoopArrivals(list(arrivals_ns), self.started_ns))
 
     def closed(self, concurrency: int, duration_s: float) -> Self:
         """Keep so many requests on their way."""
         self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
         end_ns = self.started_ns + round(duration_s * 1e9)
-        return self.drive(ClosedLoop(concurrency, lambda now: now >= end_ns))
+        return self.drive(ClosedLoopArrivals(concurrency, lambda now: now >= end_ns))
 
     def drive(self, arrivals: Arrivals) -> Self:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""

@@ -58,7 +58,7 @@ def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
 
 
 def test_a_whole_run(server: Server, tmp_path: Path) -> None:
-    flags = ["--host", server.http, "--shared-memory", "cuda", "--model-name", "identity", "--users", "4"]
+    flags = ["--url", server.http, "--shared-memory", "cuda", "--model-name", "identity", "--concurrency", "4"]
     done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["shared_memory"], result["config"]["shared_memory_device"]) == ("cuda", "cuda:0")

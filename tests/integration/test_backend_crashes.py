@@ -85,7 +85,7 @@ def load(
         progress(elapsed_s)
 
     flags = ["--url", f"http://{server.http}", "--model-repository", str(repository), "--out", str(out)]
-    flags += ["--users", "4", "--warmup", "0.2", "--duration", str(seconds)]
+    flags += ["--concurrency", "4", "--warmup", "0.2", "--duration", str(seconds)]
     resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
     target = HttpTarget(resolved)
     sender = Sender(resolved, target, on_request=lambda *_: None)

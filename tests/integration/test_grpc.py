@@ -177,8 +177,8 @@ def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
 @both
 def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
     before = served(server, "identity")
-    flags = ["--model-name", "identity", "--users", "4", "--duration", "2", "--warmup", "0.2"]
-    flags += ["--protocol", "grpc", "--host", server.grpc, *(["--streaming"] * streaming)]
+    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "2", "--warmup", "0.2"]
+    flags += ["--protocol", "grpc", "--url", server.grpc, *(["--streaming"] * streaming)]
     done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
@@ -192,7 +192,7 @@ def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
 
 
 def test_a_stream_refuses_a_decoupled_model(server: Server, tmp_path: Path) -> None:
-    flags = ["--model-name", "decoupled", "--host", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
+    flags = ["--model-name", "decoupled", "--url", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
     done = run(IDENTITY_LOCUSTFILE, *flags)
     assert "is decoupled" in done.stderr
     assert done.returncode == 3

@@ -112,8 +112,8 @@ def test_triton_says_why_it_cannot_map_a_region(
 
 
 def flags(server: Server, wire: str, out: Path, duration: str) -> list[str]:
-    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", "system", "--model-name", "identity"]
-    return [*load, "--users", "2", "--warmup", "0", "--duration", duration, "--out", str(out)]
+    load = [*WIRES[wire], "--url", host(server, wire), "--shared-memory", "system", "--model-name", "identity"]
+    return [*load, "--concurrency", "2", "--warmup", "0", "--duration", duration, "--out", str(out)]
 
 
 @needs_triton
@@ -150,7 +150,7 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_
 
 
 def to_golden(url: str) -> list[str]:
-    return ["--host", url, "--shared-memory", "system", "--model-name", "golden", "--users", "4"]
+    return ["--url", url, "--shared-memory", "system", "--model-name", "golden", "--concurrency", "4"]
 
 
 def test_a_server_without_the_extension() -> None:
@@ -180,6 +180,6 @@ def test_a_request_that_failed_gives_its_place_back() -> None:
 
 
 def test_outputs_of_sizes_that_vary_are_refused() -> None:
-    load = config("deepspeech2_tiny", "--host", "http://127.0.0.1:9", "--shared-memory", "system")
+    load = config("deepspeech2_tiny", "--url", "http://127.0.0.1:9", "--shared-memory", "system")
     with pytest.raises(OptionError, match="sizes that vary"):
         open_target(load).prepare()

@@ -49,7 +49,7 @@ def test_a_run_keeps_its_secret(authority: Authority, certificate: str, tmp_path
 def test_locust_over_grpcs(authority: Authority, certificate: str, tmp_path: Path) -> None:
     (tmp_path / "headers").write_text(f"Authorization: {AUTHORIZATION}\n")
     with GoldenGrpc(model="identity", certificate=certificate, authorization=AUTHORIZATION) as server:
-        flags = ["--model-name", "identity", "--host", server.url, "--streaming", "--out", str(tmp_path / "out")]
+        flags = ["--model-name", "identity", "--url", server.url, "--streaming", "--out", str(tmp_path / "out")]
         flags += ["--tls-ca", str(authority.certificate), "--headers", str(tmp_path / "headers")]
         done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "1", "--warmup", "0.1")
         result = the_result(tmp_path / "out")

@@ -53,5 +53,5 @@ def test_a_task_without_its_locustfile_is_told(tmp_path: Path) -> None:
     complete = config()
     lacking = replace(complete, workload=replace(complete.workload, locustfile="nowhere"))
     with pytest.raises(OptionError, match=r"ranking_tiny is driven by .*nowhere\.py, which is not there") as error:
-        launch(lacking, {}, tmp_path)
+        launch(replace(lacking, result_dir=tmp_path))
     assert "CONTRIBUTING.md" in str(error.value.fix)

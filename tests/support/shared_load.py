@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.driver.event_loop import Driver
-from loadgen.load.arrivals import ClosedLoop
+from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
@@ -68,7 +68,7 @@ def drive(target: Target, *, distinct: int = 20, requests: int = 100, golden: bo
         on_outcome=outcomes.append,
         on_tick=lambda _: None,
     )
-    driver.run(ClosedLoop(CONCURRENCY, lambda _now: len(outcomes) >= requests))
+    driver.run(ClosedLoopArrivals(CONCURRENCY, lambda _now: len(outcomes) >= requests))
     driver.close()
     return outcomes
 
@@ -91,7 +91,7 @@ def host(server: Server, wire: str) -> str:
 
 
 def target(server: Server, workload: Workload, wire: str, memory: str, *flags: str) -> Target:
-    load = [*WIRES[wire], "--host", host(server, wire), "--shared-memory", memory, "--users", "4", *flags]
+    load = [*WIRES[wire], "--url", host(server, wire), "--shared-memory", memory, "--concurrency", "4", *flags]
     found = open_target(config(workload.name, *load, lookup=lambda _: workload))
     assert found.shared_memory == memory
     return found

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.load.arrivals import ClosedLoop, Distribution, OpenLoop, Stage, schedule, staged
+from loadgen.load.arrivals import ClosedLoopArrivals, Distribution, OpenLoopArrivals, Stage, schedule, staged
 
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 
@@ -141,20 +141,20 @@ def test_a_rate_too_low_for_the_duration_gives_no_poisson_arrival() -> None:
 
 
 def test_open_loop_keeps_its_schedule_however_late_it_is_asked() -> None:
-    loop = OpenLoop([0, 10, 10, 25], start_ns=1000)
+    loop = OpenLoopArrivals([0, 10, 10, 25], start_ns=1000)
     assert loop.wanted(in_flight=0, now=10**9) == 0
     assert [loop.pop() for _ in range(3)] == [1000, 1010, 1010]
     assert (loop.next_due(), loop.finished(10**9)) == (1025, False)
     loop.stop()
     assert (loop.next_due(), loop.finished(0)) == (None, True)
-    ends = OpenLoop([5], start_ns=0, end_ns=100)
+    ends = OpenLoopArrivals([5], start_ns=0, end_ns=100)
     assert (ends.pop(), ends.finished(99), ends.finished(100)) == (5, False, True)
     ends.stop()
     assert ends.finished(0)
 
 
 def test_closed_loop_fills_up_to_its_concurrency_until_its_time() -> None:
-    loop = ClosedLoop(3, lambda now: now >= 100)
+    loop = ClosedLoopArrivals(3, lambda now: now >= 100)
     assert loop.next_due() is None
     assert [loop.wanted(in_flight, now) for in_flight, now in itertools.product((0, 2, 3), (99, 100))] == [
         3, 0, 1, 0, 0, 0,

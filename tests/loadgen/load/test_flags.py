@@ -1,23 +1,23 @@
-"""The load's flags: declared once, taken by every command that drives a load, and known to the locustfiles."""
+"""The table of flags: what the parsers and the commands make of it."""
 
-from dataclasses import fields
+from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from loadgen.load.load_config import add_arguments
+from loadgen.load.flags import FLAGS, add_arguments, arguments, names_of
 from servemark.cli import build
-from servemark.cli._load_flags import ARRIVALS, RANGES, SERVER, LoadFlags, takes_load
-from tests.support.load_config import Parser
+from servemark.cli._load_flags import takes_load
 
-EVERY = {field.name for field in fields(LoadFlags)}
+EVERY = {flag.name for flag in FLAGS if not flag.of_locustfiles}
+SERVER, ARRIVALS = set(names_of("server")), set(names_of("arrivals"))
 
 
 @pytest.mark.parametrize(
     ("command", "left_out"),
     [
         ("run", set()),
-        ("compare", {*RANGES, "model_name"}),
-        ("tune", {*SERVER, *ARRIVALS}),
+        ("compare", {"model_name", "engine"}),
+        ("tune", SERVER | ARRIVALS),
         ("mlperf", {*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log"}),
     ],
 )
@@ -29,15 +29,16 @@ def test_a_command_takes_what_it_does_not_leave_out(command: str, left_out: set[
 
 
 def test_the_defaults_of_a_command_hold_for_what_is_not_given_and_for_what_it_does_not_take() -> None:
-    seen: list[tuple[str, LoadFlags]] = []
+    seen: list[tuple[str, Namespace]] = []
 
     @takes_load(without=["warmup"], duration="8", warmup="0")
-    def command(name: str, *, load: LoadFlags) -> None:
+    def command(name: str, *, load: Namespace) -> None:
         seen.append((name, load))
 
-    given = {field.name: getattr(LoadFlags, field.name) for field in fields(LoadFlags) if field.name != "warmup"}
-    command(name="a", **given | {"duration": "8", "slo": "p99:50"})
-    assert seen == [("a", LoadFlags(duration="8", warmup="0", slo="p99:50"))]
+    given = {flag.name: flag.value for flag in FLAGS if flag.name in EVERY - {"warmup", "engine", "precision"}}
+    command(name="a", **given | {"duration": "8", "slo": "p99:50", "url": "h:1"})
+    usual = {flag.dest: flag.value for flag in FLAGS}
+    assert seen == [("a", Namespace(**usual | {"duration": "8", "warmup": "0", "slo": "p99:50", "host": "h:1"}))]
 
 
 def test_an_unknown_default_is_a_mistake() -> None:
@@ -45,12 +46,31 @@ def test_an_unknown_default_is_a_mistake() -> None:
         takes_load(no_such="1")
 
 
-def test_the_locustfiles_know_every_flag() -> None:
-    parser = Parser()
-    add_arguments(parser, ["ranking"])
-    flags = LoadFlags().for_locust(model="ranking", engine="onnxruntime", precision="fp32")
-    known = {action.dest: action.default for action in parser._actions}
-    assert set(flags) <= set(known)
-    # And what is not given means the same on both sides.
-    text = {name: str(value) for name, value in flags.items()}
-    assert text == {name: str(known[name]) for name in flags}
+class LocustParser(ArgumentParser):
+    """Takes Locust's own keyword, and has its own options, without importing Locust."""
+
+    hidden: set[str]
+
+    def add_argument(self, *names: str, include_in_web_ui: bool = True, **options: object) -> None:  # type: ignore[override]
+        action = super().add_argument(*names, **options)  # type: ignore[arg-type]
+        if not include_in_web_ui:
+            self.hidden.add(action.dest)
+
+
+def test_locusts_parser_keeps_its_own_options_and_shows_some_flags_in_its_web_ui() -> None:
+    LocustParser.hidden = set()
+    parser = LocustParser()
+    parser.add_argument("--users", dest="num_users", type=int, default=None)
+    parser.add_argument("--host", default=None)
+    add_arguments(parser, ["ranking", "other"])
+    options = parser.parse_args(["--users", "4", "--url", "h:1"])
+    assert (options.num_users, options.host, options.model) == (4, "h:1", "ranking")
+    assert parser.parse_args(["--concurrency", "3"]).num_users == 3
+    assert {flag.dest for flag in FLAGS} - LocustParser.hidden == {flag.dest for flag in FLAGS if flag.in_web_ui}
+    assert {"out", "headers", "client_key", "model_repository"} <= LocustParser.hidden
+
+
+def test_a_command_line_has_what_is_given() -> None:
+    texts = {"request_rate": "5", "slo": "", "input_data": "a b"}
+    found = arguments(texts | {"streaming": True, "request_log": False})
+    assert found == ["--request-rate=5", "--input-data=a b", "--streaming"]

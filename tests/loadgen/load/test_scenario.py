@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loadgen.load.arrivals import Distribution, Stage
-from loadgen.load.scenario import Mode, Scenario, parse_stages
+from loadgen.load.scenario import ConstantRate, Gaps, Mode, Scenario, parse_stages
 from loadgen.measurement.windows import Interval
 from servemark.errors import OptionError
 from servemark.workload import get
@@ -48,7 +48,7 @@ def test_bad_scenarios(flags: list[str], words: str) -> None:
 
 def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
     found = scenario("--stages", "2:100,0.5:0,12:50", "--warmup", "1", "--duration", "99")
-    assert (found.mode, found.duration_s, found.concurrency, found.request_rate) == (Mode.STAGES, 14.5, None, None)
+    assert (found.mode, found.duration_s) == (Mode.STAGES, 14.5)
     assert found.rate == pytest.approx((200 + 600) / 14.5)
     assert found.windows_per_stage == [2, 1, 10]
     edges = found.window_edges_s
@@ -72,7 +72,7 @@ def test_windows_of_stages_have_their_own_lengths() -> None:
 
 def test_gamma_is_bursty_by_default() -> None:
     found = scenario("--request-rate", "100", "--request-distribution", "gamma")
-    assert (found.distribution, found.cv) == (Distribution.GAMMA, 2.0)
+    assert found == ConstantRate(request_rate=100, gaps=Gaps(Distribution.GAMMA, 2.0), duration_s=15, warmup_s=3)
     assert found.to_dict()["gamma_cv"] == 2.0
     assert scenario("--request-rate", "100").to_dict()["gamma_cv"] is None
     flags = ["--request-rate", "500", "--request-distribution", "gamma", "--gamma-cv"]

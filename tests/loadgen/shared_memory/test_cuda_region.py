@@ -35,7 +35,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeCuda]:
 
 
 def target(url: str, *flags: str) -> SharedMemoryTarget:
-    load = ["--host", url, "--model-name", "golden", "--shared-memory", "cuda", "--users", "4", *flags]
+    load = ["--url", url, "--model-name", "golden", "--shared-memory", "cuda", "--concurrency", "4", *flags]
     found = open_target(config("golden", *load, lookup=lambda _: IDENTITY))
     assert isinstance(found, SharedMemoryTarget)
     return found

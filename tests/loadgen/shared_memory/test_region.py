@@ -92,7 +92,7 @@ OUTPUTS = [
 
 
 def to(url: str) -> Any:
-    return config("ranking_tiny", "--host", url, "--model-name", "m")
+    return config("ranking_tiny", "--url", url, "--model-name", "m")
 
 
 def theirs(client: Any) -> dict[str, Any]:

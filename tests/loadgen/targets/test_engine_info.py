@@ -70,12 +70,12 @@ def test_without_its_line_the_configuration_is_all_there_is(metrics_url: str) ->
     ],
 )
 def test_an_address_names_the_metrics_too(host: str, url: str, metrics: str | None) -> None:
-    found = config("ranking_tiny", "--host", host)
+    found = config("ranking_tiny", "--url", host)
     assert (found.url, found.metrics_url) == (url, metrics)
-    again = config("ranking_tiny", "--host", found.address)
+    again = config("ranking_tiny", "--url", found.address)
     assert (again.url, again.metrics_url) == (url, metrics)
 
 
 def test_a_metrics_port_is_a_port() -> None:
     with pytest.raises(OptionError, match="is no port"):
-        config("ranking_tiny", "--host", "http://h:9000#metrics=here")
+        config("ranking_tiny", "--url", "http://h:9000#metrics=here")

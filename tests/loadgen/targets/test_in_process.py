@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from loadgen.driver.event_loop import MS, Driver
-from loadgen.load.arrivals import Arrivals, ClosedLoop, OpenLoop
+from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.sut.channel import Outcome
 from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import InProcessTarget
@@ -82,8 +82,8 @@ def drive(
     return sorted(outcomes, key=lambda outcome: outcome.scheduled)
 
 
-def soon(arrivals_ns: list[int]) -> OpenLoop:
-    return OpenLoop(arrivals_ns, time.monotonic_ns() + 20 * MS)
+def soon(arrivals_ns: list[int]) -> OpenLoopArrivals:
+    return OpenLoopArrivals(arrivals_ns, time.monotonic_ns() + 20 * MS)
 
 
 @pytest.mark.parametrize("instances", [1, 3])
@@ -182,7 +182,7 @@ def test_an_engine_that_cannot_be_loaded_says_so_and_leaves_no_thread() -> None:
 
 def test_a_closed_loop_keeps_its_concurrency() -> None:
     engine = FakeEngine(lambda _: time.sleep(0.002))
-    outcomes = drive([engine], ClosedLoop(4, lambda _: len(engine.calls) >= 40))
+    outcomes = drive([engine], ClosedLoopArrivals(4, lambda _: len(engine.calls) >= 40))
     assert not any(outcome.error for outcome in outcomes)
     assert len(outcomes) == len(engine.calls)
     assert 40 <= len(outcomes) <= 44

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from exporters.pipeline import config_pbtxt
-from servemark.comparison.contenders import Contender, able, configured, contenders, placed
+from servemark.comparison.contenders import Contender, Entrants, configuration, lay_out, parse_contenders
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry
 from servemark.workload import get
@@ -26,11 +26,11 @@ TINY = "ranking_tiny"
 )
 def test_engines_that_make_no_sense(text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        contenders(text, "fp32")
+        parse_contenders(text, "fp32")
 
 
 def test_engines_with_precision_options_and_twice() -> None:
-    found = contenders("onnxruntime, pytorch@fp16:compile=true:x=2,onnxruntime", "int8")
+    found = parse_contenders("onnxruntime, pytorch@fp16:compile=true:x=2,onnxruntime", "int8")
     assert found == [
         Contender("onnxruntime", "int8", "onnxruntime", {}),
         Contender("pytorch", "fp16", "pytorch@fp16:compile=true:x=2", {"compile": "true", "x": "2"}),
@@ -40,23 +40,23 @@ def test_engines_with_precision_options_and_twice() -> None:
 
 
 def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason() -> None:
-    chosen = contenders("onnxruntime,pytorch,onnxruntime", "fp32")
+    chosen = parse_contenders("onnxruntime,pytorch,onnxruntime", "fp32")
 
     def step(contender: Contender) -> None:
         if contender.engine == "pytorch":
             raise ArtifactError("no such package", fix="install it")
 
     with pytest.raises(ArtifactError, match="pytorch cannot be compared here: no such package") as error:
-        able(chosen, step, {}, skip=False)
+        Entrants(chosen, may_leave_out=False).require(step)
     assert error.value.fix == "install it; or leave it out with --skip-unavailable"
-    left_out: dict[str, str] = {}
-    found = able(chosen, step, left_out, skip=True)
-    assert ([c.label for c in found], left_out) == (
+    found = Entrants(chosen, may_leave_out=True)
+    found.require(step)
+    assert ([c.label for c in found.contenders], found.left_out) == (
         ["onnxruntime", "onnxruntime#2"],
         {"pytorch": "no such package"},
     )
     with pytest.raises(OptionError, match="1 of 2 engines"):
-        able(chosen[:2], step, {}, skip=True)
+        Entrants(chosen[:2], may_leave_out=True).require(step)
 
 
 def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None:
@@ -66,9 +66,10 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     (entry.version / "model.pt2").write_bytes(b"a program")
     text = config_pbtxt.render(workload, model=entry.model, engine="pytorch", artifact="model.pt2", device="cpu")
     entry.config.write_text(text)
-    chosen = contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
-    configs = configured(chosen, workload, tmp_path / "models", "cpu")
-    served, models = placed(chosen, workload, tmp_path / "models", configs, tmp_path / "scratch")
+    chosen = parse_contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
+    entries = {contender.label: entry for contender in chosen}
+    configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
+    served, models = lay_out(entries, configs, tmp_path / "models", tmp_path / "scratch")
     assert served == tmp_path / "scratch"
     assert list(models.values()) == [f"{TINY}_pytorch", f"{TINY}_pytorch_2", f"{TINY}_pytorch_2"]
     changed = (served / f"{TINY}_pytorch_2" / "config.pbtxt").read_text()
@@ -76,6 +77,6 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     assert "compile" in changed
     assert "compile" not in (served / f"{TINY}_pytorch" / "config.pbtxt").read_text()
     assert (served / f"{TINY}_pytorch_2" / "1" / "model.pt2").is_file()
-    unchanged = configured(chosen[:1], workload, tmp_path / "models", "")
-    plain, names = placed(chosen[:1], workload, tmp_path / "models", unchanged, tmp_path / "scratch")
+    unchanged = {"pytorch": configuration(chosen[0], entry, "")}
+    plain, names = lay_out({"pytorch": entry}, unchanged, tmp_path / "models", tmp_path / "scratch")
     assert (plain, names) == (tmp_path / "models", {"pytorch": f"{TINY}_pytorch"})

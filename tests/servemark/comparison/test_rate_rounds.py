@@ -2,35 +2,37 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from servemark.cli._load_flags import LoadFlags
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import ConstantRate
 from servemark.comparison import rate_rounds
 from servemark.comparison.contenders import Contender
-from servemark.comparison.hosting import Place
+from servemark.comparison.hosting import Participant
 from servemark.comparison.rate_rounds import RateRounds
 from servemark.max_rate.search import TOLERANCE
 from servemark.results import directory as results
-from servemark.runs.locust_process import check
+from servemark.workload import Slo
+from tests.support.load_config import config
 from tests.support.results import Result, histogram_of, latencies, result_of
 
 TINY = "ranking_tiny"
 
 
 class Engines:
-    """Stands for `quietly`: results of servers that meet every rate up to their capacity, by model."""
+    """Stands for `drive_captured`: results of servers that meet every rate up to their capacity, by model."""
 
     def __init__(self, **capacities: float) -> None:
         self.capacities = capacities
         self.runs: list[tuple[str, float]] = []
 
-    def __call__(self, _config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
-        model = flags["model_name"]
-        capacity, rate = self.capacities[model], flags.get("request_rate", 0.0)
+    def __call__(self, made_of: LoadConfig) -> Result:
+        model, directory = made_of.model, made_of.result_dir
+        assert directory
+        capacity, rate = self.capacities[model], made_of.scenario.rate
         if rate:
             self.runs.append((model, rate))
         result = result_of(histogram_of(latencies(10)), rate=1.2 * capacity, failed=("slo",) if rate > capacity else ())
@@ -47,14 +49,14 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
 
     def made(**capacities: float) -> tuple[RateRounds, Engines]:
         engines = Engines(**capacities)
-        monkeypatch.setattr(rate_rounds, "quietly", engines)
-        load = LoadFlags(slo="p99:50", duration="8").for_locust(model=TINY, engine="onnxruntime", precision="fp32")
-        found = []
-        for label in capacities:
-            flags = {**load, "model_name": label, "num_users": 4}
-            found.append(Place(Contender("onnxruntime", "fp32", label), label, check(flags, 0, ""), flags))
-        host = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
-        rounds = RateRounds(found, "p99:50", 200.0, tmp_path, host, lambda: None, warm_each_turn=False)
+        monkeypatch.setattr(rate_rounds, "drive_captured", engines)
+        found = [
+            Participant(Contender("onnxruntime", "fp32", label), config(TINY, "--model-name", label))
+            for label in capacities
+        ]
+        server = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
+        load = ConstantRate(request_rate=1, duration_s=200, warmup_s=0)
+        rounds = RateRounds(found, Slo(99, 50), load, tmp_path, server, lambda: None, warm_each_turn=False)
         return rounds, engines
 
     return made

@@ -1,15 +1,14 @@
 """How long rounds and searches are, from how fast each engine is, and how it finds that out."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from loadgen.load.load_config import LoadConfig
 from servemark.comparison import warm_up
 from servemark.comparison.contenders import Contender
-from servemark.comparison.hosting import Place
+from servemark.comparison.hosting import Participant
 from servemark.comparison.timetable import timetable
 from servemark.comparison.warm_up import Warmed
 from servemark.results import directory as results
@@ -20,10 +19,10 @@ from tests.support.results import Result, histogram_of, result_of
 TINY = "ranking_tiny"
 
 
-def places(*labels: str, duration: str = "8") -> list[Place]:
+def places(*labels: str, duration: str = "8") -> list[Participant]:
     """Contenders that exist by name only."""
     settings = config(TINY, "--duration", duration, "--warmup", "1")
-    return [Place(Contender(label, "fp32", label), label, settings, {}) for label in labels]
+    return [Participant(Contender(label, "fp32", label), settings) for label in labels]
 
 
 def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,16 +61,18 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
 ) -> None:
     made = iter(runs_ms)
 
-    def run(_config: Any, flags: Mapping[str, Any], directory: Path) -> Result:
-        assert (flags["num_users"], flags["duration"]) == (1, warm_up.WARM_S)
+    def run(made_of: LoadConfig) -> Result:
+        directory, load = made_of.result_dir, made_of.scenario
+        assert directory
+        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, warm_up.WARM_S, None)
         histogram = histogram_of(np.array(next(made)))
         result = result_of(histogram)
         result["scenario"]["measured_s"] = 0.0
         results.write(directory, result, {"latency_us": histogram.encode()})
         return result
 
-    monkeypatch.setattr(warm_up, "quietly", run)
+    monkeypatch.setattr(warm_up, "drive_captured", run)
     [place] = places("a")
-    assert warm_up.warm_up(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
     assert list(tmp_path.iterdir()) == []

@@ -2,13 +2,13 @@
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from servemark.max_rate import runs
+from loadgen.load.load_config import LoadConfig
+from servemark.cli import run as command
 from servemark.results import directory as results
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
@@ -23,15 +23,16 @@ class Drive:
 
     def __init__(self, template: Result, limit: float, late_above: float = 1e9) -> None:
         self.template, self.limit, self.late_above = template, limit, late_above
-        self.flags: list[Mapping[str, Any]] = []
+        self.made: list[LoadConfig] = []
 
-    def __call__(self, config: Any, flags: Mapping[str, Any], *, directory: Path, output: Any) -> Result:  # noqa: ARG002
-        self.flags.append(flags)
+    def __call__(self, config: LoadConfig, *, workers: int, output: int) -> Result:  # noqa: ARG002
+        self.made.append(config)
         result = copy.deepcopy(self.template)
-        if "num_users" in flags:
+        if config.concurrency:
             result["metrics"]["throughput"]["requests_per_s"] = CAPACITY
             return result
-        rate = flags["request_rate"]
+        rate, directory = config.scenario.rate, config.result_dir
+        assert directory
         failed = {"schedule_delay_p99"} if rate > self.late_above else {"slo"} if rate > self.limit else set()
         result["scenario"]["requested_rate"] = rate
         result["verdict"]["constraints"] = [
@@ -64,7 +65,7 @@ def search(servemark: Servemark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """The command with `drive` in the place of real runs."""
 
     def searched(drive: Drive, *flags: str) -> Done:
-        monkeypatch.setattr(runs, "drive", drive)
+        monkeypatch.setattr(command, "drive", drive)
         line = ["run", TINY, "-u", "localhost:1", "--max-rate", "--slo", "p90:50", "--out", str(tmp_path), *flags]
         return servemark(*line)
 
@@ -89,8 +90,8 @@ def test_the_result_is_that_of_the_confirmed_rate(search: Search, tmp_path: Path
         assert results.read(folder / point["directory"])["scenario"]["requested_rate"] == point["rate"]
     assert f"histogram at {found['rate']}" in (folder / results.HISTOGRAM_FILE).read_text()
     # every run has a schedule of its own
-    assert [flags["seed"] for flags in drive.flags] == list(range(7, 7 + len(drive.flags)))
-    assert drive.flags[0]["slo"] == ""
+    assert [config.seed for config in drive.made] == list(range(7, 7 + len(drive.made)))
+    assert drive.made[0].slo is None
     assert "probe: 400 requests/s" in err
     assert "VALID" in err
 
@@ -123,15 +124,15 @@ def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: 
     code, _, err = search(drive, "--duration", "0.2")
     assert code == 3
     assert "p90 needs 140 requests in a run, and the server answers about 400/s" in err
-    assert len(drive.flags) == 1
+    assert len(drive.made) == 1
 
 
 def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path: Path, template: Result) -> None:
     class Interrupted(Drive):
-        def __call__(self, config: Any, flags: Mapping[str, Any], *, directory: Path, output: Any) -> Result:
-            if len(self.flags) == 4:
+        def __call__(self, config: LoadConfig, *, workers: int, output: int) -> Result:
+            if len(self.made) == 4:
                 raise KeyboardInterrupt
-            return super().__call__(config, flags, directory=directory, output=output)
+            return super().__call__(config, workers=workers, output=output)
 
     code, _, _ = search(Interrupted(template, limit=350.0))
     assert code == 130

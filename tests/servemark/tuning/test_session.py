@@ -14,17 +14,16 @@ import pytest
 
 import exporters
 import servemark.tuning.bench as bench_module
-from servemark.cli._load_flags import LoadFlags
-from servemark.comparison.contenders import configured, contenders, placed
-from servemark.comparison.tuned import tuned_settings
+from servemark.comparison.contenders import configuration, lay_out, parse_contenders
+from servemark.comparison.tuned import tune_contenders
 from servemark.repository.entry import Entry
 from servemark.results import directory
-from servemark.runs.locust_process import check
 from servemark.tuning import Candidate, Space, Trial
 from servemark.tuning.bench import ServedBench
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.exporting import Exports
+from tests.support.load_config import config
 from tests.support.triton import needs_triton
 from tests.support.tuning_server import Server
 
@@ -214,15 +213,14 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
     monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     before, text = files(entry.repository), entry.config.read_text()
-    load = LoadFlags(duration="0.3", warmup="0", slo="p50:500", model_repository=entry.repository)
-    flags = load.for_locust(model=TINY, engine="onnxruntime", precision="fp32")
-    config = check(flags, 0, "")
+    flags = ["--duration", "0.3", "--warmup", "0", "--slo", "p50:500", "--model-repository", str(entry.repository)]
+    load = config(TINY, *flags)
     space = Space.of(text, cores=2, batch_size=1, largest=8)
     present = space.present
     other = Candidate(instances=2, threads=1, max_batch=4, queue_delay_us=100)
     impossible = Candidate(instances=1, threads=1, max_batch=4, queue_delay_us=100)
     (tmp_path / "out").mkdir()
-    with ServedBench(config, flags, text, space, tmp_path / "out") as bench:
+    with ServedBench(load, text, space, tmp_path / "out") as bench:
         own = bench.text
         monkeypatch.setattr(bench, "text", lambda c: own(c).replace('"1"', '"many"') if c == impossible else own(c))
         moved = bench.trial("screen", other, 2, 0)
@@ -294,23 +292,23 @@ def test_a_short_tuning_from_end_to_end(
 
 def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_path: Path, simulated: Server) -> None:
     before = files(entry.repository)
-    load = LoadFlags(slo="p99:50", duration="10", model_repository=entry.repository, out=tmp_path / "out")
-    flags = load.for_locust(model=TINY)
-    chosen = contenders("onnxruntime,onnxruntime", "fp32")
-    configs = configured(chosen, get(TINY), entry.repository, "cpu")
-    found = tuned_settings(chosen, flags, configs, seed=0, budget_s=2000)
+    where = ["--model-repository", str(entry.repository), "--out", str(tmp_path / "out")]
+    load = config(TINY, "--slo", "p99:50", "--duration", "10", *where)
+    chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")
+    configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
+    found = tune_contenders(chosen, load, configs, budget_s=2000)
     assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)  # alike: tuned once
     for tuned in found.values():
         assert tuned.to_dict()["taken"].startswith("2 x")
         assert (Path(tuned.directory) / "tuning.json").exists()
     texts = {label: tuned.config for label, tuned in found.items()}
-    served, models = placed(chosen, get(TINY), entry.repository, texts, tmp_path / "scratch")
+    served, models = lay_out(dict.fromkeys(texts, entry), texts, entry.repository, tmp_path / "scratch")
     assert set(models.values()) == {entry.model}
     assert Candidate.of_config((served / entry.model / "config.pbtxt").read_text()).instances == 2
     assert files(entry.repository) == before
 
     simulated.capacity = lambda _: 1000.0
-    same = tuned_settings(chosen[:1], flags, configs, seed=0, budget_s=2000)["onnxruntime"]
+    same = tune_contenders(chosen[:1], load, configs, budget_s=2000)["onnxruntime"]
     assert same.config == configs["onnxruntime"]
     assert (same.to_dict()["outcome"], same.remedy) == ("same", None)
 
@@ -318,12 +316,13 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
 def test_a_comparison_says_what_would_decide_an_undecided_tuning(
     entry: Entry, tmp_path: Path, simulated: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    load = LoadFlags(slo="p99:50", duration="10", model_repository=entry.repository, out=tmp_path / "out")
-    chosen = contenders("onnxruntime,onnxruntime", "fp32")[:1]
-    configs = configured(chosen, get(TINY), entry.repository, "cpu")
+    where = ["--model-repository", str(entry.repository), "--out", str(tmp_path / "out")]
+    load = config(TINY, "--slo", "p99:50", "--duration", "10", *where)
+    chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")[:1]
+    configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
 
     def tuned(budget_s: float) -> dict[str, Any]:
-        [found] = tuned_settings(chosen, load.for_locust(model=TINY), configs, seed=0, budget_s=budget_s).values()
+        [found] = tune_contenders(chosen, load, configs, budget_s=budget_s).values()
         return found.to_dict()
 
     short = tuned(100)

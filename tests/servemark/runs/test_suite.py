@@ -9,9 +9,10 @@ import pytest
 import typer
 
 from servemark import workload
-from servemark.cli import suite as command
+from servemark.cli.suite import suite as command
 from servemark.errors import OptionError
 from servemark.report.terminal.suite import Row, line, markdown
+from servemark.runs import suite
 
 GOOD = Row(
     "ncf",
@@ -47,12 +48,12 @@ def document(*rows: Row) -> dict[str, Any]:
 
 
 def test_members() -> None:
-    names = {name: {w.name for w in command.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
-    assert names["subset"] == set(command.SUBSET)
+    names = {name: {w.name for w in suite.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
+    assert names["subset"] == set(suite.SUBSET)
     assert len(names["aibench"]) == 17
     assert names["all"] == set(workload.names()) == names["aibench"] | names["ai-matrix"]
     with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
-        command.members("mlperf")
+        suite.members("mlperf")
 
 
 def test_page_holds_the_table_and_says_what_happened() -> None:
@@ -91,9 +92,9 @@ def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
-    monkeypatch.setattr(command, "members", lambda _: [unknown, tiny])
+    monkeypatch.setattr(suite, "members", lambda _: [unknown, tiny])
     with pytest.raises(typer.Exit) as ended:
-        command.suite("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)
+        command("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)
     assert ended.value.exit_code == 2
     shown = json.loads(capsys.readouterr().out)
     (directory,) = tmp_path.glob("*suite-subset*")

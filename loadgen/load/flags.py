@@ -1,0 +1,205 @@
+"""Every flag of a load, declared once: Locust's parser and web UI, the commands and their pages are made from it."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadgen.load.arrivals import Distribution
+from loadgen.transport.server_url import DEFAULT_URLS
+from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
+from servemark.repository.entry import DEFAULT_ENGINE, FULL
+from servemark.workload.agreement import PRECISIONS
+
+SHARED_MEMORY = ("none", "system", "cuda")
+"""In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag, `--request-rate` for the name `request_rate`. Its value is text, or on and off for a `switch`."""
+
+    name: str
+    help: str
+    default: str = ""
+    metavar: str | None = None
+    choices: Sequence[str] = ()
+    short: str = ""
+    """The commands' short form; Locust has its own."""
+    switch: bool = False
+    group: str = ""
+    """`server`: which server is asked, for what, and how; `arrivals`: how much load and when."""
+    locust_dest: str = ""
+    """Another name for this option of Locust's own."""
+    in_web_ui: bool = False
+    of_locustfiles: bool = False
+    """The commands have no such flag: they take an argument instead, or only give it to a run of theirs."""
+    of_host: bool = False
+    """A path that may differ on every host of a distributed run."""
+    shown_default: str = ""
+
+    @property
+    def option(self) -> str:
+        """As the command line spells it."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def dest(self) -> str:
+        """Its attribute of the parsed options."""
+        return self.locust_dest or self.name
+
+    @property
+    def value(self) -> str | bool:
+        """Its value where it is not given."""
+        return False if self.switch else self.default
+
+
+FLAGS = (
+    Flag("model", "Workload", of_locustfiles=True, in_web_ui=True),
+    Flag("engine", "Inference engine, by Triton's backend name.", DEFAULT_ENGINE, in_web_ui=True),
+    Flag(
+        "precision",
+        f"What the engine computes in: {', '.join(PRECISIONS)}.",
+        FULL,
+        metavar="P",
+        choices=PRECISIONS,
+        in_web_ui=True,
+    ),
+    Flag(
+        "url",
+        "A running server, http[s]://HOST:PORT[#metrics=PORT]. A command without it starts one.",
+        metavar="URL",
+        short="-u",
+        group="server",
+        locust_dest="host",
+    ),
+    Flag(
+        "protocol",
+        "http or grpc; http, unless --url says grpc[s]://.",
+        choices=("", *DEFAULT_URLS),
+        short="-i",
+        group="server",
+    ),
+    Flag("streaming", "gRPC: one stream for each connection, not calls.", switch=True, group="server"),
+    Flag("headers", "Fields of every request, a Name: value a line.", metavar="FILE", group="server", of_host=True),
+    Flag("tls_ca", "PEM: the CA to trust, not the system's.", metavar="FILE", group="server", of_host=True),
+    Flag("client_cert", "PEM: a certificate of our own (mutual TLS).", metavar="FILE", group="server", of_host=True),
+    Flag("client_key", "PEM: its key, where that is another file.", metavar="FILE", group="server", of_host=True),
+    Flag(
+        "shared_memory",
+        "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
+        SHARED_MEMORY[0],
+        metavar="KIND",
+        choices=SHARED_MEMORY,
+        group="server",
+    ),
+    Flag("model_name", "The model's name on the server, else WORKLOAD_ENGINE.", group="server"),
+    Flag("serve", "Start Triton for this run, and stop it after.", switch=True, of_locustfiles=True),
+    Flag("batch_size", "Samples in a request.", "1", metavar="N", short="-b", in_web_ui=True),
+    Flag("concurrency", "Closed loop: requests in flight.", metavar="N", group="arrivals", locust_dest="num_users"),
+    Flag(
+        "request_rate",
+        "Open loop: requests/s on a schedule; without it a closed loop.",
+        metavar="R",
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag(
+        "stages",
+        "Open loop in steps, seconds:rate, like 10:100,10:400.",
+        metavar="S:R,...",
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag(
+        "trace",
+        "Open loop from a CSV or JSONL file of arrival times in seconds.",
+        metavar="FILE",
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag(
+        "request_distribution",
+        "Gaps between arrivals: poisson, constant or gamma (bursts).",
+        Distribution.POISSON.value,
+        metavar="D",
+        choices=tuple(Distribution),
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag(
+        "gamma_cv",
+        "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.",
+        metavar="CV",
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag("duration", "Measured seconds; a closed loop's are the least.", "15", metavar="S", in_web_ui=True),
+    Flag("warmup", "Seconds before, which do not count.", "3", metavar="S", in_web_ui=True),
+    Flag("seed", "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
+    Flag("slo", "Latency objective, like p99:50; decides the exit code.", metavar="pXX:MS", in_web_ui=True),
+    Flag(
+        "input_data",
+        "synthetic, dataset, or a path (.json, folder of .npz, real data).",
+        "synthetic",
+        in_web_ui=True,
+    ),
+    Flag(
+        "data_root",
+        "Where data sets lie, one folder for each.",
+        str(DATA_ROOT),
+        metavar="DIR",
+        of_host=True,
+        shown_default="data",
+    ),
+    Flag("out", "Where result directories are made.", str(RESULTS), metavar="DIR", shown_default="results"),
+    Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
+    Flag("start_file", "Begin at the time (monotonic ns) that comes there.", metavar="FILE", of_locustfiles=True),
+    Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
+    Flag("request_timeout", "Unanswered this long after its schedule: failed.", "30", metavar="S"),
+    Flag("max_in_flight", "Open loop: more requests wait, and their wait counts.", "1024", metavar="N"),
+    Flag("max_error_share", "Failed share a valid run may have.", "0.01", metavar="X"),
+    Flag(
+        "model_repository",
+        "Triton model repository.",
+        str(MODEL_REPOSITORY),
+        metavar="DIR",
+        of_host=True,
+        shown_default="model_repo",
+    ),
+)
+BY_NAME = {flag.name: flag for flag in FLAGS}
+
+
+def names_of(group: str) -> tuple[str, ...]:
+    """The flags of a group."""
+    return tuple(flag.name for flag in FLAGS if flag.group == group)
+
+
+def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, locust: bool = True) -> None:
+    """Add the flags to a parser; the first model is the default.
+
+    Locust's parser has some of them under another name, and shows flags as fields of its web UI unless told otherwise.
+    """
+    for flag in FLAGS:
+        settings: dict[str, Any] = {"dest": flag.dest, "help": flag.help, "default": flag.value}
+        if flag.name == "model":
+            settings |= {"default": models[0], "help": f"{flag.help}: {', '.join(models)} (or <name>_tiny)."}
+        if locust and flag.locust_dest:
+            settings["default"] = argparse.SUPPRESS
+        if locust and not flag.in_web_ui:
+            settings["include_in_web_ui"] = False
+        if flag.switch:
+            settings["action"] = "store_true"
+        elif flag.choices:
+            settings["choices"] = list(flag.choices)
+        else:
+            # Locust itself computes with its number of users.
+            settings |= {"metavar": flag.metavar, "type": int if locust and flag.dest == "num_users" else str}
+        parser.add_argument(flag.option, **settings)
+
+
+def arguments(options: Mapping[str, str | bool]) -> list[str]:
+    """The command line that gives flags, by name, these values."""
+    given = [(BY_NAME[name], value) for name, value in options.items() if value not in ("", False)]
+    return [flag.option if flag.switch else f"{flag.option}={value}" for flag, value in given]

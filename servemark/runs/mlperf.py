@@ -1,0 +1,130 @@
+"""An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours."""
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.output_agreement import agreement_figures, unchecked
+from loadgen.measurement.probe import probe
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
+from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
+from loadgen.targets.open import open_target
+from servemark.machine.environment import collect
+from servemark.output import note
+from servemark.repository.entry import Golden
+from servemark.repository.model_config import Settings
+from servemark.results import directory as results
+from servemark.results.verdict import Constraint, Verdict
+from servemark.runs.server import UNCHANGED, server_for
+
+HEADROOM = 2.0
+"""What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
+PROBE_CONCURRENCY = 16
+PROBE_S = 2.0
+
+
+def run_mlperf(
+    config: LoadConfig,
+    scenario: MlperfScenario,
+    *,
+    target_qps: float = 0.0,
+    min_queries: int = 100,
+    given: bool = False,
+    settings: Settings = UNCHANGED,
+) -> tuple[Path, dict[str, Any]]:
+    """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
+
+    `target_qps` is the rate of the Server scenario's arrivals; the others' is probed. The bound is the configuration's
+    objective, else the workload's. The server is `given`, or one for this run. Raises ServemarkError.
+    """
+    with server_for([config], given=given, settings=settings) as [served]:
+        directory, result = _measure(config, served, scenario, target_qps, min_queries)
+    results.write(directory, result)
+    return directory, result
+
+
+def _measure(
+    config: LoadConfig, served: LoadConfig, scenario: MlperfScenario, target_qps: float, min_queries: int
+) -> tuple[Path, dict[str, Any]]:
+    """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
+    target = open_target(served)
+    placement = target.prepare()
+    golden = config.entry.read_golden()
+    objective = config.slo or config.workload.slo
+    concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
+    requests = target.payloads(golden)
+    latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
+    plan = MlperfPlan(
+        scenario=scenario,
+        expected_qps=target_qps or HEADROOM * rate,
+        expected_latency_ms=latency_ms / HEADROOM,
+        min_duration_s=config.duration_s,
+        min_queries=min_queries,
+        latency_ms=objective.limit_ms,
+        percentile=objective.percentile,
+        seed=config.seed,
+    )
+    directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
+    note(f"LoadGen: {scenario.value}, at least {config.duration_s:g} s and {min_queries} queries")
+    timeout_s, most = config.request_timeout_s, config.max_in_flight
+    seen = run(target, requests, plan, directory, timeout_s=timeout_s, max_in_flight=most)
+    result = {
+        "schema_version": results.SCHEMA_VERSION,
+        "kind": "mlperf",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "config": {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)},
+        "workload": config.workload.name,
+        "engine": placement.engine,
+        "device": placement.device,
+        "provider": placement.provider,
+        "precision": config.precision,
+        "protocol": target.protocol,
+        "environment": collect(),
+        "partial": seen.interrupted,
+        **_figures(config, seen, golden, directory),
+    }
+    return directory, result
+
+
+def _figures(config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path) -> dict[str, Any]:
+    """LoadGen's figures and verdict, this side's, and both verdicts as one."""
+    log = {} if seen.interrupted else read_log(logs)
+    official = log.get("result_validity")
+    outputs = config.workload.outputs
+    agreement, mismatch = (
+        agreement_figures(seen.sampled, golden, outputs, config.workload.agreement.at(config.precision))
+        if golden
+        else (unchecked(f"no golden outputs: `{config.entry.export_command()}`"), None)
+    )
+    why = log.get("result_invalid_reason", "interrupted" if seen.interrupted else "see mlperf_log_summary.txt")
+    errors = seen.errors.total()
+    constraints = [
+        Constraint("loadgen", official == "VALID", None, None, "", str(why).strip()),
+        Constraint("error_share", not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
+    ]
+    if golden:
+        remedy = mismatch or "no golden request was answered: raise --min-duration"
+        right = mismatch is None and bool(agreement["checked"])
+        constraints.append(Constraint("output_agreement", right, agreement["checked"], 1, "outputs checked", remedy))
+    return {
+        "loadgen": {
+            "validity": official,
+            **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
+            "early_stopping": {key: value for key, value in log.items() if key.startswith("early_stopping")},
+            "version": log.get("loadgen_version"),
+        },
+        "metrics": {
+            "latency_ms": seen.latency.summary(),
+            "errors": {
+                "count": errors,
+                "by_kind": dict(seen.errors),
+                "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
+            },
+            "accuracy": {"output_agreement": agreement},
+        },
+        "verdict": Verdict(constraints).to_dict(),
+    }

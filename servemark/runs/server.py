@@ -1,0 +1,74 @@
+"""The server of a run: the one that is given, one that runs already, or one of its own."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.control import control_of
+from loadgen.transport.server_url import METRICS
+from servemark.errors import OptionError, ServerError
+from servemark.output import note
+from servemark.repository.model_config import Settings
+from servemark.runs.entries import entries, repository_with
+
+if TYPE_CHECKING:
+    from servers import Server
+
+UNCHANGED = Settings()
+
+
+@contextlib.contextmanager
+def server_for(
+    configs: Sequence[LoadConfig], *, given: bool = False, settings: Settings = UNCHANGED
+) -> Iterator[list[LoadConfig]]:
+    """Yield the configurations at a server of all their models.
+
+    That is the one they name, where it is `given`; else one that already serves the one model at the default port, else
+    an embedded one. Settings are those of a server of our own, so a model that must have some is never taken from
+    another one. Raises OptionError, ArtifactError, ServerError.
+    """
+    first = configs[0]
+    if given and settings:
+        raise OptionError(
+            f"{first.url} has its own settings", fix="leave out --url, or --device, --option, --instances"
+        )
+    if given or (len(configs) == 1 and not settings and _serves(first)):
+        if not given:
+            note(f"using the server at {first.url}")
+        yield list(configs)
+        return
+    import servers
+
+    names = [config.workload.name for config in configs]
+    found = entries(names, first.engine, first.model_repository, first.precision)
+    with (
+        repository_with(first.model_repository, found, settings) as repository,
+        servers.open_server("auto", repository, [entry.model for entry in found]) as server,
+    ):
+        address = address_of(server, first.protocol)
+        yield [config.at(address) for config in configs]
+        note_death(server)
+
+
+def note_death(server: "Server") -> None:
+    """Say why a server has ended, where it has: its runs have their verdict, INVALID, and no reason."""
+    try:
+        server.check()
+    except ServerError as error:
+        note(str(error))
+
+
+def address_of(server: "Server", protocol: str) -> str:
+    """A server of our own as --url names it."""
+    metrics = f"{METRICS}{server.metrics}" if server.metrics else ""
+    return f"{protocol}://{server.grpc if protocol == 'grpc' else server.http}{metrics}"
+
+
+def _serves(config: LoadConfig) -> bool:
+    """Whether the model is served where the configuration says, which is the default."""
+    try:
+        control_of(config).require_model(config.model, config.workload, "")
+    except ServerError:
+        return False
+    return True
