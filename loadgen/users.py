@@ -13,6 +13,7 @@ from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadgen.load.flags import add_arguments
+from loadgen.locust_bridge.locust_internals import leave_with_own_code
 from loadgen.locust_bridge.session import Session
 from loadgen.locust_bridge.worker_session import WorkerSession
 from servemark import interrupts
@@ -63,9 +64,7 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     add_arguments(parser, _models())
     # Locust's web UI and master listen on all interfaces unless told otherwise; ours on loopback.
     parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")
-    # argparse exits with 2 on a bad flag, which is our code of an invalid run.
-    leave = parser.exit
-    parser.exit = lambda status=0, message=None: leave(int(ExitCode.LOCUST) if status else 0, message)
+    leave_with_own_code(parser)
 
 
 def _init(environment: Environment, **_: Any) -> None:

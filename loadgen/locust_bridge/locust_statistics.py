@@ -11,6 +11,7 @@ import numpy as np
 from locust.env import Environment
 from locust.stats import StatsEntry
 
+from loadgen.locust_bridge.locust_internals import request_listeners
 from loadgen.sut.channel import Outcome
 
 FLUSH_S = 0.1
@@ -31,9 +32,7 @@ class LocustStatistics:
         self._environment = environment
         self._name = ""
         self._fire: Callable[..., None] = environment.events.request.fire
-        # Locust has no public way to ask who listens.
-        self._listeners = environment.events.request._handlers
-        self._own = [each for each in self._listeners if getattr(each, "__module__", "") == "locust.runners"]
+        self._listeners, self._own = request_listeners(environment)
         self._gathered = array("q")
         gevent.spawn(self._go_on)
 

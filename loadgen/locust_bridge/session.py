@@ -116,7 +116,10 @@ class Session:
         # Where Locust itself ends the run it needs no telling, but a master that has lost its last worker stays.
         deserted = self.options.headless and isinstance(runner, MasterRunner) and not self.leaving
         if runner is not None and (deserted or not self.stopping):
-            (runner.quit if self.options.headless else runner.stop)()
+            if self.options.headless:
+                runner.quit()
+            else:
+                runner.stop()
 
     def _measure(self) -> ExitCode:
         config = LoadConfig.from_options(self.options, self.lookup)

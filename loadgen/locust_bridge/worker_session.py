@@ -1,6 +1,5 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
-import functools
 import time
 from argparse import Namespace
 from collections.abc import Callable
@@ -8,7 +7,6 @@ from typing import Any, cast
 
 import gevent
 from gevent.queue import Queue
-from locust import argument_parser
 from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import WorkerRunner
@@ -17,6 +15,7 @@ from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
 from loadgen.load.flags import FLAGS
 from loadgen.load.load_config import LoadConfig
+from loadgen.locust_bridge.locust_internals import remember_default_options
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
 from loadgen.measurement.sender import OnRequest
@@ -44,9 +43,7 @@ class WorkerSession:
     def begin(self) -> None:
         """Listen to the master; its options come with each test."""
         self.runner.register_message(messages.MESSAGE, self._on_message)
-        # Locust makes its parser anew for each option of each spawn message, which also comes whenever another worker
-        # joins or leaves: half a second in which no request would go out.
-        vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
+        remember_default_options()
         # Failed requests are the master's business: its verdict judges them.
         self.environment.process_exit_code = 0
 
