@@ -16,6 +16,7 @@ import numpy as np
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
+from servemark.frameworks.openvino import PRECISION_INFO
 from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
@@ -29,13 +30,8 @@ REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in na
 FROM_ONNX = PRECISIONS
 DEVICE = "cpu"
 
-MIN_SHARE = 0.25
-"""With less of its weights in 8 bits a model is not called int8, as for ONNX Runtime."""
-
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
 """Precision -> the type in which OpenVINO runs what is a floating-point operator in the file."""
-HINT = ["servemark", "inference_precision"]
-"""Where the file says so: the representation has no bf16, which is a choice that is made when it is compiled."""
 
 
 def write(job: Job) -> Mapping[str, object]:
@@ -53,7 +49,7 @@ def write(job: Job) -> Mapping[str, object]:
     _keep_slices(model)
     if job.precision == "int8":
         model = _quantised(model, job)
-    model.set_rt_info(COMPUTES_IN[job.precision], HINT)
+    model.set_rt_info(COMPUTES_IN[job.precision], PRECISION_INFO)
     openvino.save_model(model, str(job.path), compress_to_fp16=job.precision == "fp16")
     weights = {"fp16": "f16", "int8": "i8 where quantised, else f32"}.get(job.precision, "f32")
     written: dict[str, object] = {"ir_version": 11, "weights": weights, "computes_in": COMPUTES_IN[job.precision]}
@@ -68,7 +64,7 @@ def load(path: Path, workload: Workload) -> Run:
 
     core = openvino.Core()
     model = core.read_model(str(path))
-    precision = str(model.get_rt_info(HINT).astype(str))
+    precision = str(model.get_rt_info(PRECISION_INFO).astype(str))
     if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise ArtifactError("this CPU has no bf16 instructions", fix="export bf16 on a machine whose CPU has them")
     try:
@@ -133,6 +129,8 @@ def _quantised(model: "openvino.Model", job: Job) -> "openvino.Model":
 
 def _int8_share(job: Job) -> float:
     """Share of the weights that are quantised; tables that are only looked up in are none. Raises ArtifactError."""
+    from exporters.onnx_passes.quantisation import MIN_SHARE
+
     sizes = {True: 0, False: 0}
     for graph in ElementTree.parse(job.path).iter():  # noqa: S314 - written just now; the bodies of loops too
         layers = graph.findall("layers/layer")

@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
 
 
 class ServemarkError(Exception):
-    """Something the user can mend before anything is measured; `fix` is the command or change that mends it."""
+    """Something the user can fix before anything is measured; `fix` is the command or change that does."""
 
     exit_code = ExitCode.BAD_INPUT
 

@@ -1,1 +1,1 @@
-"""What benchmarks share: servers, loads, pairs and meters."""
+"""What benchmarks share: servers, loads, pairs and meters. Imports no benchmark."""

@@ -1,1 +1,1 @@
-"""Rewrites of an ONNX graph: precisions, quantisation and recurrences."""
+"""Rewrites of an ONNX graph: precisions, quantisation and recurrences. Imports nothing else of `exporters`."""

@@ -1,1 +1,1 @@
-"""What every export goes through: job, provenance, config.pbtxt, parity, registry of engines."""
+"""What every export goes through: job, parity, provenance, config.pbtxt, registry. Imports no engine by name."""

@@ -43,7 +43,7 @@ class ExportReport:
     manifest: Mapping[str, Any]
 
 
-def require(engine: str, precision: str) -> Exporter:
+def require_exporter(engine: str, precision: str) -> Exporter:
     """Look up an exporter that can be used here. Raises OptionError, ArtifactError where a package is missing."""
     module = exporter(engine)
     check_precision(engine, precision)
@@ -62,7 +62,7 @@ def export(
     workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
     the repository cannot be written.
     """
-    module = require(engine, precision)
+    module = require_exporter(engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
     provenance = made_by(workload, module)
     config = config_pbtxt.render(

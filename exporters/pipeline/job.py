@@ -55,7 +55,7 @@ class Job:
         if parameters != self.workload.parameters:
             raise ArtifactError(
                 f"{self.workload.name} has {parameters:,} parameters, its workload says {self.workload.parameters:,}",
-                fix=f"mend the workload {self.workload.name} in servemark/models",
+                fix=f"fix the workload {self.workload.name} in servemark/models",
             )
         return model
 

@@ -44,7 +44,7 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
             raise ArtifactError(
                 f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
                 f"its interface says {tensor.dtype} {list(tensor.shape)}",
-                fix=f"mend the workload {workload.name} in servemark/models",
+                fix=f"fix the workload {workload.name} in servemark/models",
             )
     return Golden(inputs, outputs)
 
@@ -83,7 +83,7 @@ def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
         rows = len(next(iter(inputs.values())))
         raise ArtifactError(
             f"{workload.name}: the artifact cannot run a batch of {rows}: {error}",
-            fix=f"mend the exporter or the workload {workload.name} in servemark/models",
+            fix=f"fix the exporter or the workload {workload.name} in servemark/models",
         ) from error
 
 

@@ -1,1 +1,1 @@
-"""Several processes as one load generator: what master and workers say to each other, and their records merged."""
+"""Several processes as one load generator: messages, clocks, merged records. Imports no `locust_bridge`."""

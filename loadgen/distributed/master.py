@@ -44,7 +44,7 @@ STOP_TIMEOUT_S = 8.0
 
 
 class Master:
-    """Has the workers that are connected send the load; `orders.py` has what they say to each other."""
+    """Has the workers that are connected send the load; `messages.py` has what they send each other."""
 
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
         self.config = config
@@ -54,7 +54,7 @@ class Master:
         self._run = uuid4().hex
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
-        self._members = {name: WorkerView(name, index) for index, name in enumerate(ids)}
+        self._workers = {name: WorkerView(name, index) for index, name in enumerate(ids)}
         self._golden = False
         self._stale = self._prepared = False
         self._decided = config.open_loop
@@ -70,46 +70,46 @@ class Master:
 
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
-        member = self._members.get(name)
-        if member is not None and message["run"] in {self._run, ""}:
-            member.on_message(message, time.monotonic_ns())
+        worker = self._workers.get(name)
+        if worker is not None and message["run"] in {self._run, ""}:
+            worker.on_message(message, time.monotonic_ns())
             self._stale |= message["kind"] == "state"
             if message["kind"] == "join" and self._prepared:
-                self._invite(member)
+                self._invite(worker)
             self._heard.set()
 
     def prepare(self, golden: Golden | None) -> None:
         """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
-        if not self._members:
+        if not self._workers:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
         self._golden, self._prepared = golden is not None, True
-        for member in self._members.values():
-            if member.token is not None:
-                self._invite(member)
+        for worker in self._workers.values():
+            if worker.token is not None:
+                self._invite(worker)
 
     def open(self, directory: Path | None = None) -> None:  # noqa: ARG002 - a request log is a sender's
         """Wait until every worker is ready. Raises WorkerError with what one of them says."""
         schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, golden=self._golden)
-        self._wait(lambda member: member.fingerprint is not None, READY_TIMEOUT_S, "be ready")
-        for member in self._members.values():
-            theirs = member.fingerprint or {}
+        self._wait(lambda worker: worker.fingerprint is not None, READY_TIMEOUT_S, "be ready")
+        for worker in self._workers.values():
+            theirs = worker.fingerprint or {}
             other = [name for name, value in ours.items() if theirs.get(name) != value]
             if other:
-                raise WorkerError(f"{member} has another {other[0]}", fix="install and copy the same on every host")
+                raise WorkerError(f"{worker} has another {other[0]}", fix="install and copy the same on every host")
 
     def begin(self) -> None:
         """Estimate the workers' clocks, and tell each when the schedule begins. Raises WorkerError."""
         for count in range(1, PINGS + 1):
-            for member in self._members.values():
-                self._order(member, "ping", sent_ns=time.monotonic_ns())
+            for worker in self._workers.values():
+                self._order(worker, "ping", sent_ns=time.monotonic_ns())
             self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
         start = start_time(self.config.start_file, START_IN_S)
         self._interval = interval_from(self.config, start)
         self._recorder = Recorder(self._interval)
-        for member in self._members.values():
-            member.clock = ClockOffset.estimate(member.trips)
-            self._order(member, "begin", start_ns=member.clock.theirs(start))
+        for worker in self._workers.values():
+            worker.clock = ClockOffset.estimate(worker.trips)
+            self._order(worker, "begin", start_ns=worker.clock.theirs(start))
 
     def run(self, on_tick: OnTick) -> None:
         """Follow the workers until each has sent its last figures, or will not."""
@@ -125,16 +125,16 @@ class Master:
             self._collect()
             if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise
-        for member in self._members.values():
-            if not member.final:
-                member.mark_failed(self._absence(member) or "it did not send its last figures")
-            elif member.ended_early and not self.interrupted:
-                member.mark_failed(f"it ended early: {member.ended_early}")
+        for worker in self._workers.values():
+            if not worker.final:
+                worker.mark_failed(self._absence(worker) or "it did not send its last figures")
+            elif worker.ended_early and not self.interrupted:
+                worker.mark_failed(f"it ended early: {worker.ended_early}")
 
     def stop(self, reason: str) -> None:
         self.interrupted = reason
-        for member in self._members.values():
-            self._order(member, "stop", reason=reason)
+        for worker in self._workers.values():
+            self._order(worker, "stop", reason=reason)
 
     def is_over(self, now: int) -> bool:
         return self._decided and now >= self._interval.end
@@ -147,7 +147,7 @@ class Master:
     def recorder(self) -> Recorder:
         if self._stale:
             self._stale = False
-            states = [member.state for member in self._members.values()]
+            states = [worker.state for worker in self._workers.values()]
             self._recorder = merged(self._interval, [state for state in states if state])
         return self._recorder
 
@@ -162,31 +162,31 @@ class Master:
 
     @property
     def workers(self) -> list[WorkerFigures]:
-        return [member.figures for member in self._members.values()]
+        return [worker.figures for worker in self._workers.values()]
 
     def checked(self) -> Checked | None:
         if not self._golden:
             return None
         parts = []
-        for member in self._members.values():
-            part = member.report and member.report["checked"]
+        for worker in self._workers.values():
+            part = worker.report and worker.report["checked"]
             if part:
                 found = {name: Discrepancy(**discrepancy) for name, discrepancy in part["found"].items()}
                 parts.append(Checked(part["answers"], part["rows"], found))
         workload = self.config.workload
         return Checked.joined(parts, workload.outputs, workload.agreement.at(self.config.precision))
 
-    def _invite(self, member: WorkerView) -> None:
+    def _invite(self, worker: WorkerView) -> None:
         """Answer a worker that asks for its part."""
-        share = {"index": member.index, "of": len(self._members)}
-        self._order(member, "prepare", **share, token=member.token, options=self._options, golden=self._golden)
+        share = {"index": worker.index, "of": len(self._workers)}
+        self._order(worker, "prepare", **share, token=worker.token, options=self._options, golden=self._golden)
 
-    def _order(self, member: WorkerView, kind: str, **content: Any) -> None:
-        self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, member.id)
+    def _order(self, worker: WorkerView, kind: str, **content: Any) -> None:
+        self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, worker.id)
 
-    def _absence(self, member: WorkerView) -> str | None:
+    def _absence(self, worker: WorkerView) -> str | None:
         """Why Locust has lost a worker, None where it has not."""
-        client = self._runner.clients.get(member.id)
+        client = self._runner.clients.get(worker.id)
         if client is None:
             return "it quit"
         return "it was lost: no heartbeat came from it" if client.state == STATE_MISSING else None
@@ -194,13 +194,13 @@ class Master:
     def _wait(self, done: Callable[[WorkerView], bool], timeout_s: float, what: str) -> None:
         """Wait until that is so of every worker. Raises WorkerError where one fails, is lost, or takes too long."""
         deadline = time.monotonic() + timeout_s
-        while waiting := [member for member in self._members.values() if not done(member)]:
-            for member in self._members.values():
-                absence = self._absence(member)
-                if member.failure is not None:
-                    raise member.failure
+        while waiting := [worker for worker in self._workers.values() if not done(worker)]:
+            for worker in self._workers.values():
+                absence = self._absence(worker)
+                if worker.failure is not None:
+                    raise worker.failure
                 if absence:
-                    raise WorkerError(f"{member}: {absence} before the run began", fix="read its log")
+                    raise WorkerError(f"{worker}: {absence} before the run began", fix="read its log")
             interrupts.check()
             if time.monotonic() > deadline:
                 raise WorkerError(f"{waiting[0]} did not {what} within {timeout_s:g} s", fix="read its log")
@@ -211,41 +211,41 @@ class Master:
         """End a closed loop's interval when each connection has had its answer: it is a minimum until then."""
         if self._decided:
             return
-        here = [member for member in self._members.values() if not member.gone]
-        outcomes = sum(requests_of(member.state) for member in here if member.state)
-        shares = [Share(member.index, len(self._members)) for member in here]
+        here = [worker for worker in self._workers.values() if not worker.gone]
+        outcomes = sum(requests_of(worker.state) for worker in here if worker.state)
+        shares = [Share(worker.index, len(self._workers)) for worker in here]
         if outcomes < sum(share.count(self.config.concurrency or 1) for share in shares):
             return
         while self._interval.end < now + AHEAD_NS:
             self._interval = self._interval.prolonged
         self._decided = self._stale = True
-        for member in here:
-            self._order(member, "end", length_ns=self._interval.end - self._interval.start)
+        for worker in here:
+            self._order(worker, "end", length_ns=self._interval.end - self._interval.start)
 
     def _watch(self, now: int) -> None:
-        for member in self._members.values():
-            member.watch(self._absence(member), now / 1e9)
+        for worker in self._workers.values():
+            worker.watch(self._absence(worker), now / 1e9)
 
     def _ended(self, now: int) -> bool:
         """Whether nothing more is to come: each request has its outcome by its time-out."""
         timeouts = 1 if self._decided else 2
         if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
             return True
-        members = self._members.values()
-        whole = any(member.final and not member.ended_early for member in members)
+        workers = self._workers.values()
+        whole = any(worker.final and not worker.ended_early for worker in workers)
         # A worker whose clock is ahead, by less than its uncertainty, is done before the interval is over here.
-        return all(member.final or member.gone for member in members) and (self.is_over(now) or not whole)
+        return all(worker.final or worker.gone for worker in workers) and (self.is_over(now) or not whole)
 
     def _collect(self) -> None:
         """Wait for the last figures of a run that was cut short."""
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while time.monotonic() < deadline and not all(
-            member.final or self._absence(member) for member in self._members.values()
+            worker.final or self._absence(worker) for worker in self._workers.values()
         ):
             self._heard.wait(POLL_S)
             self._heard.clear()
 
 
-def _answered(count: int, member: WorkerView) -> bool:
+def _answered(count: int, worker: WorkerView) -> bool:
     """Whether a worker has answered so many pings."""
-    return len(member.trips) >= count
+    return len(worker.trips) >= count

@@ -1,1 +1,1 @@
-"""The event loop that sends requests when they are due and reads answers. Knows no run."""
+"""The event loop that sends requests when they are due and reads answers. Imports no protocol and no run."""

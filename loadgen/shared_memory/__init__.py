@@ -1,1 +1,1 @@
-"""Tensors in memory that a server sees too: regions, places in them, and how each protocol names places."""
+"""Tensors in memory that the server sees too: regions, slots, and how a protocol names them. Imports no target."""

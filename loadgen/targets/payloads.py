@@ -33,7 +33,7 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     named = config.scenario.samples(config.seed)
     samples = _pool(_samples(config), max(POOL_REQUESTS * batch, max(named or [0]) + 1), batch)
     if named:
-        _require(config, named, len(samples))
+        _check_samples(config, named, len(samples))
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
     ordinary = [
@@ -67,7 +67,7 @@ def _ordered(named: Sequence[int], ordinary: list[Payload], known: list[Payload]
             yield ordinary[index] if index >= 0 else next(anything)
 
 
-def _require(config: LoadConfig, named: Sequence[int], held: int) -> None:
+def _check_samples(config: LoadConfig, named: Sequence[int], held: int) -> None:
     """Check that the samples which a trace names are there. Raises InputDataError."""
     if config.batch_size > 1:
         raise InputDataError("a trace that names samples has one in each request", fix="--batch-size 1")

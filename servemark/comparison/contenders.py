@@ -100,7 +100,7 @@ class Entrants:
 
     def export(self, workload: Workload, repository: Path) -> None:
         """Export what is not exported yet."""
-        from exporters import require
+        from exporters import require_exporter
         from exporters.pipeline.isolated import Task, export_isolated
 
         def export(contender: Contender) -> None:
@@ -110,7 +110,7 @@ class Entrants:
                 note(f"{contender.label}: exported first, {report.manifest['seconds']:.1f} s")
 
         # A missing package is found before the minutes that the others' exports may take.
-        self.require(lambda contender: require(contender.engine, contender.precision))
+        self.require(lambda contender: require_exporter(contender.engine, contender.precision))
         self.require(export)
 
 

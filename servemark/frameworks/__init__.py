@@ -1,1 +1,1 @@
-"""Frameworks: how each is imported, in an order that works, and its constants."""
+"""Frameworks: how each is imported, and what exporters and engines share of it. Imports no stage."""

@@ -1,1 +1,1 @@
-"""This machine: its cores, memory, GPUs and what its environment says. Imports nothing of the stages."""
+"""This machine: cores, memory, GPUs and its environment. Imports no stage."""

@@ -1,1 +1,1 @@
-"""The zoo: one file per workload, found by `servemark.workload`. They share `blocks` and `synthesis`."""
+"""The zoo: one file for each workload, found by `servemark.workload`, over shared blocks. Imports no stage."""

@@ -19,7 +19,7 @@ from servemark.datasets._audio import MFCC_COEFFICIENTS, Waveform, mfcc
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -151,7 +151,6 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset=librispeech.KEY if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

@@ -17,7 +17,7 @@ from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -161,7 +161,6 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset=amazon_electronics.KEY if tiny else None,
         read=(lambda path: read(path, sizes)) if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

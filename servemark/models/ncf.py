@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -138,7 +138,6 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset="ml-100k" if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servemark.datasets import mnist
 from servemark.models.blocks.weights import centre, he, seeded
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,7 +129,6 @@ def _workload(name: str, tiny: Workload | None = None) -> Workload:
         samples=samples,
         dataset=mnist.KEY if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

@@ -22,7 +22,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Workload
+from servemark.workload import Quality, Sample, Slo, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -175,7 +175,6 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset=gigaword.KEY if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -232,7 +232,6 @@ def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Wor
         samples=lambda rng: samples(sizes, rng),
         dataset=push.KEY if tiny else None,
         read=read if tiny else None,
-        agreement=Agreement(),
         tiny=tiny,
     )
 

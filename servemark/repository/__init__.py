@@ -1,1 +1,1 @@
-"""Entries of the model repository: their files, their config.pbtxt, and how their outputs agree. Starts nothing."""
+"""Entries of the model repository: their files and their config.pbtxt. Imports no stage."""

@@ -97,11 +97,7 @@ class Entry:
             raise ArtifactError(
                 f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
             ) from error
-        inputs, outputs = (
-            {key.removeprefix(kind): array for key, array in arrays.items() if key.startswith(kind)}
-            for kind in ("input:", "output:")
-        )
-        return Golden(inputs, outputs)
+        return Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
 
     def write_golden(self, golden: Golden) -> None:
         """Store the golden samples."""
@@ -142,7 +138,7 @@ class Entry:
         return f"{self.workload} --engine {self.engine}{precision}"
 
     def overlay(self, config: str, repository: Path) -> "Entry":
-        """Make a repository whose entry is this one with another configuration; what it holds besides is linked."""
+        """Make a repository whose entry is this one with another configuration."""
         entry = replace(self, repository=repository)
         self.link(entry.folder, config)
         return entry
@@ -154,3 +150,7 @@ class Entry:
             if item != self.config:
                 (folder / item.name).symlink_to(item.resolve())
         (folder / self.config.name).write_text(config)
+
+
+def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

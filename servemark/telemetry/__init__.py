@@ -1,1 +1,1 @@
-"""What is read while something runs: meters of this machine. Imports nothing of the stages."""
+"""What is read while something runs: meters of this machine. Imports no stage."""

@@ -74,7 +74,8 @@ def compare_outputs(
         equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
         share = float(equal.mean())
         return Discrepancy(share >= agreement.min_match, share, top1_share=float(equal[:, 0].mean()))
-    ours, theirs = (array.astype(np.float64).reshape(len(array), -1) for array in (output, reference))
+    ours = output.astype(np.float64).reshape(len(output), -1)
+    theirs = reference.astype(np.float64).reshape(len(reference), -1)
     error, size = np.abs(ours - theirs), np.abs(theirs)
     within = error <= agreement.atol + agreement.rtol * size
     largest = size.max(axis=1, keepdims=True)
@@ -104,13 +105,12 @@ def merge_discrepancies(
     """How far all rows lie from their references, from comparisons of so many rows each."""
     rows = sum(count for count, _ in parts)
     found = [discrepancy for _, discrepancy in parts]
-    match, top1 = (
-        sum(count * getattr(each, name) for count, each in parts) / rows for name in ("match_share", "top1_share")
-    )
+    match_share = sum(count * each.match_share for count, each in parts) / rows
+    top1_share = sum(count * each.top1_share for count, each in parts) / rows
     return Discrepancy(
-        agrees=all(each.agrees for each in found) if floating else match >= agreement.min_match,
-        match_share=match,
-        top1_share=top1,
+        agrees=all(each.agrees for each in found) if floating else match_share >= agreement.min_match,
+        match_share=match_share,
+        top1_share=top1_share,
         max_abs=_all_known(max, [each.max_abs for each in found]),
         max_rel=_all_known(max, [each.max_rel for each in found]),
         cosine_min=_all_known(min, [each.cosine_min for each in found]),

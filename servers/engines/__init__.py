@@ -102,7 +102,7 @@ def export_command(artifact: Path, *, force: bool = True) -> str:
 
 
 def check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collection[str]) -> None:
-    """Hold the tensors of an artifact, its `kind` inputs or outputs, against its configuration. Raises ArtifactError.
+    """Compare the tensors of an artifact, its `kind` inputs or outputs, with its configuration. Raises ArtifactError.
 
     Every input has to be given; outputs that nobody asks for do no harm.
     """

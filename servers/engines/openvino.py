@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
+from servemark.frameworks.openvino import PRECISION_INFO
 from servemark.workload import Arrays
 from servers.engines import check_options, export_command, thread_count
 
@@ -16,8 +17,6 @@ PACKAGE = "openvino"
 PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
 """Options that are OpenVINO's own properties, by their names there."""
 OPTIONS = ("intra_op_thread_count", *PROPERTIES)
-HINT = ["servemark", "inference_precision"]
-"""Where the exporter wrote into the file what it is to be computed in."""
 CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
 
 
@@ -73,7 +72,7 @@ def load(
 
 
 def _properties(model: "openvino.Model", options: Mapping[str, str]) -> dict[str, Any]:
-    written = str(model.get_rt_info(HINT).astype(str)) if model.has_rt_info(HINT) else "f32"
+    written = str(model.get_rt_info(PRECISION_INFO).astype(str)) if model.has_rt_info(PRECISION_INFO) else "f32"
     properties: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": written}
     if threads := thread_count(options):
         properties["INFERENCE_NUM_THREADS"] = threads

@@ -1,7 +1,4 @@
-"""PyTorch: a torch.export program (`model.pt2`), run eagerly or, with option `compile=true`, by torch.compile.
-
-Its path on a GPU has not run on one yet.
-"""
+"""PyTorch: a torch.export program (`model.pt2`), run eagerly or, with option `compile=true`, by torch.compile."""
 
 import importlib
 import warnings

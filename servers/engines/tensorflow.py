@@ -1,7 +1,4 @@
-"""TensorFlow: a SavedModel's `serving_default` signature, with option `jit_compile=true` compiled by XLA.
-
-Its path on a GPU has not run on one yet.
-"""
+"""TensorFlow: a SavedModel's `serving_default` signature, with option `jit_compile=true` compiled by XLA."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""A server as a process: ports, start, readiness, guard and reloading."""
+"""A server as a process: ports, start, readiness, guard and reloading. Imports no mode."""

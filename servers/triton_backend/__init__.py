@@ -1,1 +1,1 @@
-"""Triton's side of an engine: requests to tensors and back. Runs inside Triton's Python stub."""
+"""Triton's side of an engine: requests to tensors and back. Runs inside Triton's Python stub; imports no `launch`."""

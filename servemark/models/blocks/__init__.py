@@ -1,1 +1,1 @@
-"""Layers and weights that several workloads share. Torch is imported inside functions."""
+"""Layers and weights that several workloads share. Torch is imported inside functions only."""

@@ -1,1 +1,1 @@
-"""Seeded inputs with the statistics of real ones: images, speech, text. Numpy only."""
+"""Seeded inputs with the statistics of real ones: pictures, popularity, speech, text. Imports numpy, no torch."""
