@@ -1,9 +1,10 @@
 """What a run shows with confidence of its tail: MLPerf's early-stopping criterion for each percentile and the SLO."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
-from servemark.stats.histogram import Histogram
+from servemark.results.schema.run import EarlyStopping, Objective
+from servemark.stats.histogram import Histogram, Percentiles
 from servemark.stats.percentiles import (
     EARLY_STOPPING_CONFIDENCE,
     PERCENTILES,
@@ -17,7 +18,7 @@ _ROUNDS = 50
 """Steps towards the number of requests that would show an objective; where they do not end, no number would."""
 
 
-def early_stopping(latency: Histogram, failed: int, slo: Slo | None) -> dict[str, Any]:
+def early_stopping(latency: Histogram, failed: int, slo: Slo | None) -> EarlyStopping:
     """The bound in ms that each percentile keeps with 99 % confidence, and whether the objective is one.
 
     A failed request lies beyond every bound. A percentile that has too few requests is None, with the reason.
@@ -37,12 +38,12 @@ def early_stopping(latency: Histogram, failed: int, slo: Slo | None) -> dict[str
     return {
         "confidence": EARLY_STOPPING_CONFIDENCE,
         "requests": requests,
-        "bounds_ms": bounds,
+        "bounds_ms": cast(Percentiles, bounds),
         "slo": _objective(latency, failed, slo),
     }
 
 
-def _objective(latency: Histogram, failed: int, slo: Slo | None) -> dict[str, Any] | None:
+def _objective(latency: Histogram, failed: int, slo: Slo | None) -> Objective | None:
     if slo is None:
         return None
     over, requests = latency.count_above(slo.limit_ms) + failed, latency.count + failed

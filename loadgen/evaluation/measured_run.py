@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from loadgen.evaluation.result import complete, header, histograms
 from loadgen.load.load_config import LoadConfig
@@ -16,19 +15,20 @@ from servemark.errors import ResultError
 from servemark.output import note, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
+from servemark.results.schema.run import PendingResult, Result
 
 PLAIN_PROGRESS_S = 5
 """In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
 
 
-Written = Callable[[Path, dict[str, Any]], None]
+Written = Callable[[Path, Result | PendingResult], None]
 
 
-def _unseen(directory: Path, result: dict[str, Any]) -> None:
+def _unseen(directory: Path, result: Result | PendingResult) -> None:
     """Nobody else looks at the result."""
 
 
-def record(measurement: Measurement, on_written: Written = _unseen) -> dict[str, Any]:
+def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
     """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured.
 
     `on_written` sees the result each time it has been written: before the run and after it.
@@ -46,28 +46,25 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> dict[str,
             measurement.target.close()
 
 
-def _run(
-    measurement: Measurement,
-    directory: Path,
-    result: dict[str, Any],
-    on_written: Written,
-) -> dict[str, Any]:
+def _run(measurement: Measurement, directory: Path, pending: PendingResult, on_written: Written) -> Result:
+    result: Result | None = None
     try:
         measurement.run(directory)
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:
             with interrupts.finishing():
-                result = complete(result, measurement)
+                result = complete(pending, measurement)
                 try:
                     _write(directory, result, histograms(measurement.measured))
                     on_written(directory, result)
                 finally:
                     _show(result, directory)
+    assert result is not None
     return result
 
 
-def _write(directory: Path, result: dict[str, Any], histograms: dict[str, str]) -> None:
+def _write(directory: Path, result: Result, histograms: dict[str, str]) -> None:
     try:
         results.write(directory, result, histograms)
     except ResultError:
@@ -76,7 +73,7 @@ def _write(directory: Path, result: dict[str, Any], histograms: dict[str, str]) 
         raise
 
 
-def _show(result: dict[str, Any], directory: Path) -> None:
+def _show(result: Result, directory: Path) -> None:
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     render(result, stdout())

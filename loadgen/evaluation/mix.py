@@ -2,13 +2,28 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from loadgen.evaluation.early_stopping import early_stopping
-from servemark.errors import ExitCode, OptionError
+from loadgen.evaluation.metrics import errors_of
+from servemark.errors import OptionError
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
-from servemark.stats.histogram import Histogram
+from servemark.results.schema.header import unknown
+from servemark.results.schema.run import (
+    Client,
+    EnergyFigures,
+    LimitedBy,
+    Metrics,
+    OutputAgreement,
+    Quality,
+    Result,
+    ServerFigures,
+    Throughput,
+    WindowFigures,
+)
+from servemark.results.verdict import Constraint, Verdict
+from servemark.stats.histogram import Histogram, Latency
 from servemark.workload import Slo
 
 _OWN = "each workload has its own, under `mix`"
@@ -20,13 +35,13 @@ class Part:
 
     share: float
     directory: str
-    result: Mapping[str, Any]
+    result: Result
     histograms: Mapping[str, str]
 
     @property
     def name(self) -> str:
         """The workload."""
-        return str(self.result["workload"])
+        return self.result["workload"]
 
 
 def parse_mix(text: str) -> dict[str, float]:
@@ -50,34 +65,33 @@ def parse_mix(text: str) -> dict[str, float]:
     return {name: weight / total for name, weight in shares.items()}
 
 
-def total(parts: Sequence[Part], scenario: Mapping[str, Any]) -> dict[str, Any]:
+def total(parts: Sequence[Part], requested_rate: float) -> Result:
     """The result of a mix: the whole beside each workload's own figures.
 
     Histograms are merged, never percentiles averaged. The verdict holds where it holds for every workload, and each
     of its constraints is there under the workload's name.
     """
     first = parts[0].result
-    judged = [
-        {**constraint, "name": f"{part.name}.{constraint['name']}"}
+    constraints = [
+        replace(Constraint(**constraint), name=f"{part.name}.{constraint['name']}")
         for part in parts
         for constraint in part.result["verdict"]["constraints"]
     ]
-    codes = [part.result["verdict"]["exit_code"] for part in parts]
-    config = {**first["config"], "workload": None, "model": None, "mix": {part.name: part.share for part in parts}}
     not_judged = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["not_judged"].items()}
     return {
         **first,
         "workload": "mix",
         "task": "mix",
         "suites": [],
-        "config": {**config, "request_rate": scenario["requested_rate"]},
-        "scenario": {**first["scenario"], **scenario, "mode": "mix"},
-        "verdict": {
-            "valid": all(part.result["verdict"]["valid"] for part in parts),
-            "exit_code": int(ExitCode.worst(codes)),
-            "constraints": judged,
-            "not_judged": not_judged,
+        "config": {
+            **first["config"],
+            "workload": None,
+            "model": None,
+            "mix": {part.name: part.share for part in parts},
+            "request_rate": requested_rate,
         },
+        "scenario": {**first["scenario"], "requested_rate": requested_rate, "mode": "mix"},
+        "verdict": Verdict(constraints, not_judged).to_dict(),
         "limited_by": _limited_by(parts),
         "metrics": _metrics(parts, first["config"]["slo"]),
         "windows": _windows(parts),
@@ -87,7 +101,9 @@ def total(parts: Sequence[Part], scenario: Mapping[str, Any]) -> dict[str, Any]:
                 "workload": part.name,
                 "share": part.share,
                 "directory": part.directory,
-                **{key: part.result[key] for key in ("batch_size", "verdict", "limited_by")},
+                "batch_size": part.result["batch_size"],
+                "verdict": part.result["verdict"],
+                "limited_by": part.result["limited_by"],
                 "metrics": without_energy(part.result)["metrics"],
             }
             for part in parts
@@ -96,10 +112,10 @@ def total(parts: Sequence[Part], scenario: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_energy(result: Mapping[str, Any]) -> dict[str, Any]:
+def without_energy(result: Result) -> Result:
     """One workload's result: its process's meter read what all workloads of the mix took together."""
-    energy = _unknown(result["metrics"]["energy"], "the meter read all workloads of the mix together")
-    return {**result, "metrics": {**result["metrics"], "energy": energy}}
+    energy = unknown(EnergyFigures.__annotations__, "the meter read all workloads of the mix together")
+    return {**result, "metrics": {**result["metrics"], "energy": cast(EnergyFigures, energy)}}
 
 
 def histograms(parts: Sequence[Part]) -> dict[str, str]:
@@ -107,14 +123,13 @@ def histograms(parts: Sequence[Part]) -> dict[str, str]:
     return {name: _merged(parts, name).encode() for name in parts[0].histograms}
 
 
-def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
+def _metrics(parts: Sequence[Part], slo: str | None) -> Metrics:
     metrics = [part.result["metrics"] for part in parts]
     latency = _merged(parts, "latency_us")
     errors = [each["errors"] for each in metrics]
     failed = sum(each["count"] for each in errors)
-    scheduled = latency.count + failed
-    kinds = {kind for each in errors for kind in each["by_kind"]}
-    throughput = _together(metrics, "throughput", _RATES, sum)
+    kinds = sorted({kind for each in errors for kind in each["by_kind"]})
+    throughput = cast(Throughput, _joined([each["throughput"] for each in metrics], Throughput.__annotations__, sum))
     delays = [each["schedule_delay_ms"] for each in metrics]
     late = sum((d["late_share"] or 0.0) * d["count"] for d in delays) / max(sum(d["count"] for d in delays), 1)
     return {
@@ -123,42 +138,45 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> dict[str, Any]:
         "schedule_delay_ms": {**_summary(_merged(parts, "schedule_delay_us"), delays), "late_share": late},
         "early_stopping": early_stopping(latency, failed, Slo.parse(slo) if slo else None),
         "throughput": throughput,
-        "errors": {
-            "count": failed,
-            "share": failed / max(scheduled, 1),
-            "by_kind": {kind: sum(each["by_kind"].get(kind, 0) for each in errors) for kind in sorted(kinds)},
-            "messages": {k: [text for each in errors for text in each["messages"].get(k, [])] for k in sorted(kinds)},
+        "errors": errors_of(
+            {kind: sum(each["by_kind"].get(kind, 0) for each in errors) for kind in kinds},
+            {kind: [text for each in errors for text in each["messages"].get(kind, [])] for kind in kinds},
+            latency.count + failed,
+        ),
+        "accuracy": {
+            "output_agreement": cast(OutputAgreement, unknown(OutputAgreement.__annotations__, _OWN)),
+            "quality": cast(Quality, unknown(Quality.__annotations__, _OWN)),
         },
-        "accuracy": _accuracy(metrics[0]["accuracy"]),
         "energy": _energy(metrics, throughput["inferences_per_s"]),
-        "server": _unknown(metrics[0]["server"], _OWN),
-        "client": {
-            **_together(metrics, "client", ["cpu_share"], max),
-            "max_in_flight": sum(each["client"]["max_in_flight"] for each in metrics),
-            "waited_share": max(each["client"]["waited_share"] or 0.0 for each in metrics),
-            **_unknown({"own_delay_p99_ms": None}, _OWN),
-            "workers": len(parts),
-            "requests_outside_interval": sum(each["client"]["requests_outside_interval"] for each in metrics),
-        },
+        "server": cast(ServerFigures, unknown(ServerFigures.__annotations__, _OWN)),
+        "client": _client([each["client"] for each in metrics]),
     }
 
 
-_RATES = ("requests_per_s", "inferences_per_s", "requested_rate", "scheduled_rate", "achieved_rate")
+def _client(clients: Sequence[Client]) -> Client:
+    """Of the processes together; the busiest one's share of a core."""
+    joined = {
+        **_joined(clients, ["cpu_share"], max),
+        "max_in_flight": sum(each["max_in_flight"] for each in clients),
+        "waited_share": max(each["waited_share"] or 0.0 for each in clients),
+        **unknown(["own_delay_p99_ms"], _OWN),
+        "workers": len(clients),
+        "requests_outside_interval": sum(each["requests_outside_interval"] for each in clients),
+    }
+    return cast(Client, joined)
 
 
-def _together(
-    metrics: Sequence[Mapping[str, Any]], group: str, keys: Sequence[str], join: Callable[[list[float]], float]
+def _joined(
+    groups: Sequence[Mapping[str, Any]], keys: Iterable[str], join: Callable[[list[float]], float]
 ) -> dict[str, Any]:
     """Figures of all workloads joined to one; not known where one of them is not, for its reason."""
     joined: dict[str, Any] = {}
     for key in keys:
-        figures = [each[group] for each in metrics]
-        unknown = next((each for each in figures if each[key] is None), None)
-        joined |= (
-            {key: join([each[key] for each in figures])}
-            if unknown is None
-            else _unknown([key], unknown[f"{key}_reason"])
-        )
+        gap = next((each for each in groups if each[key] is None), None)
+        if gap is None:
+            joined[key] = join([each[key] for each in groups])
+        else:
+            joined |= unknown([key], gap[f"{key}_reason"])
     return joined
 
 
@@ -169,43 +187,33 @@ def _merged(parts: Sequence[Part], name: str) -> Histogram:
     return whole
 
 
-def _summary(whole: Histogram, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _summary(whole: Histogram, parts: Sequence[Latency]) -> Latency:
     """The merged percentiles; mean, deviation and extremes from the parts' own, which are exact."""
-    known = [part for part in parts if part["count"]]
-    if not known:
-        return whole.summary()
-    count = sum(part["count"] for part in known)
-    mean = sum(part["count"] * part["mean"] for part in known) / count
-    square = sum(part["count"] * (part["stdev"] ** 2 + part["mean"] ** 2) for part in known) / count
+    merged = whole.summary()
+    counted = [part for part in parts if part["count"]]
+    if not counted:
+        return merged
+    count = sum(part["count"] for part in counted)
+    mean = sum(part["count"] * (part["mean"] or 0.0) for part in counted) / count
+    squares = [part["count"] * ((part["stdev"] or 0.0) ** 2 + (part["mean"] or 0.0) ** 2) for part in counted]
     return {
-        **whole.summary(),
+        **merged,
         "mean": mean,
-        "stdev": math.sqrt(max(square - mean**2, 0.0)),
-        "min": min(part["min"] for part in known),
-        "max": max(part["max"] for part in known),
+        "stdev": math.sqrt(max(sum(squares) / count - mean**2, 0.0)),
+        "min": min(part["min"] or 0.0 for part in counted),
+        "max": max(part["max"] or 0.0 for part in counted),
     }
 
 
-def _unknown(keys: Iterable[str], reason: str) -> dict[str, Any]:
-    """The same keys without figures, and why."""
-    names = [key for key in keys if not key.endswith("_reason")]
-    return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
-
-
-def _accuracy(one: Mapping[str, Any]) -> dict[str, Any]:
-    agreement, quality = _unknown(one["output_agreement"], _OWN), _unknown(one["quality"], _OWN)
-    return {"output_agreement": agreement, "quality": quality}
-
-
-def _energy(metrics: Sequence[Mapping[str, Any]], inferences_per_s: float | None) -> dict[str, Any]:
+def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> EnergyFigures:
     """Every process metered the same device: one reading is that of all workloads together."""
-    energy = dict(metrics[0]["energy"])
-    if energy["joules_per_inference"] is not None and inferences_per_s:
-        energy["joules_per_inference"] *= metrics[0]["throughput"]["inferences_per_s"] / inferences_per_s
-    return energy
+    energy, own = metrics[0]["energy"], metrics[0]["throughput"]["inferences_per_s"]
+    if energy["joules_per_inference"] is None or own is None or not inferences_per_s:
+        return energy
+    return {**energy, "joules_per_inference": energy["joules_per_inference"] * own / inferences_per_s}
 
 
-def _limited_by(parts: Sequence[Part]) -> dict[str, str | None]:
+def _limited_by(parts: Sequence[Part]) -> LimitedBy:
     found = [part.result["limited_by"] for part in parts]
     by = next((name for name in (GENERATOR, SERVER, NETWORK) if name in {each["by"] for each in found}), None)
     return {
@@ -214,7 +222,7 @@ def _limited_by(parts: Sequence[Part]) -> dict[str, str | None]:
     }
 
 
-def _windows(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _windows(parts: Sequence[Part]) -> list[WindowFigures]:
     """Throughput and errors of all; percentiles of a window are each workload's own."""
     return [
         {

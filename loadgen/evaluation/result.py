@@ -1,31 +1,25 @@
 """Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
-import sys
-from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 from loadgen.evaluation.metrics import accuracy_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.windows import Window
-from servemark.machine.environment import collect
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
-from servemark.results.directory import SCHEMA_VERSION
+from servemark.results.schema.header import opening, unknown
+from servemark.results.schema.run import Config, PendingResult, Result, Scenario, StageFigures, WindowFigures
 
 
-def header(measurement: Measurement) -> dict[str, Any]:
-    """The part of a result that is known before the run; written first, marked partial."""
-    config, placement = measurement.config, measurement.placement
+def header(measurement: Measurement) -> PendingResult:
+    """What is known before the run; written first, marked partial."""
+    config, placement, target = measurement.config, measurement.placement, measurement.target
     workload = config.workload
-    unknown = "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
-    result: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "load",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
-        "config": {**config.to_dict(), **measurement.target.config},
+    result: PendingResult = {
+        **opening("load"),
+        "config": cast(Config, {**config.to_dict(), **target.config}),
         "seed": config.seed,
         "workload": workload.name,
         "task": workload.task,
@@ -35,38 +29,44 @@ def header(measurement: Measurement) -> dict[str, Any]:
         "provider": placement.provider,
         "precision": (config.entry.read_manifest() or {}).get("precision"),
         "batch_size": config.batch_size,
-        "protocol": measurement.target.protocol,
-        "shared_memory": measurement.target.shared_memory,
-        "scenario": config.scenario.to_dict(),
+        "protocol": target.protocol,
+        "shared_memory": target.shared_memory,
+        "scenario": cast(Scenario, config.scenario.to_dict()),
+        "verdict": None,
+        "limited_by": None,
+        "metrics": None,
+        "windows": [],
+        "stages": [],
+        "partial": True,
     }
-    for key in ("engine", "device", "provider"):
-        if result[key] is None:
-            result[f"{key}_reason"] = unknown
+    unnamed = [key for key, value in vars(placement).items() if value is None]
+    reasons = unknown(
+        unnamed, "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
+    )
     if result["precision"] is None:
-        result["precision_reason"] = f"no {config.entry.manifest.name} beside the local model"
-    not_run: dict[str, Any] = {"verdict": None, "limited_by": None, "metrics": None, "windows": [], "stages": []}
-    return {**result, **not_run, "environment": collect(), "partial": True}
+        reasons |= unknown(["precision"], f"no {config.entry.manifest.name} beside the local model")
+    return cast(PendingResult, {**result, **reasons})
 
 
-def complete(result: dict[str, Any], measurement: Measurement) -> dict[str, Any]:
+def complete(result: PendingResult, measurement: Measurement) -> Result:
     """The whole result, from its header and what was measured."""
     config, measured = measurement.config, measurement.measured
     assert measured is not None
     accuracy, mismatch = accuracy_of(config, measured)
-    observations = observe(config, measured, mismatch)
+    verdict = judge(observe(config, measured, mismatch)).to_dict()
     metrics = figures(measurement, measured, accuracy)
-    verdict = judge(observations).to_dict()
-    return {
+    whole = {
         **result,
         "scenario": {**result["scenario"], "measured_s": round(measured.measured_s, 6)},
         "verdict": verdict,
-        "limited_by": bottleneck(metrics, verdict["constraints"], open_loop=config.open_loop),
+        "limited_by": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
         "windows": _windows(measured),
         "stages": _stages(config, measured),
         **({"workers": [worker.to_dict() for worker in measured.workers]} if measured.workers else {}),
         "partial": measured.interrupted is not None,
     }
+    return cast(Result, whole)
 
 
 def histograms(measured: Measured) -> dict[str, str]:
@@ -80,16 +80,17 @@ def histograms(measured: Measured) -> dict[str, str]:
     return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
 
 
-def _windows(measured: Measured) -> list[dict[str, Any]]:
+def _windows(measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
     interval, measured_s = measured.recorder.interval, measured.measured_s
     placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
     return [w.to_dict(s, min(length_s, measured_s - s)) for s, length_s, w in placed if s < measured_s]
 
 
-def _stages(config: LoadConfig, measured: Measured) -> list[dict[str, Any]]:
+def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:
     """Each stage's own figures: of the requests scheduled in it, but for the responses that came in it."""
-    out, start_s = [], 0.0
+    out: list[StageFigures] = []
+    start_s = 0.0
     for stage, windows in windows_of_stages(config, measured.recorder):
         seconds = min(stage.duration_s, measured.measured_s - start_s)
         if seconds > 0:

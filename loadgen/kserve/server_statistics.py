@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
+
+from servemark.results.schema.header import unknown
+from servemark.results.schema.run import ServerFigures
 
 COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
@@ -13,12 +16,11 @@ _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 
 def server_metrics(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
-) -> dict[str, Any]:
+) -> ServerFigures:
     """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
     keys = ("queue", "compute_input", "compute_infer", "compute_output")
     if before is None or after is None:
-        names = [*(f"{key}_ms" for key in keys), "batch_size_mean", "batch_sizes"]
-        return dict.fromkeys(names) | {f"{name}_reason": no_statistics for name in names}
+        return cast(ServerFigures, unknown(ServerFigures.__annotations__, no_statistics))
     metrics: dict[str, Any] = {}
     for key in keys:
         first, last = (stats["inference_stats"][key] for stats in (before, after))
@@ -35,7 +37,7 @@ def server_metrics(
     for batch in before.get("batch_stats", []):
         counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
     metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
-    return metrics
+    return cast(ServerFigures, metrics)
 
 
 def failure_kind(kind: str, message: str) -> str:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 from urllib.parse import urlsplit
 
 from loadgen.load import flags
@@ -14,6 +14,7 @@ from loadgen.transport.server_url import METRICS, metrics_url, normal_url, proto
 from servemark.errors import OptionError
 from servemark.quantities import above, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
+from servemark.results.schema.run import Config
 from servemark.workload import Slo, Workload, get
 from servemark.workload.agreement import PRECISIONS
 
@@ -184,9 +185,9 @@ class LoadConfig:
         """The command line of this run, for a process of its own."""
         return flags.arguments(self.options())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Config:
         """The resolved configuration for result.json."""
-        return {
+        document = {
             "workload": self.workload.name,
             "engine": self.engine,
             "precision": self.precision,
@@ -204,6 +205,7 @@ class LoadConfig:
             "request_log": self.request_log,
             "windows": self.windows,
         }
+        return cast(Config, document)
 
 
 def _server(text: str, protocol: str) -> tuple[str, str | None]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import InputDataError
+from servemark.results.schema.run import TraceLoad
 
 TIME, SAMPLE = "time_s", "sample"
 MAX_DURATION_S = 7 * 86400.0
@@ -46,7 +47,7 @@ class Trace:
         """Mean requests/s."""
         return len(self.times_s) / self.duration_s
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TraceLoad:
         """As result.json holds it; the digest tells whether another run had the same trace."""
         return {
             "file": self.file.name,

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Blueprint, Response, request
 
+from loadgen.evaluation.metrics import SoFar
 from servemark.report.words import title
+from servemark.results.schema.run import PendingResult, Result
 
 if TYPE_CHECKING:
     from locust.web import WebUI  # imported, it patches threads and sockets
@@ -21,8 +23,8 @@ LIVE_EVERY_S = 1.0
 """Figures of a run that goes on are computed at most this often, however many browsers ask."""
 _SCRIPT = f'<script src="./{TAB}/files/tab.js"></script></body>'
 
-Live = Callable[[], Mapping[str, Any] | None]
-"""Gives `metrics` so far and their `measured_s`, None before the measured interval."""
+Live = Callable[[], tuple[float, SoFar] | None]
+"""Gives how many seconds have been measured and the figures so far, None before the measured interval."""
 
 
 View = Callable[[], Response]
@@ -36,25 +38,26 @@ class Run:
     live: Live = lambda: None
     error: str | None = None
     directory: Path | None = None
-    result: Mapping[str, Any] | None = None
-    so_far: Mapping[str, Any] | None = None
+    result: Result | PendingResult | None = None
+    so_far: tuple[float, SoFar] | None = None
     so_far_until: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """What the JSON route gives: the result, with the metrics so far where the run goes on."""
-        result = self.result
-        if self.state == "running" and result is not None and (so_far := self._so_far()) is not None:
-            scenario = {**result["scenario"], "measured_s": so_far["measured_s"]}
-            result = {**result, "scenario": scenario, "metrics": so_far["metrics"]}
+        result: Mapping[str, object] | None = self.result
+        if self.state == "running" and self.result is not None and (so_far := self._so_far()) is not None:
+            measured_s, metrics = so_far
+            scenario = {**self.result["scenario"], "measured_s": measured_s}
+            result = {**self.result, "scenario": scenario, "metrics": metrics}
         return {
             "state": self.state,
-            "title": None if result is None else title(result["scenario"]),
+            "title": None if self.result is None else title(self.result["scenario"]),
             "error": self.error,
             "directory": None if self.directory is None else os.path.relpath(self.directory),
             "result": result,
         }
 
-    def _so_far(self) -> Mapping[str, Any] | None:
+    def _so_far(self) -> tuple[float, SoFar] | None:
         now = time.monotonic()
         if now >= self.so_far_until:
             self.so_far, self.so_far_until = self.live(), now + LIVE_EVERY_S
@@ -75,7 +78,7 @@ class ResultPage:
         """Forget the last run: another one starts."""
         self.run = Run("running", live)
 
-    def written(self, directory: Path, result: Mapping[str, Any]) -> None:
+    def written(self, directory: Path, result: Result | PendingResult) -> None:
         """Take a result as it was written: without metrics before the run, whole after it."""
         self.run.directory, self.run.result = directory, result
         if result["metrics"] is not None:

@@ -14,7 +14,7 @@ from locust.runners import MasterRunner
 from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import progress, record
-from loadgen.evaluation.metrics import so_far
+from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
@@ -143,11 +143,11 @@ class Session:
         if isinstance(load, Master):
             load.on_message(msg.node_id, msg.data)
 
-    def _so_far(self) -> dict[str, Any] | None:
+    def _so_far(self) -> tuple[float, SoFar] | None:
         measurement = self.measurement
         if measurement is None or measurement.measured is None:
             return None
-        return so_far(measurement.config, measurement.measured)
+        return so_far(measurement.config, measurement.measured.recorder)
 
     def _tell(self, error: ServemarkError) -> None:
         """Say what is wrong where the user looks: the web UI and its log, which the terminal shows too, or there."""

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry, Golden
+from servemark.results.schema.header import unknown
+from servemark.results.schema.run import OutputAgreement
 from servemark.workload import Tensor
 from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs, merge_discrepancies
 
@@ -16,9 +18,9 @@ Sampled = Sequence[tuple[tuple[int, ...], Answer]]
 _KEYS = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
 
 
-def unchecked(reason: str) -> dict[str, Any]:
+def unchecked(reason: str) -> OutputAgreement:
     """The figures where nothing could be compared."""
-    return {"checked": 0, **dict.fromkeys(_KEYS), **{f"{key}_reason": reason for key in _KEYS}}
+    return cast(OutputAgreement, {"checked": 0, **unknown(_KEYS, reason)})
 
 
 def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
@@ -72,12 +74,12 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
 
 def agreement_figures(
     sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[OutputAgreement, str | None]:
     """Compare sampled answers and make the figures: `check`, then `figures_of`."""
     return figures_of(check(sampled, golden, outputs, limits), outputs)
 
 
-def figures_of(checked: Checked, outputs: Sequence[Tensor]) -> tuple[dict[str, Any], str | None]:
+def figures_of(checked: Checked, outputs: Sequence[Tensor]) -> tuple[OutputAgreement, str | None]:
     """The figures for result.json and, where an output lies outside the limits, which one and how far."""
     if not checked.answers:
         return unchecked("no golden request was answered"), None
@@ -95,7 +97,9 @@ def figures_of(checked: Checked, outputs: Sequence[Tensor]) -> tuple[dict[str, A
     reason = "the server answered with NaN or infinity" if floats else "the workload has no floating-point output"
     figures |= {f"{key}_reason": reason for key in _KEYS if figures[key] is None}
     wrong = next((name for name, discrepancy in found.items() if not discrepancy.agrees), None)
-    return figures, None if wrong is None else f"output {wrong!r} differs from eager PyTorch's: {found[wrong]}"
+    return cast(
+        OutputAgreement, figures
+    ), None if wrong is None else f"output {wrong!r} differs from eager PyTorch's: {found[wrong]}"
 
 
 def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.schema.run import WindowFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 
@@ -84,7 +84,7 @@ class Window:
         """Half as many, twice as long."""
         return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
 
-    def to_dict(self, start_s: float, length_s: float) -> dict[str, Any]:
+    def to_dict(self, start_s: float, length_s: float) -> WindowFigures:
         """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
         enough = {p: self.latency.count >= samples_needed(p) for p in (50, 99)}
         return {

@@ -1,7 +1,9 @@
 """What a result says of each worker of a distributed run."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import cast
+
+from servemark.results.schema.run import Worker
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,6 @@ class WorkerFigures:
     def __str__(self) -> str:
         return f"worker {self.index} ({self.host}, pid {self.pid})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Worker:
         """As result.json holds it."""
-        return asdict(self)
+        return cast(Worker, asdict(self))

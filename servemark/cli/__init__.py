@@ -35,7 +35,7 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import compare, data, doctor, export, mlperf, run, serve, suite, tune
+    from servemark.cli import compare, data, doctor, export, mlperf, run, schema, serve, suite, tune
     from servemark.cli import list as listing
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
@@ -47,6 +47,7 @@ def build() -> TyperGroup:
     app.command("tune", short_help="Find the best config.pbtxt for an objective.")(tune.tune)
     app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)
     app.command("suite", short_help="Export and load every workload of a suite.")(suite.suite)
+    app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
     app.command("data", short_help="Fetch a data set.")(data.data)
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)

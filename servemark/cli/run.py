@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -38,6 +38,7 @@ from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
+from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive
 from servemark.runs.mix import run_mix
@@ -127,7 +128,7 @@ def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int
         yield lambda config: drive(config.at(served.address), workers=workers, output=output)
 
 
-def _show_curve(config: LoadConfig, found: list[dict[str, Any]], *, json: bool) -> None:
+def _show_curve(config: LoadConfig, found: list[Result], *, json: bool) -> None:
     """Report a range of rates, and write its curve where plotly is installed."""
     shape = curve(found)
     if json:

@@ -33,7 +33,7 @@ def suite(
 
     Example: servemark suite subset --concurrency 2 --duration 5
     """
-    directory, rows, document = run_suite(
+    directory, document = run_suite(
         name,
         engine,
         model_repository,
@@ -46,6 +46,6 @@ def suite(
     if json:
         results.print_json(document)
     else:
-        stdout().print(table(rows))
+        stdout().print(table(document["rows"]))
         note(f"result: {os.path.relpath(directory)}")
-    raise typer.Exit(int(ExitCode.INVALID if any(row.failure for row in rows) else ExitCode.VALID))
+    raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))

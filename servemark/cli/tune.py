@@ -56,7 +56,7 @@ def tune(
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
-    from servemark.tuning.session import session
+    from servemark.tuning.session import session, write_tuning
 
     folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
     document = session(
@@ -67,13 +67,14 @@ def tune(
         resume=resume is not None,
         oversubscribe=oversubscribe,
     )
+    written = reason = None
     if document["winner"] is None:
-        document["written_reason"] = f"{document['outcome']}, not better"
+        reason = f"{document['outcome']}, not better"
     elif dry_run:
-        document["written_reason"] = "--dry-run"
+        reason = "--dry-run"
     else:
-        document["written"] = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
-    directory.write_atomically(folder / "tuning.json", directory.to_json(document))
+        written = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
+    document = write_tuning(folder, document, written=written, reason=reason)
     if json:
         directory.print_json(document)
     else:

@@ -3,10 +3,7 @@
 import contextlib
 import importlib.util
 import os
-import sys
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
 
 from servemark.comparison.document import COMPARISON_FILE, Turn, document
 from servemark.comparison.preparation import Preparation, Request
@@ -16,12 +13,13 @@ from servemark.comparison.timetable import timetable
 from servemark.comparison.validity import exit_code
 from servemark.comparison.warm_up import warm_up
 from servemark.errors import ExitCode
-from servemark.machine.environment import collect
 from servemark.max_rate.refinement import HighestRate
 from servemark.output import note
 from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown
 from servemark.results import directory
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader
+from servemark.results.schema.header import opening
 from servemark.tuning import Candidate
 
 
@@ -42,13 +40,10 @@ class Comparison:
         self.folder = directory.new_directory(config.out, f"compare-{config.workload.name}")
         self.turns: list[Turn] = []
         self.rates: dict[str, HighestRate] = {}
-        self.document: dict[str, Any] = {}
+        self.document: ComparisonDocument
         """As comparison.json holds it."""
-        self._opened = {
-            "schema_version": directory.SCHEMA_VERSION,
-            "kind": "comparison",
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": ["servemark", *sys.argv[1:]],
+        self._opened: ComparisonHeader = {
+            **opening("comparison"),
             "workload": config.workload.name,
             "seed": config.seed,
             "batch_size": config.batch_size,
@@ -60,7 +55,6 @@ class Comparison:
             "configurations": {
                 label: Candidate.of_config(text).to_dict() for label, text in prepared.configurations.items()
             },
-            "environment": collect(),
         }
 
     @property
@@ -97,7 +91,7 @@ class Comparison:
         times.announce(participants, warmed)
         if request.choose_length:
             participants = [participant.lasting(times.round_s) for participant in participants]
-            self._opened |= {"duration_s": times.round_s}
+            self._opened["duration_s"] = times.round_s
         Rounds(participants, self.folder, prepared.server, self._go_on, each, self.turns).run(request.pairs)
         if request.max_rate:
             load = replace(request.search, duration_s=times.search_s)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.transport.server_url import DEFAULT_URLS
@@ -12,7 +11,9 @@ from servemark.comparison.contenders import Contender
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.tuning.session import session
+from servemark.results.schema.comparison import TunedFirst
+from servemark.results.schema.tuning import TuningDocument
+from servemark.tuning.session import session, write_tuning
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,13 @@ class Tuned:
     """The configuration that a contender takes part with, and the tuning's document."""
 
     config: str
-    document: Mapping[str, Any]
+    document: TuningDocument
     directory: str
 
     @property
     def remedy(self) -> str | None:
         """What would decide an undecided tuning; its contender takes part as configured, so it may be at a loss."""
-        if self.document["outcome"] != "undecided":
+        if self.document["lacked"] is None:
             return None
         return {
             "time": f"--tune-budget {2 * self.document['budget_s']:g}",
@@ -34,12 +35,17 @@ class Tuned:
             "server": f"see what failed in {self.directory}; then again, or without --tuned",
         }[self.document["lacked"]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TunedFirst:
         """As comparison.json holds it."""
-        taken = self.document["winner"] or self.document["present"]
-        keys = ("outcome", "reason", "lacked", "ratio")
-        found = {key: self.document[key] for key in keys}
-        return {**found, "remedy": self.remedy, "taken": taken["text"], "directory": self.directory}
+        return {
+            "outcome": self.document["outcome"],
+            "reason": self.document["reason"],
+            "lacked": self.document["lacked"],
+            "ratio": self.document["ratio"],
+            "remedy": self.remedy,
+            "taken": (self.document["winner"] or self.document["present"])["text"],
+            "directory": self.directory,
+        }
 
 
 def tune_contenders(
@@ -75,7 +81,6 @@ def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) 
         document = session(config, text, folder=folder, budget_s=budget_s)
     except ServemarkError as error:
         raise type(error)(f"{contender.label} cannot be tuned: {error.what}", fix=error.fix) from error
-    document["written_reason"] = "tuned for a comparison"
-    results.write_atomically(folder / "tuning.json", results.to_json(document))
+    write_tuning(folder, document, written=None, reason="tuned for a comparison")
     taken = document["winner"] or document["present"]
     return Tuned(taken["config"], document, os.path.relpath(folder))

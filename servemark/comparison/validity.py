@@ -1,12 +1,13 @@
 """The rounds of a comparison: their order, how long they have to be, and which of them count."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
 from servemark.results.constraints import MAX_WINDOWS, STEADY_WINDOWS, TREND_WINDOWS
+from servemark.results.schema.run import Result
+from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend
 
@@ -17,7 +18,6 @@ SEARCHED_SHARE = 0.5
 """A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
 ROUND_TREND_LEVEL = 0.005
 """Of 20 rounds one would show a trend by luck in 64 of 100 comparisons at 5 %, in 10 of them at 0.5 %."""
-Result = Mapping[str, Any]
 
 
 def order(labels: Sequence[str], number: int) -> list[str]:
@@ -50,18 +50,13 @@ def _within(seconds: float) -> float:
     return min(max(float(math.ceil(seconds)), SHORTEST_S), MAX_DURATION_S)
 
 
-def failed(result: Result) -> list[str]:
-    """The constraints that a run did not meet."""
-    return [constraint["name"] for constraint in result["verdict"]["constraints"] if not constraint["ok"]]
-
-
 def unmet(result: Result) -> list[str]:
     """The constraints that keep a run from counting as a round; none: it counts.
 
     They are the run's own, but for `steady_state` where its windows go to and fro without a trend. What a machine does
     to one round it does to others too: that is what interleaved rounds, and an interval over them, are for.
     """
-    return [name for name in failed(result) if name != "steady_state" or not _restless(result)]
+    return [name for name in failed_constraints(result["verdict"]) if name != "steady_state" or not _restless(result)]
 
 
 def _restless(result: Result) -> bool:
@@ -82,7 +77,7 @@ def _restless(result: Result) -> bool:
 
 def unsteady(result: Result) -> bool:
     """Whether a run counts as a round although it was not steady."""
-    return "steady_state" in set(failed(result)) - set(unmet(result))
+    return "steady_state" in set(failed_constraints(result["verdict"])) - set(unmet(result))
 
 
 def exit_code(result: Result) -> ExitCode:

@@ -6,7 +6,6 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from loadgen.load.load_config import LoadConfig
 from servemark.comparison.hosting import Participant, ServerFactory
@@ -14,6 +13,7 @@ from servemark.errors import NoResultError
 from servemark.max_rate.runs import PROBE_CONCURRENCY, probe
 from servemark.output import note
 from servemark.results.directory import read_latency
+from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
 
 WARM_S = 2.0
@@ -66,10 +66,10 @@ def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[in
         shutil.rmtree(directory, ignore_errors=True)
     seconds = time.monotonic() - start_s
     rate = connections / (latency.percentile(50) / 1e3)
-    return latency.count, Warmed(rate, seconds - result["scenario"]["measured_s"])
+    return latency.count, Warmed(rate, seconds - (result["scenario"]["measured_s"] or 0.0))
 
 
-def drive_captured(config: LoadConfig) -> dict[str, Any]:
+def drive_captured(config: LoadConfig) -> Result:
     """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
     with tempfile.TemporaryFile("w+") as said:
         try:

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Annotated, TypedDict, TypeVar
 
 import psutil
 
@@ -60,35 +60,35 @@ _SYS = Path("/sys")
 
 
 class Environment(TypedDict):
-    """The `environment` key of result.json; GB are 10^9 bytes."""
+    """The machine, its software and the state of the code. GB are 10^9 bytes. Null: it cannot be read."""
 
-    collected: str
-    hostname: str
-    cpu: str | None
-    cores: int  # those this process may use, by affinity and quota
-    cores_physical: int | None  # the machine's
-    cores_logical: int | None
-    cores_affinity: int
-    cpu_quota: float | None  # the control groups' limit in cores, None where they set none
-    cores_limited_by: str  # machine, affinity (a cpuset, taskset) or quota
-    cpu_governor: str | None
-    cpu_max_mhz: float | None
-    memory_gb: float  # the machine's
-    memory_limit_gb: float | None  # the control groups' limit, None where they set none
-    load_average: list[float] | None  # 1, 5 and 15 minutes
-    container: str | None
-    virtual_machine: str | None
-    gpus: list[Gpu]
-    gpus_reason: str | None  # why the list is empty
-    driver: str | None
-    cuda: str | None  # the newest CUDA version the driver supports
-    os: str
-    kernel: str
-    python: str
-    packages: dict[str, str]
-    variables: dict[str, str]
-    git_commit: str | None
-    git_dirty: bool | None
+    collected: Annotated[str, "When it was read: UTC, ISO 8601."]
+    hostname: Annotated[str, "Name of the machine."]
+    cpu: Annotated[str | None, "Name of the CPU."]
+    cores: Annotated[int, "Cores that this process may use, by affinity and quota."]
+    cores_physical: Annotated[int | None, "Physical cores of the machine."]
+    cores_logical: Annotated[int | None, "Hardware threads of the machine."]
+    cores_affinity: Annotated[int, "Cores of this process's affinity."]
+    cpu_quota: Annotated[float | None, "Limit of the control groups, in cores. Null: none."]
+    cores_limited_by: Annotated[str, "What limits the cores: machine, affinity (a cpuset, taskset) or quota."]
+    cpu_governor: Annotated[str | None, "How the CPU chooses its frequency."]
+    cpu_max_mhz: Annotated[float | None, "Highest frequency of the CPU (MHz)."]
+    memory_gb: Annotated[float, "Memory of the machine (GB)."]
+    memory_limit_gb: Annotated[float | None, "Limit of the control groups (GB). Null: none."]
+    load_average: Annotated[list[float] | None, "Mean run queue over 1, 5 and 15 minutes."]
+    container: Annotated[str | None, "Kind of container: docker, podman or kubernetes."]
+    virtual_machine: Annotated[str | None, "Vendor of the virtual machine."]
+    gpus: Annotated[list[Gpu], "GPU boards. Empty: `gpus_reason` says why."]
+    gpus_reason: Annotated[str | None, "Why there is no GPU board."]
+    driver: Annotated[str | None, "Version of the GPU driver."]
+    cuda: Annotated[str | None, "Newest CUDA version that the driver supports."]
+    os: Annotated[str, "Operating system."]
+    kernel: Annotated[str, "Version of the kernel."]
+    python: Annotated[str, "Version of Python."]
+    packages: Annotated[dict[str, str], "Package whose version can move a figure -> version."]
+    variables: Annotated[dict[str, str], "Environment variable that changes how engines run -> value."]
+    git_commit: Annotated[str | None, "Commit of the checkout."]
+    git_dirty: Annotated[bool | None, "Whether tracked files differ from the commit."]
 
 
 def collect() -> Environment:

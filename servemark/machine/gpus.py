@@ -3,22 +3,22 @@
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 
 class Gpu(TypedDict):
     """One GPU board as NVML describes it."""
 
-    index: int
-    name: str
-    uuid: str | None
-    memory_gb: float | None
-    compute_capability: str | None
-    sm_clock_max_mhz: int | None
-    memory_clock_max_mhz: int | None
-    power_limit_w: float | None
-    persistence_mode: bool | None
-    mig_mode: bool | None
+    index: Annotated[int, "Number of the board."]
+    name: Annotated[str, "Name of the board."]
+    uuid: Annotated[str | None, "Its unique name."]
+    memory_gb: Annotated[float | None, "Memory (GB)."]
+    compute_capability: Annotated[str | None, "CUDA's compute capability."]
+    sm_clock_max_mhz: Annotated[int | None, "Highest clock of the multiprocessors (MHz)."]
+    memory_clock_max_mhz: Annotated[int | None, "Highest clock of the memory (MHz)."]
+    power_limit_w: Annotated[float | None, "Power limit (W)."]
+    persistence_mode: Annotated[bool | None, "Whether the driver stays loaded."]
+    mig_mode: Annotated[bool | None, "Whether the board is divided (MIG)."]
 
 
 class Boards(NamedTuple):

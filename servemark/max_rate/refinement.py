@@ -2,13 +2,14 @@
 
 import statistics
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import cast
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point
-from servemark.stats.ratios import Ratio, ratio_of_repeats
+from servemark.results.schema.comparison import HighestRateFigures
+from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 
 MIN_ROUNDS = 3
 ROUND_RUNS = 2.5
@@ -61,27 +62,27 @@ class HighestRate:
         else:
             self.rounds.append(rate)
 
-    def against(self, first: "HighestRate") -> dict[str, Any]:
+    def against(self, first: "HighestRate") -> tuple[RatioFigures | None, str | None]:
         """This engine's rate to the first one's, from whole rounds of both, or why it is not known."""
         count = min(len(self.rounds), len(first.rounds))
         reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
         if reason is None and count < MIN_ROUNDS:
             reason = f"needs {MIN_ROUNDS} rounds, has {count}"
-        ratio = None if reason else rate_ratio(self.rounds, first.rounds).to_dict()
-        return {"max_rate": ratio, "max_rate_reason": reason}
+        return (None if reason else rate_ratio(self.rounds, first.rounds).to_dict()), reason
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> HighestRateFigures:
         """As comparison.json holds it."""
-        searched = self.found.to_dict() if self.found else {"points": []}
-        return {
+        searched: Mapping[str, object] = self.found.to_dict() if self.found else {"points": []}
+        figures = {
             **searched,
             "rate": self.rate,
             "rate_reason": None if self.rate else self.reason,
-            "searched_rate": searched.get("rate"),
+            "searched_rate": self.found.rate if self.found else None,
             "rounds": self.rounds,
             "rounds_reason": self.reason,
             "directory": self.directory,
         }
+        return cast(HighestRateFigures, figures)
 
 
 def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:

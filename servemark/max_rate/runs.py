@@ -1,24 +1,25 @@
 """The highest rate of a model: a closed-loop probe, the search, and one result for all of it."""
 
 import shutil
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ClosedLoop, ConstantRate
-from servemark.errors import ExitCode, OptionError, ServerError
+from servemark.errors import OptionError, ServerError
 from servemark.max_rate.search import START_SHARE, MaxRate, Point, interrupted, lowest_rate, point_of, search
 from servemark.output import note
 from servemark.results import directory as results
+from servemark.results.schema.header import command
+from servemark.results.schema.run import Result, VerdictOfRun
+from servemark.results.verdict import Constraint, Verdict
 
 PROBE_CONCURRENCY = 8
 PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
 
-Drive = Callable[[LoadConfig], dict[str, Any]]
+Drive = Callable[[LoadConfig], Result]
 """Makes a run whose result directory is there; its own report is in it. Raises NoResultError."""
 
 
@@ -82,14 +83,12 @@ def _capacity(runs: RateRuns) -> float:
     directory.mkdir()
     lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, runs.load.warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
-    rate = float(result["metrics"]["throughput"]["requests_per_s"])
+    rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
     note(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
     return rate
 
 
-def probe(
-    drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float = 0.0
-) -> dict[str, Any]:
+def probe(drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float = 0.0) -> Result:
     """The result of a short closed loop without an objective. Raises ServerError where it answers no request."""
     load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s)
     result = drive(replace(config, scenario=load, slo=None))
@@ -100,17 +99,19 @@ def probe(
     return result
 
 
-def write_max_rate(folder: Path, found: MaxRate) -> dict[str, Any]:
+def write_max_rate(folder: Path, found: MaxRate) -> Result:
     """Write the search's result: that of the run which stands for it, and every point that was tried.
 
     Where no rate was met, the run at the lowest rate stands for it, and its verdict says why.
     """
     point = found.best or min(found.points, key=lambda p: p.rate)
-    result = {
-        **point.result,
-        "command": sys.argv,
-        "scenario": {**point.result["scenario"], "mode": "max-rate"},
-        "verdict": _verdict(found, point.result["verdict"]),
+    run = point.result
+    assert run is not None
+    result: Result = {
+        **run,
+        "command": command(),
+        "scenario": {**run["scenario"], "mode": "max-rate"},
+        "verdict": _verdict(found, run["verdict"]),
         "max_rate": found.to_dict(),
         "partial": found.limited_by == "interrupted",
     }
@@ -121,18 +122,13 @@ def write_max_rate(folder: Path, found: MaxRate) -> dict[str, Any]:
     return result
 
 
-def _verdict(found: MaxRate, run: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
     """The run's verdict, and whether the search found the server's limit."""
     if found.best is None:
-        return dict(run)
-    constraint = {
-        "name": "max_rate",
-        "ok": found.confirmed,
-        "value": found.rate,
-        "limit": found.above,
-        "unit": "requests/s not met",
-        "remedy": found.reason,
-    }
-    code = ExitCode.VALID if found.confirmed else ExitCode.INVALID
-    constraints = [*run["constraints"], constraint]
-    return {**run, "valid": found.confirmed, "exit_code": int(code), "constraints": constraints}
+        return run
+    unit = "requests/s not met"
+    constraints = [
+        *(Constraint(**constraint) for constraint in run["constraints"]),
+        Constraint("max_rate", found.confirmed, found.rate, found.above, unit, found.reason),
+    ]
+    return Verdict(constraints, run["not_judged"]).to_dict()

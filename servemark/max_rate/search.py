@@ -1,11 +1,14 @@
 """The highest rate that meets a latency objective: bracket, bisect, confirm; every point is a run of full length."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, cast
 
 from servemark.results.bottleneck import GENERATOR
+from servemark.results.schema.header import unknown
+from servemark.results.schema.run import MaxRateSearch, RatePoint, Result
+from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import samples_needed
 
 START_SHARE = 0.8
@@ -26,6 +29,9 @@ OVERLOAD = frozenset({"slo", "achieved_rate", "error_share"})
 """Constraints that a rate too high for the server misses."""
 
 
+Limit = Literal["server", "generator", "broken", "runs", "interrupted"]
+
+
 @dataclass(frozen=True)
 class Point:
     """One run at one rate in requests/s; `failed` names the constraints of its verdict that do not hold."""
@@ -37,7 +43,7 @@ class Point:
     conclusive: bool = False
     """Whether the generator did not limit this run, however late it was."""
     directory: str | None = None
-    result: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    result: Result | None = field(default=None, repr=False, compare=False)
 
     @property
     def valid(self) -> bool:
@@ -54,7 +60,7 @@ class Point:
         """Whether something else than too high a rate may be the reason: worth a second run before it counts."""
         return self.generator_limits or not (self.valid or self.failed & OVERLOAD)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RatePoint:
         """As result.json holds it."""
         return {
             "rate": self.rate,
@@ -72,7 +78,7 @@ class MaxRate:
     best: Point | None
     confirmed: bool
     above: float | None
-    limited_by: str
+    limited_by: Limit
     """What ended it: "server", "generator", "broken" (no rate would do), "runs" (used up) or "interrupted"."""
     reason: str
     points: tuple[Point, ...]
@@ -82,18 +88,17 @@ class MaxRate:
         """The rate found, in requests/s."""
         return self.best.rate if self.best else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> MaxRateSearch:
         """As result.json holds it."""
-        missing = {} if self.best else {"rate_reason": self.reason}
-        return {
-            "rate": self.rate,
-            **missing,
+        document = {
+            **({"rate": self.rate} if self.best else unknown(["rate"], self.reason)),
             "confirmed": self.confirmed,
             "above": self.above,
             "limited_by": self.limited_by,
             "reason": self.reason,
             "points": [point.to_dict() for point in self.points],
         }
+        return cast(MaxRateSearch, document)
 
 
 def lowest_rate(percentile: float, duration_s: float) -> float:
@@ -102,14 +107,14 @@ def lowest_rate(percentile: float, duration_s: float) -> float:
     return (needed + 4 * math.sqrt(needed)) / duration_s
 
 
-def point_of(result: Mapping[str, Any], directory: str | None = None) -> Point:
-    """Read a load result with an objective as a point of the search."""
-    constraints = {c["name"]: c for c in result["verdict"]["constraints"]}
-    failed = frozenset(name for name, constraint in constraints.items() if not constraint["ok"])
+def point_of(result: Result, directory: str | None = None) -> Point:
+    """Read a load result with an objective, at one rate, as a point of the search."""
+    rate = result["scenario"]["requested_rate"]
+    assert rate is not None
     return Point(
-        rate=result["scenario"]["requested_rate"],
-        failed=failed,
-        latency_ms=constraints["slo"]["value"],
+        rate=rate,
+        failed=frozenset(failed_constraints(result["verdict"])),
+        latency_ms=next(c["value"] for c in result["verdict"]["constraints"] if c["name"] == "slo"),
         conclusive=result["limited_by"]["by"] != GENERATOR,
         directory=directory,
         result=result,
@@ -209,7 +214,7 @@ class _State:
     def _bracket(self) -> str:
         return f"; not met at {self._above.rate:,.4g}/s ({_names(self._above)})" if self._above else ""
 
-    def _end(self, limited_by: str, reason: str, *, confirmed: bool = False) -> MaxRate:
+    def _end(self, limited_by: Limit, reason: str, *, confirmed: bool = False) -> MaxRate:
         best = self._met[-1] if self._met else None
         above = self._above.rate if self._above else None
         return MaxRate(best, confirmed, above, limited_by, reason, tuple(self._points))

@@ -1,6 +1,5 @@
 """Saved results: B against A, and exit code 5 where it is worse."""
 
-import sys
 from collections.abc import Sequence
 
 from servemark.errors import ExitCode, OptionError
@@ -20,8 +19,7 @@ def compare_saved(sides: Sequence[str], *, fail_on: str, threshold: float, json:
             f"{len(sides)} results were named, not A and B",
             fix="servemark compare RESULT_A RESULT_B, several of a side with commas; or WORKLOAD --engines A,B",
         )
-    found = {**compare_sides(read_side(sides[0]), read_side(sides[1]), threshold / 100)}
-    found |= {"command": ["servemark", *sys.argv[1:]], "a": sides[0], "b": sides[1]}
+    found = compare_sides(read_side(sides[0]), read_side(sides[1]), threshold / 100, (sides[0], sides[1]))
     if json:
         directory.print_json(found)
     else:

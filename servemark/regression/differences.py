@@ -1,16 +1,16 @@
 """Saved results against each other: whether B is worse than A, as far as so many runs can say."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from servemark.comparison.document import throughput
-from servemark.comparison.validity import failed
 from servemark.errors import ResultError
 from servemark.regression.saved_runs import Run, differing, subjects
-from servemark.results import directory
+from servemark.results.schema.comparison import Difference, SavedComparison, Subject
+from servemark.results.schema.header import opening
+from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
@@ -26,20 +26,9 @@ from servemark.stats.ratios import (
 PERCENTILES = (50.0, 99.0)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One figure of A and B. `ratio` is B / A; `regression` says that B is worse beyond chance and the threshold."""
-
-    figure: str
-    a: float | None
-    b: float | None
-    ratio: dict[str, Any] | None
-    reading: str
-    regression: bool
-    reason: str | None = None
-
-
-def compare_sides(first: Sequence[Run], second: Sequence[Run], threshold: float) -> dict[str, Any]:
+def compare_sides(
+    first: Sequence[Run], second: Sequence[Run], threshold: float, named: tuple[str, str] = ("A", "B")
+) -> SavedComparison:
     """B against A, subject by subject; `threshold` is the share below which no difference counts. Raises ResultError.
 
     Where both sides hold one subject each these are compared even if they differ, say in the engine.
@@ -62,8 +51,9 @@ def compare_sides(first: Sequence[Run], second: Sequence[Run], threshold: float)
         if name not in {n[pair] for n in names}
     ]
     return {
-        "schema_version": directory.SCHEMA_VERSION,
-        "kind": "saved_comparison",
+        **opening("saved_comparison"),
+        "a": named[0],
+        "b": named[1],
         "threshold": threshold,
         "subjects": found,
         "warnings": [*_warnings(first, second), *alone],
@@ -72,15 +62,29 @@ def compare_sides(first: Sequence[Run], second: Sequence[Run], threshold: float)
     }
 
 
-def _subject(name_a: str, name_b: str, first: Sequence[Run], second: Sequence[Run], threshold: float) -> dict[str, Any]:
+def _subject(name_a: str, name_b: str, first: Sequence[Run], second: Sequence[Run], threshold: float) -> Subject:
     differences = [_latency(first, second, percentile, threshold) for percentile in PERCENTILES]
     differences += [_throughput(first, second, threshold), _errors(first, second), _outputs(first, second)]
     return {
         "a": name_a,
         "b": name_b,
         "runs": [len(first), len(second)],
-        "differences": [asdict(difference) for difference in differences],
+        "differences": differences,
     }
+
+
+def _difference(
+    figure: str,
+    a: float | None,
+    b: float | None,
+    ratio: Ratio | None,
+    reading: str,
+    regression: bool,
+    reason: str | None = None,
+) -> Difference:
+    """One figure of A and B, and what it says of B."""
+    found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
+    return cast(Difference, {**found, "regression": regression, "reason": reason})
 
 
 def _latency(first: Sequence[Run], second: Sequence[Run], percentile: float, threshold: float) -> Difference:
@@ -90,7 +94,7 @@ def _latency(first: Sequence[Run], second: Sequence[Run], percentile: float, thr
     short = next((m.count for m in merged if m.count < samples_needed(percentile)), None)
     if short is not None:
         reason = f"needs {samples_needed(percentile)} samples, has {short}"
-        return Difference(figure, None, None, None, "not known", False, reason)
+        return _difference(figure, None, None, None, "not known", False, reason)
     a, b = (m.percentile(percentile) for m in merged)
     ratio: Ratio | None
     if min(len(first), len(second)) < 2:
@@ -101,7 +105,7 @@ def _latency(first: Sequence[Run], second: Sequence[Run], percentile: float, thr
         ratio = ratio_of_repeats(each[1], each[0]) if whole else ratio_of_merged(sides[1], sides[0], percentile)
     if ratio is None:
         reason = "runs too short for the figure of each, and fewer than 5 of them"
-        return Difference(figure, a, b, None, "not known", False, reason)
+        return _difference(figure, a, b, None, "not known", False, reason)
     return _judged(figure, a, b, ratio, threshold, worse_above=True)
 
 
@@ -112,7 +116,7 @@ def _throughput(first: Sequence[Run], second: Sequence[Run], threshold: float) -
     if not all(rate for side in rates for rate in side):
         regression = bool(a) and not b
         reading = "worse" if regression else "not known"
-        return Difference(figure, a, b, None, reading, regression, "a run answered nothing")
+        return _difference(figure, a, b, None, reading, regression, "a run answered nothing")
     if min(len(first), len(second)) >= 2:
         ratio = ratio_of_repeats(rates[1], rates[0])
     else:
@@ -128,14 +132,14 @@ def _throughput(first: Sequence[Run], second: Sequence[Run], threshold: float) -
 def _judged(figure: str, a: float, b: float, ratio: Ratio, threshold: float, *, worse_above: bool) -> Difference:
     """Hold a ratio against chance and the threshold."""
     if ratio.significant is None:
-        return Difference(figure, a, b, ratio.to_dict(), "not known", False, "fewer than 5 windows: raise --duration")
+        return _difference(figure, a, b, ratio, "not known", False, "fewer than 5 windows: raise --duration")
     if not ratio.significant:
-        return Difference(figure, a, b, ratio.to_dict(), "not significant", False)
+        return _difference(figure, a, b, ratio, "not significant", False)
     worse = (ratio.value > 1) == worse_above
     # As a factor, so that 5 % more and its inverse weigh the same.
     beyond = max(ratio.value, 1 / ratio.value) > 1 + threshold
     reading = ("worse" if worse else "better") if beyond else f"within {threshold:.0%}"
-    return Difference(figure, a, b, ratio.to_dict(), reading, worse and beyond)
+    return _difference(figure, a, b, ratio, reading, worse and beyond)
 
 
 def _errors(first: Sequence[Run], second: Sequence[Run]) -> Difference:
@@ -146,7 +150,7 @@ def _errors(first: Sequence[Run], second: Sequence[Run]) -> Difference:
         counts.append((errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in runs)))
     figure = "error share"
     if not all(total for _, total in counts):
-        return Difference(figure, None, None, None, "not known", False, "no request was sent in the measured interval")
+        return _difference(figure, None, None, None, "not known", False, "no request was sent in the measured interval")
     a, b = (count / total for count, total in counts)
     return _shares(figure, a, b, share_difference(counts[1], counts[0]), worse_above=True)
 
@@ -162,22 +166,26 @@ def _outputs(first: Sequence[Run], second: Sequence[Run]) -> Difference:
         ]
         total = sum(count for count, _ in checked)
         shares.append((round(sum(count * share for count, share in checked)), total))
-    broken = ["output_agreement" in {name for run in runs for name in failed(run.result)} for runs in (first, second)]
+    broken = ["output_agreement" in _failed(runs) for runs in (first, second)]
     if not all(total for _, total in shares):
         regression = broken[1] and not broken[0]
-        return Difference(figure, None, None, None, "worse" if regression else "not known", regression, "not checked")
+        return _difference(figure, None, None, None, "worse" if regression else "not known", regression, "not checked")
     a, b = (count / total for count, total in shares)
     if broken[1] and not broken[0]:
-        return Difference(figure, a, b, None, "worse", True, "outputs of B lie outside the workload's tolerance")
+        return _difference(figure, a, b, None, "worse", True, "outputs of B lie outside the workload's tolerance")
     return _shares(figure, a, b, share_difference(shares[1], shares[0]), worse_above=False)
+
+
+def _failed(runs: Sequence[Run]) -> set[str]:
+    return {name for run in runs for name in failed_constraints(run.result["verdict"])}
 
 
 def _shares(figure: str, a: float, b: float, interval: tuple[float, float], *, worse_above: bool) -> Difference:
     low, high = interval
     if low <= 0 <= high:
-        return Difference(figure, a, b, None, "not significant", False)
+        return _difference(figure, a, b, None, "not significant", False)
     worse = (b > a) == worse_above
-    return Difference(figure, a, b, None, "worse" if worse else "better", worse)
+    return _difference(figure, a, b, None, "worse" if worse else "better", worse)
 
 
 def _warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
@@ -189,7 +197,7 @@ def _warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
         )
     for side, runs in (("A", first), ("B", second)):
         invalid = [run for run in runs if not run.result["verdict"]["valid"]]
-        names = sorted({name for run in invalid for name in failed(run.result)})
+        names = sorted(_failed(invalid))
         if invalid:
             lines.append(f"{side}: {len(invalid)} of {len(runs)} runs are INVALID ({', '.join(names)})")
     return lines

@@ -9,6 +9,8 @@ from servemark.comparison.document import COMPARISON_FILE
 from servemark.errors import ResultError
 from servemark.report.words import describe
 from servemark.results import directory as results
+from servemark.results.schema.comparison import DifferingKey
+from servemark.results.schema.run import Result
 from servemark.stats.histogram import Histogram
 
 _VARYING = {"collected", "load_average"}
@@ -22,7 +24,7 @@ class Run:
     """One saved run; `label` names the engine as its comparison did."""
 
     label: str
-    result: Mapping[str, Any]
+    result: Result
     latency: Histogram
 
     @property
@@ -46,7 +48,7 @@ def _read(path: Path) -> list[Run]:
         fix = "name result directories; engines are compared by `servemark compare WORKLOAD --engines A,B`"
         raise ResultError(f"there is no result {path}", fix=fix)
     if (path / COMPARISON_FILE).is_file():
-        listed = results.read(path / COMPARISON_FILE)["turns"]
+        listed = results.read_comparison(path / COMPARISON_FILE)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
         return [_run(file.parent) for file in sorted(path.glob(f"*/{results.RESULT_FILE}"))]
@@ -54,10 +56,8 @@ def _read(path: Path) -> list[Run]:
 
 
 def _run(directory: Path, label: str | None = None) -> Run:
-    result = results.read(directory)
-    if result.get("kind") != "load":
-        raise ResultError(f"{directory} is a {result.get('kind')}, no load run", fix="name results of `servemark run`")
-    if result["metrics"] is None or result["partial"]:
+    result = results.read_run(directory)
+    if result["partial"]:
         raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
     precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
     return Run(label or f"{result['engine']}{precision}", result, results.read_latency(directory))
@@ -71,7 +71,7 @@ def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return found
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+def differing(first: Result, second: Result) -> list[DifferingKey]:
     """The keys of configuration and environment that differ between two results, with both values."""
     a, b = _circumstances(first), _circumstances(second)
     return [
@@ -81,7 +81,7 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[
     ]
 
 
-def _circumstances(result: Mapping[str, Any]) -> dict[str, Any]:
+def _circumstances(result: Result) -> dict[str, Any]:
     config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
     return config | _flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
 

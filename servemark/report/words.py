@@ -1,28 +1,28 @@
 """A scenario in words: what load a run put on the server."""
 
-from collections.abc import Mapping
-from typing import Any
+from servemark.results.schema.run import Scenario
 
 SHOWN_STAGES = 6
 
 
-def describe(scenario: Mapping[str, Any]) -> str:
+def describe(scenario: Scenario) -> str:
     """What a row of a table says: "400/s poisson", "concurrency 8", "10 s at 100/s, 10 s at 400/s constant"."""
     distribution = scenario["distribution"]
     match scenario["mode"]:
         case "closed":
             return f"concurrency {scenario['concurrency']}"
         case "stages":
-            stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"]]
+            stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"] or []]
             more = f", {len(stages) - SHOWN_STAGES} more" if len(stages) > SHOWN_STAGES else ""
             return f"{', '.join(stages[:SHOWN_STAGES])}{more} {distribution}"
         case "trace":
+            assert scenario["trace"] is not None
             return f"trace {scenario['trace']['file']}, {scenario['trace']['arrivals']:,} arrivals"
         case _:
             return f"{scenario['requested_rate']:g}/s {distribution}"
 
 
-def title(scenario: Mapping[str, Any]) -> str:
+def title(scenario: Scenario) -> str:
     """What a report's title says: open or closed loop, and the load."""
     match scenario["mode"]:
         case "closed":

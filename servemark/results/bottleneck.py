@@ -1,18 +1,21 @@
 """What limited a run: the server, the generator or the network between them, and from which evidence."""
 
-from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Set
+from typing import Literal
 
-SERVER, GENERATOR, NETWORK = "server", "generator", "network"
+from servemark.results.schema.run import LimitedBy, Metrics, ServerFigures, VerdictOfRun
+from servemark.results.verdict import failed_constraints
+
+By = Literal["server", "generator", "network"]
+SERVER: By = "server"
+GENERATOR: By = "generator"
+NETWORK: By = "network"
 SERVERS_SHARE = 0.5
 """A server that accounts for at least this share of the service time is what it is spent on."""
 _KEPT_UP = frozenset({"achieved_rate", "slo", "error_share"})
-_STEPS = ("queue", "compute_input", "compute_infer", "compute_output")
 
 
-def bottleneck(
-    metrics: Mapping[str, Any], constraints: Sequence[Mapping[str, Any]], *, open_loop: bool
-) -> dict[str, str | None]:
+def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
     """Name what limited a run, `by` with its `evidence`; `by` is None where nothing did or it cannot be told.
 
     The generator, where its CPU is used up, or where it is late with requests that did not wait for --max-in-flight
@@ -20,8 +23,8 @@ def bottleneck(
     requests were all answered, and in time. Otherwise what the time between sending and answer was spent on: the
     server's own share, by Triton's statistics, against the rest.
     """
-    failed = {c["name"] for c in constraints if not c["ok"]}
-    limits = {c["name"]: c["limit"] for c in constraints}
+    failed = set(failed_constraints(verdict))
+    limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
     client = metrics["client"]
     delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get("schedule_delay_p99")
     late = limit_ms is not None and delay_ms > limit_ms
@@ -36,12 +39,12 @@ def bottleneck(
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 
 
-def _overloads(metrics: Mapping[str, Any], failed: Set[str], slo_ms: float | None, delay_ms: float) -> bool:
+def _overloads(metrics: Metrics, failed: Set[str], slo_ms: float | None, delay_ms: float) -> bool:
     """Whether the server is too slow by its own statistics, which hold nothing of the generator's delay.
 
     The service time would not do: a generator that gets no CPU also reads its answers late.
     """
-    inside_ms = _inside_ms(metrics)
+    inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
         return False
     return ("slo" in failed and slo_ms is not None and inside_ms > slo_ms) or (
@@ -49,26 +52,36 @@ def _overloads(metrics: Mapping[str, Any], failed: Set[str], slo_ms: float | Non
     )
 
 
-def _inside_ms(metrics: Mapping[str, Any]) -> float | None:
+def _steps_ms(server: ServerFigures) -> dict[str, float | None]:
+    """Mean time of each step of a request inside the server."""
+    return {
+        "queue": server["queue_ms"],
+        "compute input": server["compute_input_ms"],
+        "compute infer": server["compute_infer_ms"],
+        "compute output": server["compute_output_ms"],
+    }
+
+
+def _inside_ms(server: ServerFigures) -> float | None:
     """Mean time of a request inside the server."""
-    steps = [metrics["server"][f"{step}_ms"] for step in _STEPS]
-    return None if None in steps else float(sum(steps))
+    known = [value for value in _steps_ms(server).values() if value is not None]
+    return sum(known) if len(known) == len(_steps_ms(server)) else None
 
 
-def _longest(metrics: Mapping[str, Any]) -> tuple[str | None, str]:
+def _longest(metrics: Metrics) -> tuple[By | None, str]:
     """Where a request spent most of the time between sending and answer."""
     service_ms, server = metrics["service_time_ms"]["mean"], metrics["server"]
     if service_ms is None:
         return None, "not known: no request succeeded"
-    inside_ms = _inside_ms(metrics)
+    inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
         return None, f"server or network: {service_ms:,.3g} ms service time, and the server gives no statistics"
     if inside_ms < SERVERS_SHARE * service_ms:
         rest = "the rest is the way there and the server's front end"
         return NETWORK, f"queue and compute {inside_ms:,.3g} ms of {service_ms:,.3g} ms service time; {rest}"
-    step = max(_STEPS, key=lambda name: float(server[f"{name}_ms"]))
-    return SERVER, f"{step.replace('_', ' ')} {server[f'{step}_ms']:,.3g} ms of {service_ms:,.3g} ms service time"
+    step_ms, step = max((value or 0.0, name) for name, value in _steps_ms(server).items())
+    return SERVER, f"{step} {step_ms:,.3g} ms of {service_ms:,.3g} ms service time"
 
 
-def _found(by: str | None, evidence: str) -> dict[str, str | None]:
+def _found(by: By | None, evidence: str) -> LimitedBy:
     return {"by": by, "evidence": evidence}

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from servemark import interrupts
 from servemark.errors import ResultError
+from servemark.results.schema.comparison import ComparisonDocument
+from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.run import Result
 from servemark.stats.histogram import Histogram
 
-SCHEMA_VERSION = 1
 RESULT_FILE = "result.json"
 HISTOGRAM_FILE = "histograms.json"
 
@@ -54,7 +56,7 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
     raise ResultError(f"{root} already holds 1000 results of {stamp}-{name}", fix="give another --out")
 
 
-def write(directory: Path, result: Mapping[str, Any], histograms: Mapping[str, str] | None = None) -> Path:
+def write(directory: Path, result: Mapping[str, object], histograms: Mapping[str, str] | None = None) -> Path:
     """Write a result, and its histograms first, so that a result.json never refers to missing ones."""
     if histograms:
         write_atomically(directory / HISTOGRAM_FILE, json.dumps(histograms, indent=2) + "\n")
@@ -63,8 +65,22 @@ def write(directory: Path, result: Mapping[str, Any], histograms: Mapping[str, s
     return path
 
 
+def read_run(path: Path) -> Result:
+    """Read the result of a load run from its directory or file. Raises ResultError."""
+    document = read(path)
+    kind = document.get("kind")
+    if kind != "load":
+        raise ResultError(f"{path} is a {kind}, no load run", fix="name results of `servemark run`")
+    return cast(Result, document)
+
+
+def read_comparison(file: Path) -> ComparisonDocument:
+    """Read a comparison.json. Raises ResultError."""
+    return cast(ComparisonDocument, read(file))
+
+
 def read(path: Path) -> dict[str, Any]:
-    """Read a result directory or result.json. Raises ResultError."""
+    """Read a document, or the result of a directory. Raises ResultError."""
     file = path / RESULT_FILE if path.is_dir() else path
     try:
         result = json.loads(file.read_text())

@@ -4,10 +4,11 @@ Modelled on MLPerf LoadGen's "Result is : VALID" summary.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Self
 
 from servemark.errors import ExitCode
+from servemark.results.schema import run
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,22 @@ class Constraint:
     limit: float | None
     unit: str
     remedy: str
+
+    @classmethod
+    def of_dict(cls, document: run.Constraint) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**document)
+
+    def to_dict(self) -> run.Constraint:
+        """As result.json holds it."""
+        return {
+            "name": self.name,
+            "ok": self.ok,
+            "value": self.value,
+            "limit": self.limit,
+            "unit": self.unit,
+            "remedy": self.remedy,
+        }
 
 
 @dataclass(frozen=True)
@@ -37,16 +54,22 @@ class Verdict:
     @property
     def exit_code(self) -> ExitCode:
         """0 valid, 4 where only the latency objective was missed, 2 otherwise."""
-        failed = {constraint.name for constraint in self.constraints if not constraint.ok}
+        # In a mix the workload's name stands before the constraint's.
+        failed = {constraint.name.rpartition(".")[2] for constraint in self.constraints if not constraint.ok}
         if not failed:
             return ExitCode.VALID
         return ExitCode.SLO_MISSED if failed == {"slo"} else ExitCode.INVALID
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> run.VerdictOfRun:
         """As result.json holds it."""
         return {
             "valid": self.valid,
             "exit_code": int(self.exit_code),
-            "constraints": [asdict(constraint) for constraint in self.constraints],
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
             "not_judged": dict(self.not_judged),
         }
+
+
+def failed_constraints(verdict: run.VerdictOfRun) -> list[str]:
+    """The names of the constraints that a run did not meet."""
+    return [constraint["name"] for constraint in verdict["constraints"] if not constraint["ok"]]

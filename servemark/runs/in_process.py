@@ -15,8 +15,9 @@ from loadgen.targets.in_process import InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
+from servemark.results.schema.run import Result
 
-Measure = Callable[[LoadConfig], dict[str, Any]]
+Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""
 
 
@@ -32,7 +33,7 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
     model = configuration(config.entry, settings)
     with EngineThreads(_loaders(config.entry, model)) as threads:
 
-        def measure(config: LoadConfig) -> dict[str, Any]:
+        def measure(config: LoadConfig) -> Result:
             target = InProcessTarget(config, threads, engine_options(model))
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))

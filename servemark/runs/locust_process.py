@@ -15,6 +15,7 @@ from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError
 from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
+from servemark.results.schema.run import Result
 
 _GRACE_S = 30.0
 
@@ -25,7 +26,7 @@ def drive(
     workers: int = 1,
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
-) -> dict[str, Any]:
+) -> Result:
     """Run the task's locustfile and read its result, from a new directory where `config` names none.
 
     The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. Raises
@@ -89,9 +90,9 @@ def stopping(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[None]:
                 process.wait()
 
 
-def read_result(directory: Path, code: int) -> dict[str, Any]:
+def read_result(directory: Path, code: int) -> Result:
     """The result of a run that ended with `code`. Raises NoResultError where there is none."""
-    result = results.read(directory) if (directory / results.RESULT_FILE).exists() else None
+    result = results.read_run(directory) if (directory / results.RESULT_FILE).exists() else None
     if result is None or result["verdict"] is None:
         # Locust has said why on stderr; the code is the one it ended with.
         with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
+from servemark.results.schema.run import Result
 from servemark.runs.locust_process import launch, read_result, stopping
 from servemark.runs.server import server_for
 from servemark.workload import get
@@ -34,7 +35,7 @@ _POLL_S = 0.05
 
 def run_mix(
     shares: Mapping[str, float], config: LoadConfig, *, given: bool = False, output: IO[Any] | int | None = None
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, Result]:
     """Drive workloads at their shares of a configuration's rate; each has a seed of its own, counted from its seed.
 
     Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
@@ -92,7 +93,7 @@ class _Mix:
             finally:
                 self._begin.unlink(missing_ok=True)
 
-    def write(self) -> dict[str, Any]:
+    def write(self) -> Result:
         """Add up what the processes left. Raises NoResultError where one has no result."""
         folders = [self.folder / config.model for config in self._configs]
         found = [read_result(f, process.returncode) for f, process in zip(folders, self._processes, strict=True)]
@@ -102,7 +103,7 @@ class _Mix:
         ]
         for part in parts:
             results.write(self.folder / part.directory, without_energy(part.result))
-        document = total(parts, {"requested_rate": self._request_rate})
+        document = total(parts, self._request_rate)
         results.write(self.folder, document, histograms(parts))
         return document
 

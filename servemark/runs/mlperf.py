@@ -1,10 +1,8 @@
 """An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours."""
 
-import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import agreement_figures, unchecked
@@ -12,11 +10,13 @@ from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
 from loadgen.targets.open import open_target
-from servemark.machine.environment import collect
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
+from servemark.results.schema.header import opening
+from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
+from servemark.results.schema.run import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.server import UNCHANGED, server_for
 
@@ -34,7 +34,7 @@ def run_mlperf(
     min_queries: int = 100,
     given: bool = False,
     settings: Settings = UNCHANGED,
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, MlperfResult]:
     """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
 
     `target_qps` is the rate of the Server scenario's arrivals; the others' is probed. The bound is the configuration's
@@ -48,7 +48,7 @@ def run_mlperf(
 
 def _measure(
     config: LoadConfig, served: LoadConfig, scenario: MlperfScenario, target_qps: float, min_queries: int
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, MlperfResult]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
     target = open_target(served)
     placement = target.prepare()
@@ -71,27 +71,28 @@ def _measure(
     note(f"LoadGen: {scenario.value}, at least {config.duration_s:g} s and {min_queries} queries")
     timeout_s, most = config.request_timeout_s, config.max_in_flight
     seen = run(target, requests, plan, directory, timeout_s=timeout_s, max_in_flight=most)
-    result = {
-        "schema_version": results.SCHEMA_VERSION,
-        "kind": "mlperf",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": sys.argv,
-        "config": {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)},
+    official, metrics, verdict = _judged(config, seen, golden, directory)
+    result: MlperfResult = {
+        **opening("mlperf"),
+        "config": cast(MlperfConfig, {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)}),
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,
         "provider": placement.provider,
         "precision": config.precision,
         "protocol": target.protocol,
-        "environment": collect(),
         "partial": seen.interrupted,
-        **_figures(config, seen, golden, directory),
+        "loadgen": official,
+        "metrics": metrics,
+        "verdict": verdict,
     }
     return directory, result
 
 
-def _figures(config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path) -> dict[str, Any]:
-    """LoadGen's figures and verdict, this side's, and both verdicts as one."""
+def _judged(
+    config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path
+) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
+    """LoadGen's figures, this side's, and both verdicts as one."""
     log = {} if seen.interrupted else read_log(logs)
     official = log.get("result_validity")
     outputs = config.workload.outputs
@@ -110,21 +111,19 @@ def _figures(config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, l
         remedy = mismatch or "no golden request was answered: raise --min-duration"
         right = mismatch is None and bool(agreement["checked"])
         constraints.append(Constraint("output_agreement", right, agreement["checked"], 1, "outputs checked", remedy))
-    return {
-        "loadgen": {
-            "validity": official,
-            **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
-            "early_stopping": {key: value for key, value in log.items() if key.startswith("early_stopping")},
-            "version": log.get("loadgen_version"),
-        },
-        "metrics": {
-            "latency_ms": seen.latency.summary(),
-            "errors": {
-                "count": errors,
-                "by_kind": dict(seen.errors),
-                "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
-            },
-            "accuracy": {"output_agreement": agreement},
-        },
-        "verdict": Verdict(constraints).to_dict(),
+    figures = {
+        "validity": official,
+        **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
+        "early_stopping": {key: value for key, value in log.items() if key.startswith("early_stopping")},
+        "version": log.get("loadgen_version"),
     }
+    metrics: MlperfMetrics = {
+        "latency_ms": seen.latency.summary(),
+        "errors": {
+            "count": errors,
+            "by_kind": dict(seen.errors),
+            "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
+        },
+        "accuracy": {"output_agreement": agreement},
+    }
+    return figures, metrics, Verdict(constraints).to_dict()

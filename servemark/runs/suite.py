@@ -5,21 +5,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 
 from servemark import interrupts
 from servemark.errors import ExitCode
-from servemark.machine.environment import collect
 from servemark.output import note
 from servemark.quantities import one_of, text_of
-from servemark.report.terminal.suite import Row, line, markdown
+from servemark.report.terminal.suite import line, markdown
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
+from servemark.results.schema.header import opening
+from servemark.results.schema.run import Result
+from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
+from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import stopping
 from servemark.workload import Workload, workloads
 
@@ -41,8 +42,8 @@ def run_suite(
     duration_s: float,
     warmup_s: float,
     remove: bool = False,
-) -> tuple[Path, list[Row], dict[str, Any]]:
-    """Export and load every workload of a suite; the result directory, the table's rows and the document.
+) -> tuple[Path, SuiteDocument]:
+    """Export and load every workload of a suite; the result directory and the document.
 
     suite.json and suite.md are complete after each workload; its exported model is removed then where `remove` says so.
     Raises OptionError, ResultError.
@@ -52,32 +53,28 @@ def run_suite(
     chosen = members(name)
     one_of("engine", engine, engine_names())
     directory = results.new_directory(out, f"suite-{name}")
-    document: dict[str, Any] = {
-        "schema_version": results.SCHEMA_VERSION,
-        "kind": "suite",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    document: SuiteDocument = {
+        **opening("suite"),
         "suite": name,
         "engine": engine,
         "concurrency": concurrency,
         "duration_s": duration_s,
         "warmup_s": warmup_s,
-        "environment": collect(),
         "rows": [],
     }
     load = ["--concurrency", f"{concurrency}", "--duration", text_of(duration_s), "--warmup", text_of(warmup_s)]
     load += ["--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
-    rows: list[Row] = []
+    rows = document["rows"]
     for number, workload in enumerate(chosen, start=1):
         note(f"[{number}/{len(chosen)}] {workload.name}")
         rows.append(_row(workload, engine, load, repository))
         note(f"    {line(rows[-1])}")
         if remove:
             shutil.rmtree(Entry(repository, workload.name, engine).folder, ignore_errors=True)
-        document["rows"].append(asdict(rows[-1]))
         # After each workload, so that a crash loses none of those before.
         results.write_atomically(directory / "suite.json", results.to_json(document))
         results.write_atomically(directory / "suite.md", markdown(document))
-    return directory, rows, document
+    return directory, document
 
 
 def members(name: str) -> list[Workload]:
@@ -92,37 +89,42 @@ def members(name: str) -> list[Workload]:
     return found[one_of("suite", name, found)]
 
 
-def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> Row:
+def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> SuiteRow:
     """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
-    row: dict[str, Any] = {"workload": workload.name, "parameters": workload.parameters, "gflops": workload.flops / 1e9}
+    row = not_reached(workload.name, workload.parameters, workload.flops / 1e9)
     common = [workload.name, "--engine", engine, "--model-repository", str(repository), "--json"]
     exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
     if exported is None or failure:
-        return Row(**row, failure=f"export: {failure}")
+        return {**row, "failure": f"export: {failure}"}
     manifest = exported["exports"][0]
-    row |= {"export_s": manifest["seconds"], "peak_rss_mib": manifest["peak_rss_mib"]}
-    row |= {"export_up_to_date": manifest["up_to_date"], "busy_share": psutil.cpu_percent(interval=1.0) / 100}
+    row["export_s"], row["peak_rss_mib"] = manifest["seconds"], manifest["peak_rss_mib"]
+    row["export_up_to_date"], row["busy_share"] = manifest["up_to_date"], psutil.cpu_percent(interval=1.0) / 100
     ran, failure = _command(["run", *common, *load], RUN_TIMEOUT_S)
     if ran is None or ran["metrics"] is None:
-        return Row(**row, failure=f"run: {failure}")
-    metrics, latency = ran["metrics"], ran["metrics"]["latency_ms"]
+        return {**row, "failure": f"run: {failure}"}
+    return _measured(row, cast(Result, ran))
+
+
+def _measured(row: SuiteRow, result: Result) -> SuiteRow:
+    """The row with what its run measured."""
+    metrics, latency = result["metrics"], result["metrics"]["latency_ms"]
     agreement = metrics["accuracy"]["output_agreement"]
-    failed = [c["name"] for c in ran["verdict"]["constraints"] if not c["ok"]]
+    failed = failed_constraints(result["verdict"])
     broken = {"completed", "error_share", "server_alive", "output_agreement"} & set(failed)
-    return Row(
+    return {
         **row,
-        measured_s=ran["scenario"]["measured_s"],
-        requests=latency["count"],
-        mean_ms=latency["mean"],
-        p50_ms=latency["p50"],
-        p99_ms=latency["p99"],
-        inferences_per_s=metrics["throughput"]["inferences_per_s"],
-        checked=agreement["checked"],
-        max_abs_error=agreement["max_abs_error"],
-        top1_agreement=agreement["top1_agreement"],
-        verdict="VALID" if not failed else f"INVALID: {', '.join(failed)}",
-        failure=f"run: {', '.join(sorted(broken))}" if broken else None,
-    )
+        "measured_s": result["scenario"]["measured_s"],
+        "requests": latency["count"],
+        "mean_ms": latency["mean"],
+        "p50_ms": latency["p50"],
+        "p99_ms": latency["p99"],
+        "inferences_per_s": metrics["throughput"]["inferences_per_s"],
+        "checked": agreement["checked"],
+        "max_abs_error": agreement["max_abs_error"],
+        "top1_agreement": agreement["top1_agreement"],
+        "verdict": "VALID" if not failed else f"INVALID: {', '.join(failed)}",
+        "failure": f"run: {', '.join(sorted(broken))}" if broken else None,
+    }
 
 
 def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:

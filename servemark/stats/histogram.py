@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,27 @@ _SUB_BUCKET_BITS = 11
 _HALF = 1 << (_SUB_BUCKET_BITS - 1)
 _BUCKETS = MAX_US.bit_length() - _SUB_BUCKET_BITS + 1
 _SLOTS = (_BUCKETS + 1) * _HALF
+
+
+class Percentiles(TypedDict):
+    """Percentiles (ms). Null: too few requests."""
+
+    p50: Annotated[float | None, "Median."]
+    p90: Annotated[float | None, "90th percentile."]
+    p95: Annotated[float | None, "95th percentile."]
+    p99: Annotated[float | None, "99th percentile."]
+    p99_9: Annotated[float | None, "99.9th percentile."]
+
+
+class Latency(Percentiles):
+    """Durations of the requests that succeeded (ms)."""
+
+    mean: Annotated[float | None, "Mean."]
+    stdev: Annotated[float | None, "Standard deviation."]
+    min: Annotated[float | None, "Shortest."]
+    max: Annotated[float | None, "Longest."]
+    count: Annotated[int, "Requests."]
+    ci95: Annotated[dict[str, list[float]], "Percentile -> the two bounds of its 95 % interval."]
 
 
 class Histogram:
@@ -117,7 +138,7 @@ class Histogram:
         mean_s = self._sum_ns / self.count / 1e9
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
-    def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> dict[str, Any]:
+    def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> Latency:
         """The statistics as result.json holds them (docs/explanation/metrics.md, "Percentiles"), in ms.
 
         A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
@@ -127,7 +148,7 @@ class Histogram:
         if not self.count:
             names = ["mean", "stdev", "min", *keys, "max"]
             reasons = {f"{key}_reason": "no request succeeded" for key in names}
-            return {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}}
+            return cast(Latency, {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}})
         out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
         ci95: dict[str, list[float]] = {}
         for percentile, key in zip(PERCENTILES, keys, strict=True):
@@ -139,7 +160,7 @@ class Histogram:
                 out[key] = self.percentile(percentile)
                 if intervals:
                     ci95[key] = list(self.interval(percentile, windows))
-        return {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95}
+        return cast(Latency, {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95})
 
     def encode(self) -> str:
         """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""

@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,14 @@ _TAIL = (1 - CONFIDENCE) / 2
 Floats = npt.NDArray[np.float64]
 
 
+class RatioFigures(TypedDict):
+    """A ratio."""
+
+    value: Annotated[float, "The ratio."]
+    ci95: Annotated[list[float] | None, "95 % interval. Null: too little was measured for one."]
+    significant: Annotated[bool | None, "Whether the interval leaves out 1. Null where there is none."]
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A ratio and its 95 % interval; `low` and `high` are None where too little was measured for one."""
@@ -37,10 +45,10 @@ class Ratio:
         """Whether the interval leaves out 1; None where there is none."""
         return None if self.low is None or self.high is None else self.low > 1 or self.high < 1
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RatioFigures:
         """As comparison.json holds it."""
-        out = {"value": self.value, "ci95": None if self.low is None else [self.low, self.high]}
-        return {**out, "significant": self.significant}
+        interval = None if self.low is None or self.high is None else [self.low, self.high]
+        return {"value": self.value, "ci95": interval, "significant": self.significant}
 
     def __str__(self) -> str:
         if self.low is None:
@@ -110,7 +118,7 @@ def ratio_of_merged(first: Sequence[Histogram], second: Sequence[Histogram], per
     return Ratio(value, float(low), float(high))
 
 
-def merged_interval(rounds: Sequence[Histogram], percentile: float) -> tuple[float, float] | None:
+def merged_interval(rounds: Sequence[Histogram], percentile: float) -> list[float] | None:
     """95 % interval in ms of a percentile of merged rounds, by bootstrap over the rounds; None for fewer than 5.
 
     Rounds differ by more than the samples of one do, so that the order statistics of all together would promise too
@@ -119,8 +127,7 @@ def merged_interval(rounds: Sequence[Histogram], percentile: float) -> tuple[flo
     if len(rounds) < MINIMUM_PAIRS:
         return None
     drawn = _merged(rounds, percentile, np.random.default_rng(0))
-    low, high = np.quantile(drawn, _expanded(len(rounds)))
-    return float(low), float(high)
+    return [float(bound) for bound in np.quantile(drawn, _expanded(len(rounds)))]
 
 
 def merge(rounds: Sequence[Histogram]) -> Histogram:
@@ -131,13 +138,12 @@ def merge(rounds: Sequence[Histogram]) -> Histogram:
     return merged
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
+def mean_interval(values: Sequence[float]) -> list[float] | None:
     """95 % interval of the mean over rounds, by bootstrap; None for fewer than 5."""
     if len(values) < MINIMUM_PAIRS:
         return None
     means = np.random.default_rng(0).choice(values, size=(RESAMPLES, len(values))).mean(axis=1)
-    low, high = np.quantile(means, _expanded(len(values)))
-    return float(low), float(high)
+    return [float(bound) for bound in np.quantile(means, _expanded(len(values)))]
 
 
 def variation(values: Sequence[float | None]) -> float | None:

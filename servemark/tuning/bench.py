@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,8 @@ from servemark.errors import NoResultError, ServerError
 from servemark.max_rate.search import point_of
 from servemark.output import note
 from servemark.results.bottleneck import GENERATOR
+from servemark.results.schema.run import Result
+from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
 from servemark.tuning import Candidate, Space, Trial
@@ -93,23 +95,23 @@ class ServedBench:
                 result = None
             said = _tail(errors.name)
         dead = self._death()
-        if result is None or "server_alive" in _failed(result):
+        if result is None or "server_alive" in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
-        elif "error_share" in _failed(result):
+        elif "error_share" in failed_constraints(result["verdict"]):
             self._loaded = None  # what fails requests is not asked again as it is
         if result is None:
             why = dead or f"a run ended without a result: {said}"
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
         return self._kept(self._read(Trial(stage, candidate, load, number, self._seconds()), result, directory, dead))
 
-    def _read(self, trial: Trial, result: Mapping[str, Any], directory: Path, dead: str | None) -> Trial:
+    def _read(self, trial: Trial, result: Result, directory: Path, dead: str | None) -> Trial:
         """The trial with what its run found."""
         trial = replace(trial, directory=directory.name, failure=dead)
         if trial.stage != "screen":
             point = point_of(result, directory.name)
             return replace(trial, point=point, generator_limits=point.generator_limits)
         trial = replace(trial, generator_limits=result["limited_by"]["by"] == GENERATOR)
-        errors, failed = result["metrics"]["errors"], _failed(result)
+        errors, failed = result["metrics"]["errors"], failed_constraints(result["verdict"])
         throughput = result["metrics"]["throughput"]["requests_per_s"]
         if "error_share" in failed or not throughput:
             first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
@@ -204,10 +206,6 @@ def line(trial: Trial) -> str:
     verdict = "VALID" if trial.point.valid else f"INVALID ({', '.join(sorted(trial.point.failed))})"
     latency = "-" if trial.point.latency_ms is None else f"{trial.point.latency_ms:,.4g} ms"
     return f"{head}: {latency}, {verdict}{limited}"
-
-
-def _failed(result: Mapping[str, Any]) -> set[str]:
-    return {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
 
 
 @contextlib.contextmanager

@@ -5,11 +5,12 @@ from dataclasses import replace
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
+from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 from servemark.tuning.ledger import Book
 from servemark.tuning.space import Candidate, Space
-from servemark.tuning.trial import Bench, Lacked, Objective, Standing, Tuning
+from servemark.tuning.trial import Bench, Objective, Standing, Tuning
 
 PROBE_CONCURRENCY = 8
 MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
@@ -241,7 +242,9 @@ class _Search:
     def _undecided(self, lacked: Lacked, reason: str) -> Tuning:
         return replace(self._end("undecided", reason), lacked=lacked)
 
-    def _end(self, outcome: str, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None) -> Tuning:
+    def _end(
+        self, outcome: Outcome, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None
+    ) -> Tuning:
         standings, not_tried = tuple(self._book.standings), tuple(dict.fromkeys(self._not_tried))
         return Tuning(outcome, reason, winner, ratio, standings, not_tried, self._book.spent_s)
 

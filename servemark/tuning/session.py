@@ -4,18 +4,16 @@ import hashlib
 import json
 import os
 import statistics
-import sys
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
 from servemark.machine import limits
-from servemark.machine.environment import collect
 from servemark.output import note
 from servemark.repository.model_config import parse
 from servemark.results import directory
+from servemark.results.schema.header import SCHEMA_VERSION, opening, unknown
+from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
 from servemark.tuning import Candidate, Log, Objective, Space, Standing, Tuning
 from servemark.tuning import tune as search
 from servemark.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
@@ -33,7 +31,7 @@ def session(
     budget_s: float,
     resume: bool = False,
     oversubscribe: bool = False,
-) -> dict[str, Any]:
+) -> TuningDocument:
     """Tune an entry from a configuration of it; the document, in which nothing is written yet.
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
@@ -60,15 +58,22 @@ def session(
         except KeyboardInterrupt:
             note(f"the log is kept; go on with --resume {os.path.relpath(folder)} and the same flags")
             raise
-        winner = {**_named(tuning.winner), "config": bench.text(tuning.winner)} if tuning.winner else None
-    return _document(config, tuning, space, {**_named(space.present), "config": config_text}, winner, budget_s)
+        winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
+    return _document(config, tuning, space, _named(space.present, config_text), winner, budget_s)
+
+
+def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
+    """Write tuning.json: with the file that was written, or why none was. Raises ResultError."""
+    whole = {**document, "written": written, "written_reason": reason}
+    directory.write_atomically(folder / "tuning.json", directory.to_json(whole))
+    return cast(TuningDocument, whole)
 
 
 def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:
     """What makes two tunings the same, as the first line of the log holds it."""
     return {
         "kind": "tuning-log",
-        "schema_version": directory.SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION,
         "flags": {name: value for name, value in config.options().items() if name not in NOT_COMPARED},
         "seed": config.seed,
         "screens": _screens(),
@@ -78,7 +83,7 @@ def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]
     }
 
 
-def _screens() -> dict[str, float]:
+def _screens() -> Screens:
     """How long a model that was loaded is warmed, and its screens."""
     return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
 
@@ -97,22 +102,19 @@ def _document(
     config: LoadConfig,
     tuning: Tuning,
     space: Space,
-    present: Mapping[str, Any],
-    winner: Mapping[str, Any] | None,
+    present: NamedCandidate,
+    winner: NamedCandidate | None,
     budget_s: float,
-) -> dict[str, Any]:
+) -> TuningDocument:
     before, ratio = tuning.standing(space.present), tuning.ratio
     after = tuning.standing(tuning.winner) if tuning.winner else None
-    return {
-        "schema_version": directory.SCHEMA_VERSION,
-        "kind": "tuning",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": ["servemark", *sys.argv[1:]],
+    document: TuningDocument = {
+        **opening("tuning"),
         "config": config.to_dict(),
         "seed": config.seed,
         "workload": config.workload.name,
         "engine": config.engine,
-        "device": _device(str(present["config"])),
+        "device": _device(present["config"]),
         "precision": config.precision,
         "batch_size": config.batch_size,
         "budget_s": budget_s,
@@ -124,20 +126,18 @@ def _document(
         "outcome": tuning.outcome,
         "reason": tuning.reason,
         "lacked": tuning.lacked,
-        "rates_requests_per_s": {"before": _rate(before), "after": after and _rate(after)},
+        "rates_requests_per_s": {"before": _rate(before), "after": _rate(after) if after else None},
         "rounds": len(before.rounds),
-        "ratio": ratio and ratio.to_dict(),
-        "ratio_reason": None if ratio else "no interleaved rounds were made",
+        "ratio": ratio.to_dict() if ratio else None,
         "candidates": [standing.to_dict() for standing in tuning.standings],
         "not_tried": list(tuning.not_tried),
         "written": None,
-        "written_reason": None,
-        "environment": collect(),
     }
+    return document if ratio else cast(TuningDocument, document | unknown(["ratio"], "no interleaved rounds were made"))
 
 
-def _named(candidate: Candidate) -> dict[str, Any]:
-    return {"candidate": candidate.to_dict(), "text": str(candidate)}
+def _named(candidate: Candidate, config: str) -> NamedCandidate:
+    return {"candidate": candidate.to_dict(), "text": str(candidate), "config": config}
 
 
 def _rate(standing: Standing) -> float | None:

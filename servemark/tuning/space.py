@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from servemark.repository.model_config import THREADS, Settings, parse
+from servemark.results.schema.tuning import CandidateSettings, SearchSpace
 
 DELAYS_US = (0, 100, 500, 2000, 5000)
 GPU_INSTANCES = (1, 2, 4)
@@ -42,9 +43,9 @@ class Candidate:
         """Read what `to_dict` wrote."""
         return cls(**document)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CandidateSettings:
         """As the log and tuning.json hold it."""
-        return asdict(self)
+        return cast(CandidateSettings, asdict(self))
 
     def settings(self, present: "Candidate") -> Settings:
         """What has to be set in the present configuration to get this one."""
@@ -102,10 +103,14 @@ class Space:
         """One for each respect, the one that usually matters most first."""
         return (self._with_layout, self._with_delay, self._with_batch)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> SearchSpace:
         """As tuning.json holds it."""
-        document = asdict(self)
-        return {**document, "layouts": [{"instances": i, "threads": t} for i, t in self.layouts]}
+        return {
+            "present": self.present.to_dict(),
+            "layouts": [{"instances": instances, "threads": threads} for instances, threads in self.layouts],
+            "batches": list(self.batches),
+            "delays_us": list(self.delays_us),
+        }
 
     def _with_layout(self, candidate: Candidate) -> list[Candidate]:
         mine = (self.present.instances, self.present.threads)

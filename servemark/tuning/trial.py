@@ -3,15 +3,14 @@
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 from servemark.max_rate.search import MaxRate, Point, lowest_rate
+from servemark.results.schema.tuning import CandidateFigures, Lacked, Outcome
 from servemark.stats.ratios import Ratio
 from servemark.tuning.space import Candidate
 
 Key = tuple[str, Candidate, float, int]
-Lacked = Literal["time", "generator", "server"]
-"""What an undecided tuning lacked: budget, a generator that was not the limit, or a server that gave steady figures."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,14 @@ class Standing:
         """The highest rate its search found."""
         return self.found.rate if self.found else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> CandidateFigures:
         """As tuning.json holds it."""
-        found = self.found.to_dict() if self.found else None
         return {
             "candidate": self.candidate.to_dict(),
             "text": str(self.candidate),
             "screens_requests_per_s": self.screens,
             "failure": self.failure,
-            "max_rate": found,
+            "max_rate": self.found.to_dict() if self.found else None,
             "latency_ms": self.found.best.latency_ms if self.found and self.found.best else None,
             "rounds_requests_per_s": self.rounds,
             "generator_limited": sorted(self.limited),
@@ -118,7 +116,7 @@ class Standing:
 class Tuning:
     """How it ended: "better" (there is a winner), "same", "missed" (none meets the objective) or "undecided"."""
 
-    outcome: str
+    outcome: Outcome
     reason: str
     winner: Candidate | None
     ratio: Ratio | None

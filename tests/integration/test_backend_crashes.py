@@ -78,7 +78,7 @@ def load(
     *,
     seconds: float = 1.0,
     progress: Callable[[float], None] = lambda _: None,
-) -> dict[str, Any]:
+) -> Any:
     """The result of a closed loop of four; `progress` is called every second with the seconds measured so far."""
 
     def on_progress(elapsed_s: float, _: Recorder) -> None:

@@ -8,12 +8,13 @@ import pytest
 from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.workload import workloads
+from tools import result_reference
 from tools.cli_reference import reference
 from tools.model_cards import cards
 
 DOCS = CHECKOUT / "docs"
 PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
-GENERATED = {"cli.md", "models.md", "support.md"}
+GENERATED = {"cli.md", "models.md", "result.md", "support.md"}
 MAX_WORDS = 25
 """In a sentence (CONTRIBUTING.md, "Write plain English")."""
 
@@ -21,6 +22,13 @@ MAX_WORDS = 25
 def test_the_command_line_reference_is_current() -> None:
     page = DOCS / "reference" / "cli.md"
     assert page.read_text() == reference(), f"python -m tools.cli_reference > {page.relative_to(CHECKOUT)}"
+
+
+def test_the_reference_of_results_is_current() -> None:
+    page = DOCS / "reference" / "result.md"
+    assert page.read_text() == result_reference.reference(), (
+        f"python -m tools.result_reference > {page.relative_to(CHECKOUT)}"
+    )
 
 
 def test_the_model_cards_are_current() -> None:

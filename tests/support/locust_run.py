@@ -17,9 +17,10 @@ from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Workload, get, workloads
 from tests.golden.server import GoldenServer
+from tests.support.documents import validated
 
 DEADLINE_S = 120.0
-Result = dict[str, Any]
+Result = Any
 
 
 def locustfiles() -> list[str]:
@@ -104,7 +105,7 @@ def alive(process: psutil.Process) -> bool:
 
 def results_in(out: Path) -> list[Result]:
     """The results in an output directory, oldest first."""
-    return [json.loads(path.read_text()) for path in sorted(out.glob("*/result.json"))]
+    return [validated(json.loads(path.read_text())) for path in sorted(out.glob("*/result.json"))]
 
 
 def the_result(out: Path) -> Result:

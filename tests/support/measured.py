@@ -56,7 +56,7 @@ class Target:
     no_statistics = "it has no statistics"
 
 
-def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> dict[str, Any]:
+def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> Any:
     """The whole result of such a run, as result.json has it."""
     settings = config("ranking_tiny", *flags)
     run = SimpleNamespace(

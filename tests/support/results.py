@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.results import directory as results
+from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.stats.histogram import Histogram
 
-Result = dict[str, Any]
+Result = Any
 NO_METER = "no meter"
+NO_FIGURE = {"value": None, "limit": None, "unit": ""}
+"""Of a constraint that only holds or not."""
 STEADY = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10))
 """Windows whose throughput differs by 1 % up and down."""
 
@@ -50,7 +53,7 @@ def result_of(
     names = ("completed", "error_share", "steady_state", "output_agreement")
     agreement = {"checked": 50, "max_abs_error": 1e-6, "max_rel_error": 1e-5, "cosine_min": 0.999}
     return {
-        "schema_version": results.SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION,
         "kind": "load",
         "config": {"workload": workload, "engine": engine, "url": "http://127.0.0.1:1", "seed": 0},
         "seed": 0,
@@ -66,8 +69,10 @@ def result_of(
             "valid": not failed,
             "exit_code": 2 if failed else 0,
             "constraints": [
-                {"name": name, "ok": name not in failed, "remedy": f"mend {name}" * (name in failed)} for name in names
+                {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"mend {name}" * (name in failed)}
+                for name in names
             ],
+            "not_judged": {},
         },
         "metrics": {
             "latency_ms": histogram.summary(),

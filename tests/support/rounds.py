@@ -8,7 +8,7 @@ from servemark.report.terminal.comparison import render_comparison
 from tests.support import rendering
 from tests.support.results import histogram_of, latencies, result_of
 
-Row = dict[str, Any]
+Row = Any
 
 
 def turn(number: int, label: str, p50_ms: float, **figures: Any) -> Turn:
@@ -33,7 +33,7 @@ def document_of(
 ) -> Row:
     """comparison.json of these rounds."""
     machine = {"cpu": "a CPU", "cores": 2, "memory_gb": 1, "os": "an OS", "python": "3", "git_commit": "c"}
-    known = {
+    known: Any = {
         "schema_version": 1,
         "kind": "comparison",
         "created": "2026-01-01T00:00:00+00:00",

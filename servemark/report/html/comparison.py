@@ -2,11 +2,13 @@
 
 import html
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from servemark.report.terminal.comparison import device, heading, layout, notes
+from servemark.report.terminal.comparison import device, heading, layout, notes, ratio_of
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
+from servemark.results.schema.header import figure_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -59,7 +61,7 @@ class _Panel:
         return [max(v, i[1]) if v is not None and i else v for v, i in zip(self.values, self.intervals, strict=True)]
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: ComparisonDocument) -> str:
     """The HTML page of a comparison."""
     environment = document["environment"]
     plots = [_latencies(document["rows"])]
@@ -84,13 +86,13 @@ def page(document: Mapping[str, Any]) -> str:
     )
 
 
-def _latencies(rows: Sequence[Mapping[str, Any]]) -> "go.Figure":
+def _latencies(rows: Sequence[ComparisonRow]) -> "go.Figure":
     """p50 and p99 of each engine; a whisker is the 95 % interval over the rounds."""
     panels = [
         _Panel(
             title,
             colour,
-            [row["latency_ms"][key] for row in rows],
+            [figure_of(row["latency_ms"], key) for row in rows],
             [row["latency_ms"]["ci95"].get(key) for row in rows],
         )
         for title, key, colour in (("p50 in ms", "p50", _BLUE), ("p99 in ms", "p99", _ORANGE))
@@ -100,15 +102,16 @@ def _latencies(rows: Sequence[Mapping[str, Any]]) -> "go.Figure":
     return figure
 
 
-def _ratios(rows: Sequence[Mapping[str, Any]], first: str) -> "go.Figure":
+def _ratios(rows: Sequence[ComparisonRow], first: str) -> "go.Figure":
     """The others against the first engine; grey where chance may explain the difference."""
     panels = []
     for title, key, colour in _RATIOS:
-        if key == "max_rate" and not any(row["ratio"][key] for row in rows):
+        if key == "max_rate" and not any(ratio_of(row, key) for row in rows):
             continue
-        ratios = [row["ratio"][key] or {"value": None, "ci95": None, "significant": None} for row in rows]
-        colours = [_GREY if ratio["significant"] is False else colour for ratio in ratios]
-        values, intervals = [ratio["value"] for ratio in ratios], [ratio["ci95"] for ratio in ratios]
+        ratios = [ratio_of(row, key) for row in rows]
+        colours = [_GREY if ratio and ratio["significant"] is False else colour for ratio in ratios]
+        values = [ratio and ratio["value"] for ratio in ratios]
+        intervals = [ratio and ratio["ci95"] for ratio in ratios]
         panels.append(_Panel(f"{title}, ratio to {first}", colours, values, intervals))
     figure = _draw(rows, panels, bars=False)
     figure.add_vline(x=1, line_dash="dash", line_color=_GREY)
@@ -118,7 +121,7 @@ def _ratios(rows: Sequence[Mapping[str, Any]], first: str) -> "go.Figure":
     return figure
 
 
-def _draw(rows: Sequence[Mapping[str, Any]], panels: Sequence[_Panel], *, bars: bool) -> "go.Figure":
+def _draw(rows: Sequence[ComparisonRow], panels: Sequence[_Panel], *, bars: bool) -> "go.Figure":
     """The panels side by side, one line for each engine, the first on top as in the table."""
     from plotly.subplots import make_subplots
 
@@ -163,7 +166,7 @@ def _ticks(values: Sequence[float | None]) -> list[float]:
     return [round(n * step, 9) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _name(row: ComparisonRow) -> str:
     invalid = "" if row["verdict"]["valid"] else "<br><i>INVALID rounds</i>"
     parts = [device(row), *([] if layout(row) == "-" else [layout(row)]), str(row["precision"] or "?")]
     return f"{html.escape(row['label'])}<br><sub>{html.escape(', '.join(parts))}</sub>{invalid}"

@@ -1,25 +1,27 @@
 """The throughput-latency curve as one HTML page that needs nothing else."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import Curve, CurvePoint
 
 _COLOURS = {"mean": "#888888", "p50": "#1f77b4", "p99": "#d62728"}
 _HEIGHT = "640px"
 _OPEN_MARKER = "hollow: the run is INVALID"
 
 
-def page(curve: Mapping[str, Any], title: str) -> str:
+def page(curve: Curve, title: str) -> str:
     """Latencies over the throughput that was reached, on a logarithmic axis, with the knee marked."""
     import plotly.graph_objects as go
 
     points = curve["points"]
     figure = go.Figure()
     for name, colour in _COLOURS.items():
-        shown = [point for point in points if point[f"{name}_ms"] is not None]
+        shown = [point for point in points if figure_of(point, f"{name}_ms") is not None]
         figure.add_scatter(
             x=[point["requests_per_s"] for point in shown],
-            y=[point[f"{name}_ms"] for point in shown],
+            y=[figure_of(point, f"{name}_ms") for point in shown],
             text=[f"{point['rate']:g}/s requested, {'VALID' if point['valid'] else 'INVALID'}" for point in shown],
             hovertemplate=f"{name} %{{y:.4g}} ms at %{{x:.4g}}/s<br>%{{text}}<extra></extra>",
             name=name,
@@ -43,9 +45,9 @@ def page(curve: Mapping[str, Any], title: str) -> str:
     return str(figure.to_html(include_plotlyjs=True, full_html=True, default_height=_HEIGHT))
 
 
-def _ticks(points: Sequence[Mapping[str, Any]]) -> list[float]:
+def _ticks(points: Sequence[CurvePoint]) -> list[float]:
     """1, 2, 5, 10, ... around all latencies: plotly's own labels of a logarithmic axis leave out the power of ten."""
-    found = [value for point in points for name in _COLOURS if (value := point[f"{name}_ms"])]
+    found = [value for point in points for name in _COLOURS if (value := figure_of(point, f"{name}_ms"))]
     if not found:
         return []
     low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))

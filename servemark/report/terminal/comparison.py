@@ -3,15 +3,17 @@
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from rich.console import Console
 from rich.table import Table
 
 from servemark.report.terminal.load import figure
 from servemark.report.words import title
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
+from servemark.results.schema.header import reason_of
+from servemark.stats.ratios import RatioFigures
 
-Document = Mapping[str, Any]
 Cells = tuple[list[str], list[list[str]]]
 _ALWAYS = {"p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio"}
 RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
@@ -19,7 +21,7 @@ RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rat
 _NUMBERS = {"p50 ms", "p99 ms", "inferences/s", "max rate", "J/inference", "variation"}
 
 
-def render_comparison(document: Document, console: Console) -> None:
+def render_comparison(document: ComparisonDocument, console: Console) -> None:
     """Print a comparison: the figures, each engine against the first, and what is missing and why."""
     console.print(heading(document), style="bold")
     for head, cells in _tables(document):
@@ -30,7 +32,7 @@ def render_comparison(document: Document, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def markdown(document: Document) -> str:
+def markdown(document: ComparisonDocument) -> str:
     """The same as a page for docs/results/, with the environment it holds for."""
     environment = document["environment"]
     packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
@@ -46,7 +48,7 @@ def markdown(document: Document) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def heading(document: Document) -> str:
+def heading(document: ComparisonDocument) -> str:
     """What was compared under which load."""
     scenario = document["scenario"]
     load = f"{title(scenario)}, " if scenario else ""
@@ -56,10 +58,10 @@ def heading(document: Document) -> str:
     )
 
 
-def notes(document: Document) -> list[str]:
+def notes(document: ComparisonDocument) -> list[str]:
     """One line for each thing a reader must know: gaps with their reasons, invalid rounds, mixed precisions."""
     rows = document["rows"]
-    lines = [f"partial: {document['partial_reason']}"] if document["partial"] else []
+    lines = [f"partial: {reason_of(document, 'partial')}"] if document["partial"] else []
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
     for label, tuned in document.get("tuned", {}).items():
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
@@ -77,7 +79,7 @@ def notes(document: Document) -> list[str]:
     return [*lines, *_noise(rows), *_gaps(rows)]
 
 
-def _noise(rows: Sequence[Document]) -> Iterator[str]:
+def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     """What the machine did to the rounds."""
     counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
     unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
@@ -92,15 +94,15 @@ def _noise(rows: Sequence[Document]) -> Iterator[str]:
         )
 
 
-def _gaps(rows: Sequence[Document]) -> Iterator[str]:
+def _gaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     """The reason of each dash, once for all engines that share it."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         found = {
             "p50": row["latency_ms"].get("p50_reason"),
             "p99": row["latency_ms"].get("p99_reason"),
-            "max rate": row.get("max_rate_reason"),
-            "max rate ratio": None if row["max_rate_reason"] else row["ratio"].get("max_rate_reason"),
+            "max rate": reason_of(row, "max_rate"),
+            "max rate ratio": None if reason_of(row, "max_rate") else row["ratio"].get("max_rate_reason"),
             "J/inference": row["energy"].get("reason"),
             "outputs": row["output_agreement"].get("reason"),
             "variation": row["variation"].get("reason"),
@@ -114,16 +116,16 @@ def _gaps(rows: Sequence[Document]) -> Iterator[str]:
         yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
 
 
-def _tables(document: Document) -> Iterator[Cells]:
+def _tables(document: ComparisonDocument) -> Iterator[Cells]:
     """What ran, how it did, and each engine against the first; a column of dashes only is left to the notes."""
-    subjects: dict[str, Callable[[Document], str]] = {
+    subjects: dict[str, Callable[[ComparisonRow], str]] = {
         "device": device,
         "instances x threads": layout,
         "precision": lambda row: str(row["precision"] or "?"),
         "max error, top-1": _outputs,
         "tuned": lambda row: _tuned(document, row),
     }
-    figures: dict[str, Callable[[Document], str]] = {
+    figures: dict[str, Callable[[ComparisonRow], str]] = {
         "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
         "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
@@ -140,7 +142,7 @@ def _tables(document: Document) -> Iterator[Cells]:
     yield _columns(f"against {document['baseline']}", others, ratios)
 
 
-def _columns(first: str, rows: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]) -> Cells:
+def _columns(first: str, rows: Sequence[ComparisonRow], columns: Mapping[str, Callable[[ComparisonRow], str]]) -> Cells:
     """A table with a row for each engine."""
     cells = {head: [cell(row) for row in rows] for head, cell in columns.items()}
     shown = {first: [str(row["label"]) for row in rows]}
@@ -148,7 +150,7 @@ def _columns(first: str, rows: Sequence[Document], columns: Mapping[str, Callabl
     return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
-def device(row: Document) -> str:
+def device(row: ComparisonRow) -> str:
     """Where an engine ran, and by what of its own where that says more: "cpu, eager", but not "cpu, CPU"."""
     place = str(row["device"] or "?")
     kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
@@ -158,13 +160,13 @@ def device(row: Document) -> str:
     return place if more in known else f"{place}, {more}"
 
 
-def layout(row: Document) -> str:
+def layout(row: ComparisonRow) -> str:
     """The instances of an engine and the threads of each, as its configuration says; 0 leaves them to the engine."""
     found = row.get("configuration")
     return f"{found['instances']} x {found['threads'] or 'all'}" if found else "-"
 
 
-def _tuned(document: Document, row: Document) -> str:
+def _tuned(document: ComparisonDocument, row: ComparisonRow) -> str:
     """What an engine's tuning came to: "better, 1.32", "same", "undecided"."""
     found = document.get("tuned", {}).get(row["label"])
     if found is None:
@@ -173,12 +175,12 @@ def _tuned(document: Document, row: Document) -> str:
     return f"better, {better['value']:.2f}" if better else str(found["outcome"])
 
 
-def _joules(row: Document) -> str:
+def _joules(row: ComparisonRow) -> str:
     joules = row["energy"]["joules_per_inference"]
     return "-" if joules is None else f"{joules:.3g} ({row['energy']['boundary']})"
 
 
-def _outputs(row: Document) -> str:
+def _outputs(row: ComparisonRow) -> str:
     agreement = row["output_agreement"]
     if not agreement["checked"]:
         return "-"
@@ -187,14 +189,19 @@ def _outputs(row: Document) -> str:
     return ", ".join([*parts, *([] if top1 is None else [f"{top1:.4g}"])])
 
 
-def _verdict(row: Document) -> str:
+def _verdict(row: ComparisonRow) -> str:
     verdict, rounds = row["verdict"], row["rounds"]
     return "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
 
 
-def _ratio(name: str, row: Document) -> str:
+def ratio_of(row: ComparisonRow, name: str) -> RatioFigures | None:
+    """One of an engine's ratios, by its key in comparison.json."""
+    return cast(RatioFigures | None, dict(row["ratio"])[name])
+
+
+def _ratio(name: str, row: ComparisonRow) -> str:
     """An engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
-    ratio = row["ratio"][name]
+    ratio = ratio_of(row, name)
     if ratio is None:
         return "-"
     # The runs that met a rate are VALID, whatever the rounds were.

@@ -1,29 +1,30 @@
 """A result on the terminal: one compact table, then the verdict block."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from servemark.report.words import title
+from servemark.results.schema.header import figure_of, reason_of
+from servemark.results.schema.run import Errors, Objective, OutputAgreement, Result, Worker
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 
-def render(result: Mapping[str, Any], console: Console) -> None:
+def render(result: Result, console: Console) -> None:
     """Print a load result."""
     for part in (_title(result), _latencies(result), *_facts(result), *_verdict(result)):
         console.print(part, soft_wrap=isinstance(part, Text))
 
 
-def _title(result: Mapping[str, Any]) -> Text:
+def _title(result: Result) -> Text:
     scenario = result["scenario"]
     seconds = f"{scenario['duration_s']:g} s"
-    if scenario["measured_s"] > scenario["duration_s"]:
-        seconds += f" prolonged to {scenario['measured_s']:.3g} s"
+    if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
+        seconds += f" prolonged to {measured_s:.3g} s"
     where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision", "protocol"))
     return Text.assemble(
         (result["workload"], "bold"),
@@ -31,7 +32,7 @@ def _title(result: Mapping[str, Any]) -> Text:
     )
 
 
-def _latencies(result: Mapping[str, Any]) -> Table:
+def _latencies(result: Result) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("ms", style="dim")
     for column in _COLUMNS:
@@ -41,11 +42,11 @@ def _latencies(result: Mapping[str, Any]) -> Table:
     if result["scenario"]["mode"] != "closed":
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     for name, summary in rows:
-        table.add_row(name, *(figure(summary[column]) for column in _COLUMNS))
+        table.add_row(name, *(figure(figure_of(summary, column)) for column in _COLUMNS))
     return table
 
 
-def _facts(result: Mapping[str, Any]) -> list[Text]:
+def _facts(result: Result) -> list[Text]:
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     lines = [
@@ -53,9 +54,9 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
         f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
     ]
     bounds = metrics["early_stopping"]["bounds_ms"]
-    shown = {key.replace("_", "."): bounds[key] for key in _COLUMNS if bounds.get(key) is not None}
+    shown = [key for key in _COLUMNS if bounds.get(key) is not None]
     if shown:
-        sure = ", ".join(f"{key} <= {figure(value)}" for key, value in shown.items())
+        sure = ", ".join(f"{key.replace('_', '.')} <= {figure(figure_of(bounds, key))}" for key in shown)
         lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
     if server["queue_ms"] is not None:
         lines.append(
@@ -73,15 +74,15 @@ def _facts(result: Mapping[str, Any]) -> list[Text]:
     if agreement["checked"]:
         lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")
     else:
-        lines.append(f"outputs: not checked ({agreement['max_abs_error_reason']})")
+        lines.append(f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})")
     joules = energy["joules_per_inference"]
-    reason = energy.get("joules_per_inference_reason")
+    reason = reason_of(energy, "joules_per_inference")
     known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
     lines.append(f"energy: {known}")
     return [Text(line) for line in lines]
 
 
-def _workers(workers: Sequence[Mapping[str, Any]]) -> str:
+def _workers(workers: Sequence[Worker]) -> str:
     """How many sent the load, from where, and how well their clocks are known."""
     hosts = Counter(worker["host"] for worker in workers)
     places = ", ".join(f"{count} on {host}" for host, count in hosts.items())
@@ -94,7 +95,7 @@ def _rate(value: float | None) -> str:
     return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
 
 
-def _verdict(result: Mapping[str, Any]) -> list[Text]:
+def _verdict(result: Result) -> list[Text]:
     verdict = result["verdict"]
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     lines = [Text.assemble("Result is : ", (word, style))]
@@ -111,16 +112,16 @@ def _verdict(result: Mapping[str, Any]) -> list[Text]:
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
-        if constraint["name"] == "slo":
-            lines.append(Text(f"  {'':<{width}} {_confidence(result['metrics']['early_stopping'])}"))
+        stopping = result["metrics"]["early_stopping"]
+        if constraint["name"] == "slo" and stopping["slo"] is not None:
+            lines.append(Text(f"  {'':<{width}} {_confidence(stopping['slo'], stopping['confidence'])}"))
     lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
 
 
-def _confidence(stopping: Mapping[str, Any]) -> str:
+def _confidence(slo: Objective, confidence: float) -> str:
     """Whether the objective is shown, and if not, what is missing."""
-    slo = stopping["slo"]
-    text = f"p{slo['percentile']:g} <= {slo['limit_ms']:g} ms holds with {stopping['confidence']:.0%} confidence: "
+    text = f"p{slo['percentile']:g} <= {slo['limit_ms']:g} ms holds with {confidence:.0%} confidence: "
     over = f"{slo['over']:,} of {slo['requests']:,} requests over"
     if slo["holds"]:
         return f"{text}yes ({over})"
@@ -129,7 +130,7 @@ def _confidence(stopping: Mapping[str, Any]) -> str:
     return f"{text}no ({over}; {slo['more_requests']:,} more requests like these needed)"
 
 
-def _kinds(errors: Mapping[str, Any]) -> str:
+def _kinds(errors: Errors) -> str:
     if not errors["by_kind"]:
         return ""
     first = next((messages[0] for messages in errors["messages"].values() if messages), "")
@@ -137,7 +138,7 @@ def _kinds(errors: Mapping[str, Any]) -> str:
     return f" ({kinds}{f'; first: {first}' if first else ''})"
 
 
-def _agreement(agreement: Mapping[str, Any]) -> str:
+def _agreement(agreement: OutputAgreement) -> str:
     parts = []
     if agreement["max_abs_error"] is not None:
         parts.append(f"max error {agreement['max_abs_error']:.2g}, cosine >= {agreement['cosine_min']:.6f}")

@@ -1,17 +1,15 @@
 """The search for the highest rate on the terminal: the run that stands for it, and every rate that was tried."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 
 from servemark.report.terminal.load import render
+from servemark.results.schema.run import Result
 
 
-def render_max_rate(result: Mapping[str, Any], console: Console) -> None:
+def render_max_rate(result: Result, console: Console) -> None:
     """Print a search's result."""
-    found, slo = result["max_rate"], result["config"]["slo"]
+    found, slo = result["max_rate"], result["config"]["slo"] or ""
     render(result, console)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("requests/s", justify="right")

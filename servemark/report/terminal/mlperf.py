@@ -1,15 +1,14 @@
 """An MLPerf run on the terminal: LoadGen's figures, this side's, the verdict."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.text import Text
+
+from servemark.results.schema.mlperf import MlperfResult
 
 _PERCENTILES = ("50.00", "90.00", "95.00", "99.00", "99.90")
 
 
-def render_mlperf(result: Mapping[str, Any], console: Console) -> None:
+def render_mlperf(result: MlperfResult, console: Console) -> None:
     """Print a result of kind `mlperf`."""
     official, verdict = result["loadgen"], result["verdict"]
     scenario = result["config"]["scenario"]

@@ -1,16 +1,16 @@
 """Several runs side by side: the points of a range, and how far repeats lie apart."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.table import Table
 
 from servemark.output import stdout
 from servemark.report.words import describe
+from servemark.results.schema.run import Curve, Result
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
 
 
-def render_series(found: Sequence[Mapping[str, Any]], knee: float | None = None) -> None:
+def render_series(found: Sequence[Result], knee: float | None = None) -> None:
     """Print one row for each run, that of the knee marked, and the variation of repeats."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("load", "requests/s", "mean ms", "p50 ms", "p90 ms", "p99 ms", "max ms", "failed", "verdict"):
@@ -36,19 +36,19 @@ def render_series(found: Sequence[Mapping[str, Any]], knee: float | None = None)
             )
 
 
-def _at(result: Mapping[str, Any], knee: float | None) -> bool:
+def _at(result: Result, knee: float | None) -> bool:
     return knee is not None and result["scenario"]["requested_rate"] == knee
 
 
-def render_curve(found: Sequence[Mapping[str, Any]], curve: Mapping[str, Any]) -> None:
+def render_curve(found: Sequence[Result], curve: Curve) -> None:
     """Print the throughput-latency curve of a range of rates."""
     render_series(found, curve["knee"])
     knee = "none" if curve["knee"] is None else f"{curve['knee']:g} requests/s"
     stdout().print(f"knee: {knee} ({curve['knee_reason']}); {curve['definition']}", soft_wrap=True)
 
 
-def _repeats(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+def _repeats(found: Sequence[Result]) -> dict[str, list[Result]]:
+    groups: dict[str, list[Result]] = {}
     for result in found:
         groups.setdefault(describe(result["scenario"]), []).append(result)
     return groups

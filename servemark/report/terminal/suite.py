@@ -1,11 +1,12 @@
 """The table of a suite, on the terminal and as the page that docs/results/ keeps."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from rich.table import Table
+
+from servemark.machine.environment import Environment
+from servemark.results.schema.suite import SuiteDocument, SuiteRow
 
 _LEFT = ("workload", "agreement", "verdict")
 _COLUMNS = (
@@ -26,31 +27,7 @@ IDLE_SHARE = 0.05
 """What a quiet machine's own services use at most."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One workload's outcome; what was not reached is None and `failure` says why. `busy_share` is of all cores."""
-
-    workload: str
-    parameters: int
-    gflops: float
-    export_s: float | None = None
-    export_up_to_date: bool = False
-    peak_rss_mib: int | None = None
-    busy_share: float | None = None
-    measured_s: float | None = None
-    requests: int | None = None
-    mean_ms: float | None = None
-    p50_ms: float | None = None
-    p99_ms: float | None = None
-    inferences_per_s: float | None = None
-    checked: int | None = None
-    max_abs_error: float | None = None
-    top1_agreement: float | None = None
-    verdict: str | None = None
-    failure: str | None = None
-
-
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[SuiteRow]) -> Table:
     """For the terminal."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in _COLUMNS:
@@ -60,16 +37,16 @@ def table(rows: Sequence[Row]) -> Table:
     return made
 
 
-def line(row: Row) -> str:
+def line(row: SuiteRow) -> str:
     """One workload's outcome, while the others are still to come."""
-    if row.failure:
-        return f"FAILED  {row.failure}"
-    return f"{row.verdict}  {row.requests:,} requests, {_figure(row.inferences_per_s)} inferences/s"
+    if row["failure"]:
+        return f"FAILED  {row['failure']}"
+    return f"{row['verdict']}  {row['requests']:,} requests, {_figure(row['inferences_per_s'])} inferences/s"
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: SuiteDocument) -> str:
     """A whole page: machine, command, what to know before reading, and the table."""
-    rows = [Row(**row) for row in document["rows"]]
+    rows = document["rows"]
     flags = f"--engine {document['engine']} --concurrency {document['concurrency']}"
     flags += f" --duration {document['duration_s']:g} --warmup {document['warmup_s']:g}"
     head = [f"# Suite {document['suite']} on {document['engine']}", "", _machine(document["environment"]), ""]
@@ -80,7 +57,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     return "\n".join([*head, *(f"- {note}" for note in _notes(document, rows)), "", *body]) + "\n"
 
 
-def _machine(environment: Mapping[str, Any]) -> str:
+def _machine(environment: Environment) -> str:
     gpus = ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
     commit = environment["git_commit"] or "unknown"
     commit += " with uncommitted changes" if environment["git_dirty"] else ""
@@ -91,14 +68,14 @@ def _machine(environment: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+def _notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     """What a reader has to know, from what happened."""
     concurrency, seconds = document["concurrency"], document["duration_s"]
     notes = [
         f"A closed loop of {concurrency}; an interval lasts {seconds:g} s and goes on until {concurrency} of its "
         "requests have been answered. Generator and server share the machine."
     ]
-    busy = {row.workload: row.busy_share for row in rows if row.busy_share is not None}
+    busy = {row["workload"]: row["busy_share"] for row in rows if row["busy_share"] is not None}
     if busy:
         most = max(busy, key=lambda name: busy[name])
         notes.append(
@@ -106,43 +83,43 @@ def _notes(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
             f"median, {busy[most]:.0%} at most (before {most})."
             + (" **The machine was not idle: latencies are upper bounds.**" if busy[most] > IDLE_SHARE else "")
         )
-    if old := [row.workload for row in rows if row.export_up_to_date]:
+    if old := [row["workload"] for row in rows if row["export_up_to_date"]]:
         notes.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
-    if any(row.requests is not None and (row.p50_ms is None or row.p99_ms is None) for row in rows):
+    if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
         notes.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
     notes.append("`agreement` is what golden requests were answered under load, against eager PyTorch.")
-    verdicts = " ".join(row.verdict or "" for row in rows)
+    verdicts = " ".join(row["verdict"] or "" for row in rows)
     if "samples" in verdicts:
         notes.append("`samples`: fewer than 20 requests were answered.")
     if "steady_state" in verdicts:
         notes.append("`steady_state`: throughput or p50 of the last three windows lie more than 10 % apart.")
-    if failed := [row.workload for row in rows if row.failure]:
+    if failed := [row["workload"] for row in rows if row["failure"]]:
         notes.append(f"**{len(failed)} of {len(rows)} failed: {', '.join(failed)}.**")
     return notes
 
 
-def _cells(row: Row) -> list[str]:
-    if row.checked:
-        error = f"max error {row.max_abs_error:.1g}, " if row.max_abs_error is not None else ""
-        agreement = f"{error}top-1 {row.top1_agreement:.0%}"
+def _cells(row: SuiteRow) -> list[str]:
+    if row["checked"]:
+        error = f"max error {row['max_abs_error']:.1g}, " if row["max_abs_error"] is not None else ""
+        agreement = f"{error}top-1 {row['top1_agreement']:.0%}"
     else:
         agreement = "-"
     figures = (
-        row.export_s,
-        row.peak_rss_mib,
-        row.requests,
-        row.mean_ms,
-        row.p50_ms,
-        row.p99_ms,
-        row.inferences_per_s,
+        row["export_s"],
+        row["peak_rss_mib"],
+        row["requests"],
+        row["mean_ms"],
+        row["p50_ms"],
+        row["p99_ms"],
+        row["inferences_per_s"],
     )
     return [
-        row.workload,
-        f"{row.parameters:,}",
-        f"{row.gflops:,.4g}",
+        row["workload"],
+        f"{row['parameters']:,}",
+        f"{row['gflops']:,.4g}",
         *map(_figure, figures),
         agreement,
-        row.failure or row.verdict or "-",
+        row["failure"] or row["verdict"] or "-",
     ]
 
 

@@ -1,19 +1,18 @@
 """A tuning on the terminal, and as the comment at the head of the configuration it found."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 
+from servemark.machine.environment import Environment
 from servemark.report.terminal.load import figure
+from servemark.results.schema.header import reason_of
+from servemark.results.schema.tuning import CandidateFigures, TuningDocument
 
-Document = Mapping[str, Any]
 SHOWN = 12
 """Rows of the table; the others are in tuning.json."""
 
 
-def render_tuning(document: Document, console: Console) -> None:
+def render_tuning(document: TuningDocument, console: Console) -> None:
     """Print a tuning: the candidates, what was not tried, and what was decided."""
     console.print(
         f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}: the highest "
@@ -26,30 +25,32 @@ def render_tuning(document: Document, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def header(document: Document) -> str:
+def header(document: TuningDocument) -> str:
     """What made a config.pbtxt, for whom, on what, and what it is worth: its first lines."""
     environment, rates, space = document["environment"], document["rates_requests_per_s"], document["space"]
+    winner = document["winner"]
+    assert winner is not None
     lines = [
         f"Tuned by `{' '.join(document['command'])}`",
         f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {_gpus(environment)}.",
         f"Highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}: "
         f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}.",
-        f"Now {document['winner']['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
+        f"Now {winner['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
     ]
-    limit = document["winner"]["candidate"]["max_batch"]
+    limit = winner["candidate"]["max_batch"]
     if limit < max(space["batches"], default=0):
         lines.append(f"Requests of more than {limit} samples are refused now: raise max_batch_size for them.")
     lines.append("An edited or tuned file is kept by later exports; `servemark export --force` writes it anew.")
     return "".join(f"# {line}\n" for line in lines)
 
 
-def _merit(row: Document) -> tuple[float, float, float]:
+def _merit(row: CandidateFigures) -> tuple[float, float, float]:
     rate = row["max_rate"]["rate"] if row["max_rate"] else None
     return bool(row["rounds_requests_per_s"]), rate or 0.0, _mean(row["screens_requests_per_s"]) or 0.0
 
 
-def _table(document: Document, rows: list[Document]) -> Table:
-    percentile = document["config"]["slo"].partition(":")[0]
+def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
+    percentile = (document["config"]["slo"] or "").partition(":")[0]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("candidate", "screened/s", "max rate/s", f"{percentile} ms", "in rounds/s", "verdict", ""):
         table.add_column(column, justify="left" if column in {"candidate", "verdict", ""} else "right")
@@ -68,7 +69,7 @@ def _table(document: Document, rows: list[Document]) -> Table:
     return table
 
 
-def _verdict(row: Document) -> str:
+def _verdict(row: CandidateFigures) -> str:
     found = row["max_rate"]
     if row["failure"]:
         return "FAILED"
@@ -81,7 +82,7 @@ def _verdict(row: Document) -> str:
     return "VALID twice" if found["confirmed"] else "VALID once"
 
 
-def _notes(document: Document, hidden: int) -> list[str]:
+def _notes(document: TuningDocument, hidden: int) -> list[str]:
     lines = [f"{hidden} more candidates are in tuning.json"] if hidden > 0 else []
     lines += [f"{row['text']}: {row['failure']}" for row in document["candidates"] if row["failure"]]
     if document["not_tried"]:
@@ -98,19 +99,21 @@ def _notes(document: Document, hidden: int) -> list[str]:
         rates = document["rates_requests_per_s"]
         lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}")
     where = document["written"]
-    lines.append(f"written: {where}" if where else f"nothing written: {document['written_reason']}")
+    lines.append(f"written: {where}" if where else f"nothing written: {reason_of(document, 'written')}")
     return lines
 
 
-def _ratio(document: Document) -> str:
+def _ratio(document: TuningDocument) -> str:
     ratio, rounds = document["ratio"], document["rounds"]
     if ratio is None:
-        return f"no ratio: {document['ratio_reason']}"
+        return f"no ratio: {reason_of(document, 'ratio')}"
+    if ratio["ci95"] is None:
+        return f"ratio {ratio['value']:.3f} ({rounds} interleaved rounds)"
     low, high = ratio["ci95"]
     return f"ratio {ratio['value']:.3f} (95 % interval {low:.3f} to {high:.3f}, {rounds} interleaved rounds)"
 
 
-def _gpus(environment: Document) -> str:
+def _gpus(environment: Environment) -> str:
     return ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
 
 

@@ -16,7 +16,7 @@ from tests.support.measured import outcome
 S = 1_000_000_000
 
 
-def stopping(recorder: Recorder, slo: Slo | None) -> dict[str, Any]:
+def stopping(recorder: Recorder, slo: Slo | None) -> Any:
     return early_stopping(recorder.latency, recorder.errors.total(), slo)
 
 

@@ -38,7 +38,8 @@ class Engines:
         result = result_of(histogram_of(latencies(10)), rate=1.2 * capacity, failed=("slo",) if rate > capacity else ())
         result["scenario"]["requested_rate"] = rate
         result["limited_by"] = {"by": "server"}
-        result["verdict"]["constraints"].append({"name": "slo", "ok": rate <= capacity, "value": 1.0, "remedy": ""})
+        slo = {"name": "slo", "ok": rate <= capacity, "value": 1.0, "limit": 50.0, "unit": "ms", "remedy": ""}
+        result["verdict"]["constraints"].append(slo)
         results.write(directory, result, {"latency_us": ""})
         return result
 
@@ -75,7 +76,8 @@ def test_all_engines_are_searched_and_then_take_turns(
         # each run, of search and rounds, has a directory of its own and a schedule of its own
         assert rate.found is not None
         assert len(list((tmp_path / f"max-rate-{label}").glob("*-*"))) > len(rate.found.points)
-    ratio = found.rates["b"].against(found.rates["a"])["max_rate"]
+    ratio, _ = found.rates["b"].against(found.rates["a"])
+    assert ratio is not None
     assert ratio["value"] == pytest.approx(2, rel=0.1)
     turns = [model for model, _ in itertools.groupby(model for model, _ in engines.runs)]
     assert turns == [*"abc", *"abc", *"ba", *"bc"]  # searches, then A B C, C B A, A B C: c and a go on where they were
@@ -90,4 +92,4 @@ def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., tuple
     assert "--duration" in reason
     assert [found.rates[label].rounds for label in "bc"] == [[], []]
     assert found.rates["b"].rate == found.rates["b"].to_dict()["searched_rate"]
-    assert found.rates["b"].against(found.rates["a"])["max_rate_reason"] == f"of the first engine: {reason}"
+    assert found.rates["b"].against(found.rates["a"])[1] == f"of the first engine: {reason}"

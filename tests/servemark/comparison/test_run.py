@@ -12,6 +12,7 @@ from servemark.comparison import warm_up
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
+from tests.support.documents import validated
 from tests.support.locust_run import server_of, started, until
 from tests.support.rounds import Row
 
@@ -43,7 +44,7 @@ def test_two_engines_on_the_embedded_triton(
     assert code == 2
     found = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
-    assert json.loads((folder / "comparison.json").read_text()) == found
+    assert validated(json.loads((folder / "comparison.json").read_text())) == found
     check_rounds(found, folder, ["onnxruntime", "pytorch", "pytorch", "onnxruntime"])
     assert [row["label"] for row in found["rows"]] == ["onnxruntime", "pytorch"]
     assert (found["partial"], found["rounds_done"], found["kind"]) == (False, 2, "comparison")
@@ -71,7 +72,7 @@ def test_an_engine_twice_on_a_given_server(
     flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
     code, out, err = servemark("compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
     [folder] = tmp_path.iterdir()
-    found = json.loads((folder / "comparison.json").read_text())
+    found = validated(json.loads((folder / "comparison.json").read_text()))
     assert code == 2
     check_rounds(found, folder, ["onnxruntime", "onnxruntime-2"])
     assert "against onnxruntime" in out
@@ -89,7 +90,7 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     [folder] = [path for path in tmp_path.iterdir() if path.is_dir()]
-    found = json.loads((folder / "comparison.json").read_text())
+    found = validated(json.loads((folder / "comparison.json").read_text()))
     assert (found["partial"], found["partial_reason"]) == (True, "interrupted")
     assert found["rounds_done"] >= 1
     assert [row["rounds"] >= 1 for row in found["rows"]] == [True, True]

@@ -17,7 +17,7 @@ from tests.support.locust_run import server_of
 CAPACITY = 1000.0
 
 
-def run(rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bool = True) -> dict[str, Any]:
+def run(rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bool = True) -> Any:
     """As much of a result as the curve is made from."""
     return {
         "scenario": {"mode": "open", "requested_rate": rate, "distribution": "poisson"},
@@ -30,7 +30,7 @@ def run(rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bo
     }
 
 
-def mm1(rate: float) -> dict[str, Any]:
+def mm1(rate: float) -> Any:
     if rate >= CAPACITY:
         return run(rate, 5000.0, CAPACITY / rate, valid=False)
     return run(rate, 1e3 / (CAPACITY - rate))

@@ -6,7 +6,7 @@ import pytest
 
 from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate, rate_ratio, refine_rate
-from servemark.max_rate.search import TOLERANCE, MaxRate, Point
+from servemark.max_rate.search import TOLERANCE, Limit, MaxRate, Point
 from servemark.stats.ratios import ratio_of_repeats
 
 
@@ -57,7 +57,7 @@ def test_the_interval_of_rates_holds_their_resolution() -> None:
     assert wide.low < plain.low
 
 
-def searched(rate: float, limited_by: str = "server") -> HighestRate:
+def searched(rate: float, limited_by: Limit = "server") -> HighestRate:
     best = Point(rate)
     return HighestRate.of(MaxRate(best, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
 
@@ -74,9 +74,9 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
     for rate, capacity in zip(first.rounds, (400, 410, 395), strict=True):
         assert capacity / (1 + TOLERANCE) < rate <= capacity
     assert lost.reason == f"in round 2 no rate near {lost.rounds[0]:,.4g}/s was met"
-    assert lost.against(first) == {"max_rate": None, "max_rate_reason": lost.reason}
-    assert first.against(lost)["max_rate_reason"] == f"of the first engine: {lost.reason}"
-    assert after_rounds(400, start=390).against(first)["max_rate_reason"] == "needs 3 rounds, has 1"
+    assert lost.against(first) == (None, lost.reason)
+    assert first.against(lost)[1] == f"of the first engine: {lost.reason}"
+    assert after_rounds(400, start=390).against(first)[1] == "needs 3 rounds, has 1"
     assert lost.rate == pytest.approx(lost.rounds[0])
     assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
     never = MaxRate(None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (slo)", (Point(10.0),))

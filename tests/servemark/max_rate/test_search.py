@@ -9,6 +9,7 @@ import pytest
 
 from loadgen.load.arrivals import Distribution, schedule
 from servemark.max_rate.search import MAX_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
+from servemark.results.schema.header import reason_of
 
 CAPACITY = 1000.0
 LIMIT_MS = 50.0
@@ -102,7 +103,7 @@ def test_never_valid() -> None:
     assert (found.best, found.rate, found.confirmed, found.limited_by) == (None, None, False, "server")
     assert found.points[-1].rate == 67.0
     assert "not met at 67/s, the lowest rate tried (slo)" in found.reason
-    assert found.to_dict()["rate_reason"] == found.reason
+    assert reason_of(found.to_dict(), "rate") == found.reason
 
 
 def test_never_valid_without_a_lowest_rate_ends_too() -> None:
@@ -197,7 +198,7 @@ def test_a_run_at_the_lowest_rate_holds_enough_requests_whatever_the_seed() -> N
         assert needed <= min(counts) <= max(counts) < 2.5 * needed
 
 
-def result(**changes: Any) -> dict[str, Any]:
+def result(**changes: Any) -> Any:
     """As much of a load result as a point is read from."""
     names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "server_alive")
     constraints: list[dict[str, Any]] = [{"name": n, "ok": n not in changes.get("failed", ())} for n in names]

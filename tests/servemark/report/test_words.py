@@ -40,10 +40,11 @@ STAGES = [{"duration_s": 10.0, "rate": 100.0 * number} for number in range(1, 9)
         ),
     ],
 )
-def test_each_scenario_has_its_words(scenario: dict[str, Any], row: str, heading: str) -> None:
+def test_each_scenario_has_its_words(scenario: Any, row: str, heading: str) -> None:
     assert (describe(scenario), title(scenario)) == (row, heading)
 
 
 def test_many_stages_are_counted() -> None:
-    text = describe({"mode": "stages", "stages": STAGES, "distribution": "poisson"})
+    scenario: Any = {"mode": "stages", "stages": STAGES, "distribution": "poisson"}
+    text = describe(scenario)
     assert text.endswith("10 s at 600/s, 2 more poisson")

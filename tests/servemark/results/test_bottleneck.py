@@ -7,7 +7,7 @@ import pytest
 from servemark.results.bottleneck import bottleneck
 
 
-def metrics(**changes: Any) -> dict[str, Any]:
+def metrics(**changes: Any) -> Any:
     """As much of a result's metrics as tells what limited; a server that queues for most of the time."""
     server = {"queue": 80.0, "compute_input": 1.0, "compute_infer": 15.0, "compute_output": 0.5}
     found: dict[str, Any] = {
@@ -24,10 +24,11 @@ def metrics(**changes: Any) -> dict[str, Any]:
     return found
 
 
-def constraints(*failed: str) -> list[dict[str, Any]]:
+def verdict(*failed: str) -> Any:
     names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "slo")
     limits = {"slo": 50.0}
-    return [{"name": name, "ok": name not in failed, "limit": limits.get(name, 1.0)} for name in names]
+    constraints = [{"name": name, "ok": name not in failed, "limit": limits.get(name, 1.0)} for name in names]
+    return {"constraints": constraints}
 
 
 CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
@@ -62,6 +63,6 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
 def test_what_limited(
     changes: dict[str, Any], failed: tuple[str, ...], open_loop: bool, by: str | None, evidence: str
 ) -> None:
-    found = bottleneck(metrics(**changes), constraints(*failed), open_loop=open_loop)
+    found = bottleneck(metrics(**changes), verdict(*failed), open_loop=open_loop)
     assert found["by"] == by
     assert evidence in str(found["evidence"])

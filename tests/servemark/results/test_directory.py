@@ -14,11 +14,12 @@ import pytest
 
 from servemark.errors import ExitCode, ResultError
 from servemark.results import directory as results
+from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.workload import get
 from tests.support.largest_file import largest_file
 from tests.support.locust_run import run, server_of
 
-RESULT: dict[str, Any] = {"schema_version": results.SCHEMA_VERSION, "kind": "load", "metrics": {"p99": 1.5}}
+RESULT: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "load", "metrics": {"p99": 1.5}}
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

@@ -11,40 +11,38 @@ import typer
 from servemark import workload
 from servemark.cli.suite import suite as command
 from servemark.errors import OptionError
-from servemark.report.terminal.suite import Row, line, markdown
+from servemark.report.terminal.suite import line, markdown
+from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite
+from tests.support.documents import validated
 
-GOOD = Row(
-    "ncf",
-    611_073,
-    0.02132,
-    export_s=4.4,
-    export_up_to_date=True,
-    peak_rss_mib=822,
-    busy_share=0.01,
-    measured_s=5.0,
-    requests=9_400,
-    mean_ms=1.02,
-    p50_ms=1.0,
-    p99_ms=1.8,
-    inferences_per_s=1_877.2,
-    checked=188,
-    max_abs_error=2e-7,
-    top1_agreement=1.0,
-    verdict="VALID",
-)
-SLOW = dataclasses.replace(
-    GOOD, workload="nmt", requests=8, mean_ms=1_204.6, p50_ms=None, p99_ms=None, verdict="INVALID: samples"
-)
-FAILED = Row("vgg16", 138_357_544, 30.94, failure="export: no room")
+GOOD: SuiteRow = {
+    **not_reached("ncf", 611_073, 0.02132),
+    "export_s": 4.4,
+    "export_up_to_date": True,
+    "peak_rss_mib": 822,
+    "busy_share": 0.01,
+    "measured_s": 5.0,
+    "requests": 9_400,
+    "mean_ms": 1.02,
+    "p50_ms": 1.0,
+    "p99_ms": 1.8,
+    "inferences_per_s": 1_877.2,
+    "checked": 188,
+    "max_abs_error": 2e-7,
+    "top1_agreement": 1.0,
+    "verdict": "VALID",
+}
+FEW: SuiteRow = {**GOOD, "requests": 8, "mean_ms": 1_204.6, "p50_ms": None, "p99_ms": None}
+SLOW: SuiteRow = {**FEW, "workload": "nmt", "verdict": "INVALID: samples"}
+FAILED: SuiteRow = {**not_reached("vgg16", 138_357_544, 30.94), "failure": "export: no room"}
 
 
-def document(*rows: Row) -> dict[str, Any]:
+def document(*rows: SuiteRow) -> Any:
     environment = {"cpu": "A CPU", "cores": 2, "memory_gb": 25.3, "gpus": [], "os": "Linux", "python": "3.11.7"}
     environment |= {"git_commit": "abc", "git_dirty": True, "packages": {"torch": "2"}}
     head = {"suite": "all", "engine": "onnxruntime", "concurrency": 2, "duration_s": 5.0, "warmup_s": 1.0}
-    rows_ = [dataclasses.asdict(row) for row in rows]
-    return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows_}
+    return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
 
 def test_members() -> None:
@@ -76,11 +74,11 @@ def test_page_holds_the_table_and_says_what_happened() -> None:
 
 
 def test_page_says_only_what_happened() -> None:
-    page = markdown(document(dataclasses.replace(GOOD, export_up_to_date=False)))
+    page = markdown(document({**GOOD, "export_up_to_date": False}))
     for words in ("failed", "there already", "`samples`", "steady_state", "A dash", "not idle"):
         assert words not in page
-    assert "not idle" in markdown(document(GOOD, dataclasses.replace(SLOW, busy_share=0.4)))
-    assert "40% at most (before nmt)" in markdown(document(GOOD, dataclasses.replace(SLOW, busy_share=0.4)))
+    assert "not idle" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
+    assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
 
 
 def test_a_line_for_each_outcome() -> None:
@@ -98,15 +96,15 @@ def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     assert ended.value.exit_code == 2
     shown = json.loads(capsys.readouterr().out)
     (directory,) = tmp_path.glob("*suite-subset*")
-    assert shown == json.loads((directory / "suite.json").read_text())
-    failed, good = (Row(**row) for row in shown["rows"])
-    assert "no_such_model" in str(failed.failure)
-    assert failed.verdict is None
-    assert good.failure is None
-    assert not good.export_up_to_date
-    assert good.measured_s == pytest.approx(1)
-    assert good.requests is not None
-    assert good.requests > 20
-    assert good.checked
-    assert good.top1_agreement == 1
+    assert validated(shown) == json.loads((directory / "suite.json").read_text())
+    failed, good = shown["rows"]
+    assert "no_such_model" in str(failed["failure"])
+    assert failed["verdict"] is None
+    assert good["failure"] is None
+    assert not good["export_up_to_date"]
+    assert good["measured_s"] == pytest.approx(1)
+    assert good["requests"] is not None
+    assert good["requests"] > 20
+    assert good["checked"]
+    assert good["top1_agreement"] == 1
     assert (directory / "suite.md").read_text() == markdown(shown)

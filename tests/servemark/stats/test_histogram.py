@@ -1,6 +1,7 @@
 """The histogram against numpy and the HdrHistogram library, and the confidence intervals against simulation."""
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def test_recording_in_parts_and_merging_are_the_same_as_recording_at_once() -> N
         np.testing.assert_array_equal(other.counts, whole.counts)
         for key, value in whole.summary().items():
             if isinstance(value, float):
-                assert other.summary()[key] == pytest.approx(value, rel=1e-9), key
+                assert dict(other.summary())[key] == pytest.approx(value, rel=1e-9), key
         assert (other.count, other.min_ns, other.max_ns) == (whole.count, whole.min_ns, whole.max_ns)
 
 
@@ -123,18 +124,18 @@ def test_hdrhistogram_reads_the_edges() -> None:
 def test_an_unsupported_percentile_is_none_with_its_reason(percentile: float, needed: int) -> None:
     assert samples_needed(percentile) == needed
     key = percentile_key(percentile)
-    short = histogram_of(durations_ns("lognormal", needed - 1)).summary()
+    short: Any = histogram_of(durations_ns("lognormal", needed - 1)).summary()
     assert short[key] is None
     assert short[f"{key}_reason"] == f"needs {needed} samples, has {needed - 1}"
     assert key not in short["ci95"]
-    enough = histogram_of(durations_ns("lognormal", needed)).summary()
+    enough: Any = histogram_of(durations_ns("lognormal", needed)).summary()
     lower, upper = enough["ci95"][key]
     assert lower <= enough[key] <= upper
     assert f"{key}_reason" not in enough
 
 
 def test_an_empty_summary_has_a_reason_for_every_figure() -> None:
-    summary = Histogram().summary()
+    summary: Any = Histogram().summary()
     figures = ["mean", "stdev", "min", "max", *map(percentile_key, PERCENTILES)]
     assert all(summary[key] is None and summary[f"{key}_reason"] for key in figures)
     assert (summary["count"], summary["ci95"]) == (0, {})

@@ -22,6 +22,7 @@ from servemark.tuning import Candidate, Space, Trial
 from servemark.tuning.bench import ServedBench
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
+from tests.support.documents import validated
 from tests.support.exporting import Exports
 from tests.support.load_config import config
 from tests.support.triton import needs_triton
@@ -75,7 +76,7 @@ def test_the_winner_is_written_beside_the_file_of_before(
     assert code == 0
     [folder] = (tmp_path / "out").iterdir()
     assert folder.name.endswith(f"-tune-{entry.model}")
-    document = json.loads((folder / "tuning.json").read_text())
+    document = validated(json.loads((folder / "tuning.json").read_text()))
     assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", 1, "better")
     assert document["environment"]["cpu"]
     assert document["ratio"]["ci95"][0] > 1
@@ -270,7 +271,7 @@ def test_a_short_tuning_from_end_to_end(
     document: dict[str, Any] = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
     assert code == {"better": 0, "same": 0, "missed": 4, "undecided": 2}[document["outcome"]]
-    assert document == json.loads((folder / "tuning.json").read_text())
+    assert validated(document) == json.loads((folder / "tuning.json").read_text())
     assert document["present"]["config"] == before
     assert document["present"]["text"] in [row["text"] for row in document["candidates"]]
     asked, *lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
@@ -321,7 +322,7 @@ def test_a_comparison_says_what_would_decide_an_undecided_tuning(
     chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")[:1]
     configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
 
-    def tuned(budget_s: float) -> dict[str, Any]:
+    def tuned(budget_s: float) -> Any:
         [found] = tune_contenders(chosen, load, configs, budget_s=budget_s).values()
         return found.to_dict()
 

@@ -1,0 +1,202 @@
+"""Comparisons: of engines in interleaved rounds, `comparison.json`, and of saved results."""
+
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from servemark.results.schema.header import Header
+from servemark.results.schema.run import RatePoint, Scenario
+from servemark.results.schema.tuning import CandidateSettings, Lacked, Outcome
+from servemark.stats.ratios import RatioFigures
+
+
+class LeftOut(TypedDict):
+    """An engine that takes no part."""
+
+    label: Annotated[str, "Engine, with its precision where that is not fp32."]
+    reason: Annotated[str, "Why it takes no part."]
+
+
+class TunedFirst(TypedDict):
+    """What tuning an engine before the comparison came to."""
+
+    outcome: Annotated[Outcome, "How the tuning ended."]
+    reason: Annotated[str, "The same in words."]
+    lacked: Annotated[Lacked | None, "What an undecided tuning lacked."]
+    ratio: Annotated[RatioFigures | None, "The tuned configuration's highest rate to the present one's."]
+    remedy: Annotated[str | None, "What would decide an undecided tuning."]
+    taken: Annotated[str, "The configuration that takes part, in words."]
+    directory: Annotated[str, "Directory of the tuning."]
+
+
+class MergedLatency(TypedDict):
+    """Percentiles of all rounds' requests together (ms)."""
+
+    count: Annotated[int, "Requests."]
+    p50: Annotated[float | None, "Median."]
+    p90: Annotated[float | None, "90th percentile."]
+    p99: Annotated[float | None, "99th percentile."]
+    ci95: Annotated[dict[str, list[float] | None], "Percentile -> 95 % interval over the rounds. Null: below 5 rounds."]
+
+
+class MeanRate(TypedDict):
+    """Throughput over the rounds."""
+
+    mean: Annotated[float, "Mean (samples/s)."]
+    ci95: Annotated[list[float] | None, "95 % interval of the mean. Null: below 5 rounds."]
+
+
+class HighestRateFigures(TypedDict):
+    """The highest rate of one engine: by a search, then in interleaved rounds."""
+
+    rate: Annotated[float | None, "Geometric mean of the rounds, else what the search found (requests/s)."]
+    searched_rate: Annotated[float | None, "What the search found (requests/s)."]
+    rounds: Annotated[list[float], "Highest rate in each round (requests/s)."]
+    directory: Annotated[str | None, "Directory of the search."]
+    confirmed: NotRequired[Annotated[bool, "Whether the search met its rate in two runs."]]
+    above: NotRequired[Annotated[float | None, "Lowest rate that the search did not meet (requests/s)."]]
+    limited_by: NotRequired[Annotated[str, "What ended the search."]]
+    points: Annotated[list[RatePoint], "Runs of the search."]
+
+
+class RowEnergy(TypedDict):
+    """Energy over the rounds."""
+
+    joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
+    boundary: NotRequired[Annotated[str, "What was metered."]]
+
+
+class RowAgreement(TypedDict):
+    """How the answers of all rounds agree with eager PyTorch."""
+
+    checked: Annotated[int, "Answers that were compared."]
+    max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
+    max_rel_error: NotRequired[Annotated[float | None, "Largest relative error."]]
+    cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
+    top1_agreement: NotRequired[Annotated[float | None, "Share of equal top answers."]]
+
+
+class RowVerdict(TypedDict):
+    """Whether every round of an engine may be quoted."""
+
+    valid: Annotated[bool, "Whether every round counts."]
+    valid_rounds: Annotated[int, "Rounds that count."]
+    unsteady_rounds: Annotated[int, "Rounds that count although they were not steady."]
+    failed: Annotated[dict[str, int], "Constraint -> rounds that did not meet it."]
+    remedy: Annotated[str | None, "What to do. Null where nothing failed."]
+
+
+class Variations(TypedDict):
+    """Coefficients of variation over the rounds."""
+
+    p50: Annotated[float | None, "Of the median latency."]
+    inferences_per_s: Annotated[float | None, "Of the throughput."]
+
+
+class RowRatios(TypedDict):
+    """An engine to the baseline. Latencies below 1 are faster, rates above 1."""
+
+    p50: Annotated[RatioFigures | None, "Median latency."]
+    p99: Annotated[RatioFigures | None, "99th percentile of the latency."]
+    inferences_per_s: Annotated[RatioFigures | None, "Throughput."]
+    max_rate: Annotated[RatioFigures | None, "Highest rate."]
+    of_invalid_runs: NotRequired[Annotated[bool, "Whether the ratios rest on rounds that are not valid."]]
+
+
+class ComparisonRow(TypedDict):
+    """One engine over all rounds."""
+
+    label: Annotated[str, "Engine, with its precision where that is not fp32."]
+    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    device: Annotated[str | None, "Device that ran."]
+    provider: Annotated[str | None, "What of the engine ran."]
+    precision: Annotated[str | None, "Precision of the export."]
+    rounds: Annotated[int, "Whole rounds."]
+    latency_ms: Annotated[MergedLatency, "Latency (ms)."]
+    inferences_per_s: Annotated[MeanRate, "Throughput (samples/s)."]
+    max_rate: Annotated[HighestRateFigures | None, "Highest rate within the objective."]
+    energy: Annotated[RowEnergy, "Energy."]
+    output_agreement: Annotated[RowAgreement, "Agreement with eager PyTorch."]
+    verdict: Annotated[RowVerdict, "Whether the rounds may be quoted."]
+    variation: Annotated[Variations, "How far the rounds lie apart."]
+    drift: Annotated[float | None, "Share by which the throughput went one way from first to last round. Null: none."]
+    ratio: Annotated[RowRatios, "This engine to the baseline. All null for the baseline itself."]
+    configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
+
+
+class ComparisonTurn(TypedDict):
+    """One run of one engine in one round."""
+
+    round: Annotated[int, "Number of the round, from 1."]
+    label: Annotated[str, "Engine."]
+    directory: Annotated[str, "Directory with its whole result."]
+    seed: Annotated[int, "Seed of schedule and inputs."]
+    partial: Annotated[bool, "Whether it was cut short. Then it takes no part in the figures."]
+    valid: Annotated[bool, "Whether it counts."]
+    failed: Annotated[list[str], "Constraints that keep it from counting."]
+    unsteady: Annotated[bool, "Whether it counts although it was not steady."]
+    p50_ms: Annotated[float | None, "Median latency (ms)."]
+    inferences_per_s: Annotated[float, "Throughput (samples/s)."]
+
+
+class ComparisonHeader(Header):
+    """What is known before the first round."""
+
+    workload: Annotated[str, "Name of the workload."]
+    seed: Annotated[int, "Seed of the first round."]
+    batch_size: Annotated[int, "Samples in a request."]
+    duration_s: Annotated[float, "Measured seconds of a round."]
+    slo: Annotated[str | None, "Latency objective, like `p99:50` (ms)."]
+    pairs: Annotated[int, "Rounds that were asked for."]
+    left_out: Annotated[list[LeftOut], "Engines that take no part."]
+    tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
+    configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
+
+
+class ComparisonDocument(ComparisonHeader):
+    """Engines side by side."""
+
+    baseline: Annotated[str, "The engine that the others are compared with."]
+    scenario: Annotated[Scenario | None, "The load of a round. Null: no round was made."]
+    rounds_done: Annotated[int, "Whole rounds of every engine."]
+    rows: Annotated[list[ComparisonRow], "One row for each engine."]
+    turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]
+    partial: Annotated[bool, "true: the rounds were cut short, or go on."]
+
+
+class Difference(TypedDict):
+    """One figure of A and B."""
+
+    figure: Annotated[str, "Name of the figure."]
+    a: Annotated[float | None, "Value of A."]
+    b: Annotated[float | None, "Value of B."]
+    ratio: Annotated[RatioFigures | None, "B / A."]
+    reading: Annotated[str, "What the ratio says: better, worse, not significant, within the threshold, not known."]
+    regression: Annotated[bool, "Whether B is worse beyond chance and the threshold."]
+
+
+class Subject(TypedDict):
+    """Runs of one workload on one engine under one load, of both sides."""
+
+    a: Annotated[str, "What A measured."]
+    b: Annotated[str, "What B measured."]
+    runs: Annotated[list[int], "Runs of A and of B."]
+    differences: Annotated[list[Difference], "Figure by figure."]
+
+
+class DifferingKey(TypedDict):
+    """One key of configuration or environment that differs."""
+
+    key: Annotated[str, "Path of the key."]
+    a: Annotated[Any, "Value of A."]
+    b: Annotated[Any, "Value of B."]
+
+
+class SavedComparison(Header):
+    """Saved results B compared with A."""
+
+    a: Annotated[str, "Where A was read."]
+    b: Annotated[str, "Where B was read."]
+    threshold: Annotated[float, "Share below which no difference counts."]
+    subjects: Annotated[list[Subject], "What both sides measured."]
+    warnings: Annotated[list[str], "What a reader must know."]
+    differing: Annotated[list[DifferingKey], "Keys of configuration and environment that differ."]
+    regressions: Annotated[list[str], "Figures of B that are worse."]

@@ -1,0 +1,56 @@
+"""What every document begins with, and how an unknown figure says why it is unknown."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict, cast
+
+from servemark.machine.environment import Environment, collect
+
+SCHEMA_VERSION: Literal[1] = 1
+"""Raised when a key's meaning changes. Keys may be added without."""
+
+
+class Header(TypedDict):
+    """What every document begins with."""
+
+    schema_version: Annotated[Literal[1], "Raised when the meaning of a key changes. Keys may be added without."]
+    kind: Annotated[str, "What the document is about."]
+    created: Annotated[str, "When the document was begun: UTC, ISO 8601."]
+    command: Annotated[list[str], "The program that wrote it, and its arguments."]
+    environment: Annotated[Environment, "The machine, its software and the state of the code."]
+
+
+def command() -> list[str]:
+    """This process's program and its arguments."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return [name, *sys.argv[1:]]
+
+
+def opening(kind: str) -> Header:
+    """The header of a document that is begun now, on this machine, by this process's command."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": kind,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command(),
+        "environment": collect(),
+    }
+
+
+def unknown(keys: Iterable[str], reason: str) -> dict[str, Any]:
+    """These keys without a figure, and why; a group's own reasons are replaced."""
+    names = [key for key in keys if not key.endswith("_reason")]
+    return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
+
+
+def figure_of(group: Mapping[str, object], key: str) -> float | None:
+    """The figure of a key that is a variable, which a type checker cannot look up."""
+    return cast(float | None, group[key])
+
+
+def reason_of(group: Mapping[str, object], key: str) -> str | None:
+    """Why a key of a group has no figure, None where nothing says so."""
+    return cast(str | None, group.get(f"{key}_reason") or group.get("reason"))

@@ -1,0 +1,68 @@
+"""The result of `servemark mlperf`: MLCommons' LoadGen drives, and both verdicts count."""
+
+from typing import Annotated, Any, TypedDict
+
+from servemark.results.schema.header import Header
+from servemark.results.schema.run import Config, OutputAgreement, VerdictOfRun
+from servemark.stats.histogram import Latency
+
+
+class Plan(TypedDict):
+    """What LoadGen is asked for."""
+
+    scenario: Annotated[str, "SingleStream, MultiStream, Server or Offline."]
+    expected_qps: Annotated[float, "Server: arrivals per second. Offline: what may be reached at most."]
+    expected_latency_ms: Annotated[float, "SingleStream, MultiStream: what a query takes at least (ms)."]
+    min_duration_s: Annotated[float, "Shortest run (s)."]
+    min_queries: Annotated[int, "Fewest queries."]
+    latency_ms: Annotated[float, "Server: bound of the latency (ms)."]
+    percentile: Annotated[float, "Server: percentile that keeps the bound."]
+    seed: Annotated[int, "Seed of schedule and samples."]
+
+
+class MlperfConfig(Config):
+    """Every option as it was resolved, and what LoadGen is asked for."""
+
+    scenario: Annotated[str, "MLPerf's scenario."]
+    plan: Annotated[Plan, "What LoadGen is asked for."]
+
+
+class MlperfErrors(TypedDict):
+    """Failed requests. LoadGen knows none, so that each makes the run invalid."""
+
+    count: Annotated[int, "Failed requests."]
+    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
+
+
+class MlperfAccuracy(TypedDict):
+    """What is known of the answers' quality."""
+
+    output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
+
+
+class MlperfMetrics(TypedDict):
+    """What this side measured."""
+
+    latency_ms: Annotated[Latency, "From LoadGen's call to the answer (ms)."]
+    errors: Annotated[MlperfErrors, "Failed requests."]
+    accuracy: Annotated[MlperfAccuracy, "Quality of the answers."]
+
+
+class MlperfResult(Header):
+    """The result of an MLPerf scenario."""
+
+    config: Annotated[MlperfConfig, "Every option as it was resolved."]
+    workload: Annotated[str, "Name of the workload."]
+    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
+    provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
+    precision: Annotated[str, "Precision that was asked for."]
+    protocol: Annotated[str, "`http` or `grpc`."]
+    loadgen: Annotated[
+        dict[str, Any],
+        "LoadGen's own figures by its own names: `validity`, `version`, `early_stopping`, and those of its log.",
+    ]
+    metrics: Annotated[MlperfMetrics, "What this side measured."]
+    verdict: Annotated[VerdictOfRun, "LoadGen's verdict and this side's."]
+    partial: Annotated[bool, "true: the run was cut short."]

@@ -1,0 +1,375 @@
+"""The result of a run, `result.json`: one load, a mix of several, or the run that stands for a search."""
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from servemark.results.schema.header import Header
+from servemark.stats.histogram import Latency, Percentiles
+
+
+class StageLoad(TypedDict):
+    """One stage of a load in stages."""
+
+    duration_s: Annotated[float, "Length of the stage (s)."]
+    rate: Annotated[float, "Arrivals per second."]
+
+
+class TraceLoad(TypedDict):
+    """A trace of arrival times."""
+
+    file: Annotated[str, "Name of the file."]
+    sha256: Annotated[str, "Digest of the file: equal for equal traces."]
+    arrivals: Annotated[int, "Arrivals in the trace."]
+    samples: Annotated[bool, "Whether the trace names the sample of each arrival."]
+
+
+class Scenario(TypedDict):
+    """The load. What a scenario does not have is null without a reason."""
+
+    mode: Annotated[
+        Literal["closed", "open", "stages", "trace", "mix", "max-rate"], "Closed loop, or a kind of open loop."
+    ]
+    distribution: Annotated[str | None, "Distribution of the gaps between arrivals: poisson, constant or gamma."]
+    gamma_cv: Annotated[float | None, "Standard deviation of gamma gaps over their mean."]
+    requested_rate: Annotated[float | None, "Arrivals per second that were asked for."]
+    concurrency: Annotated[int | None, "Requests that a closed loop keeps in flight."]
+    duration_s: Annotated[float, "Measured seconds that were asked for."]
+    measured_s: Annotated[float | None, "Measured seconds. A closed loop goes on until each connection has an answer."]
+    warmup_s: Annotated[float, "Seconds before the measured interval."]
+    stages: Annotated[list[StageLoad] | None, "The stages of a load in stages."]
+    trace: Annotated[TraceLoad | None, "The trace that was replayed."]
+
+
+class Tls(TypedDict):
+    """How the connection is secured."""
+
+    ca: Annotated[str, "File of the trusted CA, or `system`."]
+    client_certificate: Annotated[bool, "Whether the client has a certificate of its own."]
+    version: NotRequired[Annotated[str, "TLS version that was agreed on."]]
+    cipher: NotRequired[Annotated[str, "Cipher that was agreed on."]]
+
+
+class Config(TypedDict):
+    """Every option of a run as it was resolved."""
+
+    workload: Annotated[str | None, "Name of the workload."]
+    engine: Annotated[str, "Engine that was asked for."]
+    precision: Annotated[str, "Precision that was asked for."]
+    url: Annotated[str | None, "Server. Null in-process."]
+    model: Annotated[str | None, "Name of the model on the server."]
+    batch_size: Annotated[int, "Samples in a request."]
+    concurrency: Annotated[int | None, "Requests that a closed loop keeps in flight."]
+    request_rate: Annotated[float | None, "Arrivals per second of an open loop at one rate."]
+    request_distribution: Annotated[str | None, "Distribution of the gaps between arrivals."]
+    stages: Annotated[str | None, "Stages as `seconds:rate`, separated by commas."]
+    trace: Annotated[str | None, "File of the trace."]
+    duration_s: Annotated[float, "Measured seconds."]
+    warmup_s: Annotated[float, "Seconds before the measured interval."]
+    seed: Annotated[int, "Seed of schedule and inputs."]
+    slo: Annotated[str | None, "Latency objective, like `p99:50` (ms)."]
+    input_data: Annotated[str, "`synthetic`, `dataset`, or a path."]
+    shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
+    request_timeout_s: Annotated[float, "A request without an answer so long after its schedule has failed (s)."]
+    max_in_flight: Annotated[int, "Most requests that an open loop has in flight."]
+    max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
+    request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
+    windows: Annotated[int, "Windows of the measured interval."]
+    tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
+    headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
+    streaming: NotRequired[Annotated[bool, "gRPC: one stream for each connection."]]
+    shared_memory_device: NotRequired[Annotated[str | None, "The GPU whose memory is shared."]]
+    instances: NotRequired[Annotated[int, "In-process: instances of the model."]]
+    engine_options: NotRequired[Annotated[dict[str, Any], "In-process: options of the engine."]]
+    mix: NotRequired[Annotated[dict[str, float], "Mix: workload -> its share of the arrivals."]]
+
+
+class Constraint(TypedDict):
+    """One condition of the verdict."""
+
+    name: Annotated[str, "Name. In a mix the workload's name stands before it."]
+    ok: Annotated[bool, "Whether it holds."]
+    value: Annotated[float | None, "What was seen. Null where the condition has no figure."]
+    limit: Annotated[float | None, "What it is compared with."]
+    unit: Annotated[str, "Unit of value and limit."]
+    remedy: Annotated[str, "What to do where it does not hold."]
+
+
+class VerdictOfRun(TypedDict):
+    """Whether the run may be quoted."""
+
+    valid: Annotated[bool, "Whether every constraint holds."]
+    exit_code: Annotated[int, "Exit code of the run: 0 valid, 4 only the objective was missed, 2 otherwise."]
+    constraints: Annotated[list[Constraint], "The constraints in order."]
+    not_judged: Annotated[dict[str, str], "Constraints that do not apply: name -> reason."]
+
+
+class LimitedBy(TypedDict):
+    """What limited the run."""
+
+    by: Annotated[Literal["server", "generator", "network"] | None, "What limited it. Null: nothing, or not known."]
+    evidence: Annotated[str, "From which figures this follows."]
+
+
+class ScheduleDelay(Latency):
+    """How late the generator sent its requests (ms). A closed loop has no schedule."""
+
+    late_share: Annotated[float | None, "Share of requests sent more than 1 ms late."]
+
+
+class Objective(TypedDict):
+    """The objective by MLPerf's early-stopping criterion."""
+
+    percentile: Annotated[float, "Percentile of the objective."]
+    limit_ms: Annotated[float, "Limit of the objective (ms)."]
+    requests: Annotated[int, "Requests that were judged."]
+    over: Annotated[int, "Requests over the limit. A failed one is."]
+    holds: Annotated[bool, "Whether the objective is kept with this confidence."]
+    more_requests: Annotated[int | None, "Requests like these that are missing. Null: no number would do."]
+
+
+class EarlyStopping(TypedDict):
+    """What the run shows of its tail by MLPerf's early-stopping criterion."""
+
+    confidence: Annotated[float, "Confidence of the bounds."]
+    requests: Annotated[int, "Requests that were judged, failed ones among them."]
+    bounds_ms: Annotated[Percentiles, "Bounds that the percentiles keep with this confidence (ms)."]
+    slo: Annotated[Objective | None, "The objective. Null where the run has none."]
+
+
+class Throughput(TypedDict):
+    """Rates of the measured interval, per second."""
+
+    requests_per_s: Annotated[float | None, "Good answers that came in the interval."]
+    inferences_per_s: Annotated[float | None, "The same in samples."]
+    achieved_rate: Annotated[float | None, "Open loop: the same as requests_per_s."]
+    scheduled_rate: Annotated[float | None, "Open loop: arrivals that the seed drew."]
+    requested_rate: Annotated[float | None, "Open loop: arrivals that were asked for, on average."]
+
+
+class Errors(TypedDict):
+    """Failed requests of the measured interval."""
+
+    count: Annotated[int, "Failed requests."]
+    share: Annotated[float | None, "Share of the requests that failed."]
+    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    messages: Annotated[dict[str, list[str]], "Kind of failure -> the server's first messages."]
+
+
+class OutputAgreement(TypedDict):
+    """How the answers to golden requests agree with eager PyTorch."""
+
+    checked: Annotated[int | None, "Answers that were compared."]
+    max_abs_error: Annotated[float | None, "Largest absolute error of a floating-point output."]
+    max_rel_error: Annotated[float | None, "Largest relative error of a floating-point output."]
+    cosine_min: Annotated[float | None, "Smallest cosine of an output with the golden one."]
+    top1_agreement: Annotated[float | None, "Share of equal top answers."]
+
+
+class Quality(TypedDict):
+    """The task's quality metric. A load run does not measure it."""
+
+    metric: Annotated[str | None, "Name of the metric."]
+    value: Annotated[float | None, "Its value."]
+    target: Annotated[float | None, "Target of the suite."]
+    dataset: Annotated[str | None, "Data set of the workload."]
+
+
+class Accuracy(TypedDict):
+    """What is known of the answers' quality."""
+
+    output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
+    quality: Annotated[Quality, "The task's quality metric."]
+
+
+class EnergyFigures(TypedDict):
+    """Energy of the measured interval."""
+
+    joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
+    average_w: Annotated[float | None, "Mean power (W)."]
+    idle_w: Annotated[float | None, "Mean power before the load (W)."]
+    joules: Annotated[float | None, "Energy of the interval (J)."]
+    source: Annotated[str | None, "What was read: nvml_total_energy, nvml_power or rapl."]
+    boundary: Annotated[str | None, "What was metered: gpu_board, cpu_package or dram."]
+    window_s: Annotated[float | None, "How long the meter ran (s)."]
+    samples: Annotated[int | None, "Readings of the meter."]
+
+
+class ServerFigures(TypedDict):
+    """Triton's statistics of the measured interval. Times are means of a request (ms)."""
+
+    queue_ms: Annotated[float | None, "Waiting for an instance."]
+    compute_input_ms: Annotated[float | None, "Preparing the inputs."]
+    compute_infer_ms: Annotated[float | None, "Running the model."]
+    compute_output_ms: Annotated[float | None, "Preparing the outputs."]
+    batch_size_mean: Annotated[float | None, "Mean size of the executed batches (samples)."]
+    batch_sizes: Annotated[dict[str, int] | None, "Size of an executed batch -> count."]
+
+
+class Client(TypedDict):
+    """The load generator itself."""
+
+    cpu_share: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
+    max_in_flight: Annotated[int, "Most requests that were in flight."]
+    waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
+    own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
+    workers: Annotated[int, "Processes that sent the load."]
+    requests_outside_interval: Annotated[int, "Requests of the warm-up, and after the interval."]
+
+
+class Metrics(TypedDict):
+    """Everything that was measured."""
+
+    latency_ms: Annotated[Latency, "From the schedule to the answer (ms)."]
+    service_time_ms: Annotated[Latency, "From the sending to the answer (ms)."]
+    schedule_delay_ms: Annotated[ScheduleDelay, "From the schedule to the sending (ms)."]
+    early_stopping: Annotated[EarlyStopping, "What the run shows of its tail."]
+    throughput: Annotated[Throughput, "Rates."]
+    errors: Annotated[Errors, "Failed requests."]
+    accuracy: Annotated[Accuracy, "Quality of the answers."]
+    energy: Annotated[EnergyFigures, "Energy."]
+    server: Annotated[ServerFigures, "The server's own statistics."]
+    client: Annotated[Client, "The load generator."]
+
+
+class WindowFigures(TypedDict):
+    """One window of the measured interval."""
+
+    start_s: Annotated[float, "Start, from the start of the interval (s)."]
+    requests_per_s: Annotated[float, "Good answers that came in it, per second."]
+    p50_ms: Annotated[float | None, "Median latency (ms). Null: too few requests."]
+    p99_ms: Annotated[float | None, "99th percentile of the latency (ms). Null: too few requests."]
+    errors: Annotated[int, "Failed requests that were scheduled in it."]
+
+
+class StageFigures(TypedDict):
+    """One stage of a load in stages."""
+
+    start_s: Annotated[float, "Start, from the start of the interval (s)."]
+    duration_s: Annotated[float, "Length that was asked for (s)."]
+    requested_rate: Annotated[float, "Arrivals per second that were asked for."]
+    scheduled: Annotated[int, "Requests that were scheduled in it."]
+    errors: Annotated[int, "Failed requests that were scheduled in it."]
+    requests_per_s: Annotated[float, "Good answers that came in it, per second."]
+    latency_ms: Annotated[Latency, "Latency of the requests that were scheduled in it (ms)."]
+
+
+class Worker(TypedDict):
+    """One of several processes that sent the load."""
+
+    index: Annotated[int, "Number of the process."]
+    host: Annotated[str, "Machine."]
+    pid: Annotated[int, "Process id."]
+    requests: Annotated[int, "Requests of its share."]
+    schedule_delay_p99_ms: Annotated[float | None, "Its schedule delay at p99 (ms)."]
+    cpu_share: Annotated[float | None, "Share of one core that it used."]
+    max_in_flight: Annotated[int, "Most requests that it had in flight."]
+    clock_uncertainty_ms: Annotated[float, "Its clock may be off by so much (ms)."]
+    trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
+
+
+class MixPart(TypedDict):
+    """One workload of a mix."""
+
+    workload: Annotated[str, "Name of the workload."]
+    share: Annotated[float, "Its share of the arrivals."]
+    directory: Annotated[str, "Directory with its whole result, beside this file."]
+    batch_size: Annotated[int, "Samples in a request."]
+    verdict: Annotated[VerdictOfRun, "Its own verdict."]
+    limited_by: Annotated[LimitedBy, "What limited it."]
+    metrics: Annotated[Metrics, "Its own figures. The energy is known of the whole mix only."]
+
+
+class RatePoint(TypedDict):
+    """One run of a search for the highest rate."""
+
+    rate: Annotated[float, "Arrivals per second."]
+    valid: Annotated[bool, "Whether its whole verdict holds."]
+    failed: Annotated[list[str], "Constraints that do not hold."]
+    latency_ms: Annotated[float | None, "Latency at the objective's percentile (ms)."]
+    directory: Annotated[str | None, "Directory of the run."]
+
+
+class MaxRateSearch(TypedDict):
+    """A search for the highest rate that meets an objective."""
+
+    rate: Annotated[float | None, "The rate found (requests/s)."]
+    confirmed: Annotated[bool, "Whether it was met in two runs."]
+    above: Annotated[float | None, "Lowest rate that was not met (requests/s)."]
+    limited_by: Annotated[
+        Literal["server", "generator", "broken", "runs", "interrupted"],
+        "What ended the search. `broken`: no other rate would do. `runs`: its runs were used up.",
+    ]
+    reason: Annotated[str, "The same in words."]
+    points: Annotated[list[RatePoint], "The runs in the order in which they were made."]
+
+
+class RunHeader(Header):
+    """What is known before a run."""
+
+    config: Annotated[Config, "Every option as it was resolved."]
+    seed: Annotated[int, "Seed of schedule and inputs."]
+    workload: Annotated[str, "Name of the workload, or `mix`."]
+    task: Annotated[str, "Task of the workload."]
+    suites: Annotated[list[str], "Suites that have the workload."]
+    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
+    provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
+    precision: Annotated[str | None, "Precision of the export."]
+    batch_size: Annotated[int, "Samples in a request."]
+    protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
+    shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]
+    scenario: Annotated[Scenario, "The load."]
+
+
+class PendingResult(RunHeader):
+    """A run that has not measured anything yet."""
+
+    verdict: Annotated[None, "Not known yet."]
+    limited_by: Annotated[None, "Not known yet."]
+    metrics: Annotated[None, "Not known yet."]
+    windows: Annotated[list[WindowFigures], "None yet."]
+    stages: Annotated[list[StageFigures], "None yet."]
+    partial: Annotated[bool, "true"]
+
+
+class Result(RunHeader):
+    """The result of a run."""
+
+    verdict: Annotated[VerdictOfRun, "Whether the run may be quoted."]
+    limited_by: Annotated[LimitedBy, "What limited the run."]
+    metrics: Annotated[Metrics, "Everything that was measured."]
+    windows: Annotated[list[WindowFigures], "Windows of the measured interval, in order."]
+    stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
+    workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
+    mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
+    max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
+    partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]
+
+
+class CurvePoint(TypedDict):
+    """One rate of a throughput-latency curve. Of repeats the median."""
+
+    rate: Annotated[float, "Arrivals per second that were asked for."]
+    runs: Annotated[int, "Runs at this rate."]
+    requests_per_s: Annotated[float, "Good answers per second."]
+    completed_share: Annotated[float, "Share of the scheduled requests that were completed."]
+    mean_ms: Annotated[float | None, "Mean latency (ms)."]
+    p50_ms: Annotated[float | None, "Median latency (ms)."]
+    p90_ms: Annotated[float | None, "90th percentile of the latency (ms)."]
+    p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
+    valid: Annotated[bool, "Whether every run is valid."]
+
+
+class Curve(TypedDict):
+    """The throughput-latency curve of a range of rates."""
+
+    definition: Annotated[str, "What the knee is."]
+    points: Annotated[list[CurvePoint], "The rates, ascending."]
+    knee: Annotated[float | None, "Rate of the knee (requests/s)."]
+    knee_reason: Annotated[str, "Why the knee is there, or why there is none."]
+
+
+class Series(TypedDict):
+    """What `servemark run --json` prints for a range or --repeat."""
+
+    results: Annotated[list[Result], "The runs in order."]
+    curve: NotRequired[Annotated[Curve, "The curve of a range of rates."]]

@@ -1,0 +1,63 @@
+"""The document of a suite, `suite.json`."""
+
+from typing import Annotated, TypedDict
+
+from servemark.results.schema.header import Header
+
+
+class SuiteRow(TypedDict):
+    """One workload. What was not reached is null, and `failure` says why."""
+
+    workload: Annotated[str, "Name of the workload."]
+    parameters: Annotated[int, "Parameters of the model."]
+    gflops: Annotated[float, "Operations of one sample (GFLOP)."]
+    export_s: Annotated[float | None, "Time of the export (s)."]
+    export_up_to_date: Annotated[bool, "Whether the export was there already."]
+    peak_rss_mib: Annotated[int | None, "Most memory of the export (MiB)."]
+    busy_share: Annotated[float | None, "Share of all cores that other work used before the load."]
+    measured_s: Annotated[float | None, "Measured seconds."]
+    requests: Annotated[int | None, "Answered requests."]
+    mean_ms: Annotated[float | None, "Mean latency (ms)."]
+    p50_ms: Annotated[float | None, "Median latency (ms)."]
+    p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
+    inferences_per_s: Annotated[float | None, "Throughput (samples/s)."]
+    checked: Annotated[int | None, "Answers that were compared with eager PyTorch."]
+    max_abs_error: Annotated[float | None, "Largest absolute error of an output."]
+    top1_agreement: Annotated[float | None, "Share of equal top answers."]
+    verdict: Annotated[str | None, "VALID, or INVALID with the constraints that do not hold."]
+    failure: Annotated[str | None, "What failed. Null: nothing."]
+
+
+def not_reached(workload: str, parameters: int, gflops: float) -> SuiteRow:
+    """A row of which nothing is known yet but the workload."""
+    return {
+        "workload": workload,
+        "parameters": parameters,
+        "gflops": gflops,
+        "export_s": None,
+        "export_up_to_date": False,
+        "peak_rss_mib": None,
+        "busy_share": None,
+        "measured_s": None,
+        "requests": None,
+        "mean_ms": None,
+        "p50_ms": None,
+        "p99_ms": None,
+        "inferences_per_s": None,
+        "checked": None,
+        "max_abs_error": None,
+        "top1_agreement": None,
+        "verdict": None,
+        "failure": None,
+    }
+
+
+class SuiteDocument(Header):
+    """A suite of workloads on one engine."""
+
+    suite: Annotated[str, "Name of the suite."]
+    engine: Annotated[str, "Engine."]
+    concurrency: Annotated[int, "Requests in flight."]
+    duration_s: Annotated[float, "Measured seconds, at the least."]
+    warmup_s: Annotated[float, "Seconds before the measured interval."]
+    rows: Annotated[list[SuiteRow], "One row for each workload."]

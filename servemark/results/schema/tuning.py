@@ -1,0 +1,99 @@
+"""The document of a tuning, `tuning.json`."""
+
+from typing import Annotated, Literal, TypedDict
+
+from servemark.results.schema.header import Header
+from servemark.results.schema.run import Config, MaxRateSearch
+from servemark.stats.ratios import RatioFigures
+
+
+class CandidateSettings(TypedDict):
+    """What of a model's configuration a tuning changes."""
+
+    instances: Annotated[int, "Instances of the model."]
+    threads: Annotated[int, "Threads of each instance. 0 leaves the number to the engine."]
+    max_batch: Annotated[int, "Largest batch that the server makes (samples)."]
+    queue_delay_us: Annotated[int | None, "How long a request waits for others (µs). Null: no dynamic batching."]
+
+
+class NamedCandidate(TypedDict):
+    """A configuration with its text."""
+
+    candidate: Annotated[CandidateSettings, "Its settings."]
+    text: Annotated[str, "Its settings in words."]
+    config: Annotated[str, "The whole config.pbtxt."]
+
+
+class CandidateFigures(TypedDict):
+    """What is known of one candidate."""
+
+    candidate: Annotated[CandidateSettings, "Its settings."]
+    text: Annotated[str, "Its settings in words."]
+    screens_requests_per_s: Annotated[list[float], "Throughput of each of its screening runs (requests/s)."]
+    failure: Annotated[str | None, "Why it cannot be used. Null where it can."]
+    max_rate: Annotated[MaxRateSearch | None, "Search for its highest rate. Null: none was made."]
+    latency_ms: Annotated[float | None, "Latency at its highest rate, at the objective's percentile (ms)."]
+    rounds_requests_per_s: Annotated[list[float], "Highest rate in each interleaved round (requests/s)."]
+    generator_limited: Annotated[list[str], "Stages in which the generator was the limit."]
+
+
+class Screens(TypedDict):
+    """How a screening run is made."""
+
+    warmed_s: Annotated[float, "How long a loaded model answers first (s)."]
+    warmup_s: Annotated[float, "Warm-up of each screening run (s)."]
+    duration_s: Annotated[float, "Measured seconds of each."]
+
+
+class Layout(TypedDict):
+    """Instances and threads."""
+
+    instances: Annotated[int, "Instances of the model."]
+    threads: Annotated[int, "Threads of each."]
+
+
+class SearchSpace(TypedDict):
+    """The values that each setting may take."""
+
+    present: Annotated[CandidateSettings, "The configuration that the tuning began with."]
+    layouts: Annotated[list[Layout], "Instances and threads, other than the present ones."]
+    batches: Annotated[list[int], "Largest batches (samples)."]
+    delays_us: Annotated[list[int], "Queue delays (µs)."]
+
+
+class RatesBeforeAfter(TypedDict):
+    """Highest rates of the present configuration and of the winner."""
+
+    before: Annotated[float | None, "Of the present configuration (requests/s)."]
+    after: Annotated[float | None, "Of the winner (requests/s). Null without one."]
+
+
+Outcome = Literal["better", "same", "missed", "undecided"]
+Lacked = Literal["time", "generator", "server"]
+
+
+class TuningDocument(Header):
+    """The document of a tuning."""
+
+    config: Annotated[Config, "Every option of the runs as it was resolved."]
+    seed: Annotated[int, "Seed of schedule and inputs."]
+    workload: Annotated[str, "Name of the workload."]
+    engine: Annotated[str, "Engine."]
+    device: Annotated[str, "Where the configuration puts its instances."]
+    precision: Annotated[str, "Precision."]
+    batch_size: Annotated[int, "Samples in a request."]
+    budget_s: Annotated[float, "Time that was allowed (s)."]
+    spent_s: Annotated[float, "Time that the trials took (s)."]
+    screens: Annotated[Screens, "How screening runs are made."]
+    space: Annotated[SearchSpace, "The values that each setting may take."]
+    present: Annotated[NamedCandidate, "The configuration that the tuning began with."]
+    winner: Annotated[NamedCandidate | None, "The better configuration. Null: none was found."]
+    outcome: Annotated[Outcome, "How it ended. `missed`: no candidate meets the objective."]
+    reason: Annotated[str, "The same in words."]
+    lacked: Annotated[Lacked | None, "What an undecided tuning lacked."]
+    rates_requests_per_s: Annotated[RatesBeforeAfter, "Highest rates before and after."]
+    rounds: Annotated[int, "Interleaved rounds."]
+    ratio: Annotated[RatioFigures | None, "The winner's highest rate to the present one's."]
+    candidates: Annotated[list[CandidateFigures], "Every candidate that was tried."]
+    not_tried: Annotated[list[str], "What there was no time for."]
+    written: Annotated[str | None, "The file that was written."]
