@@ -45,7 +45,9 @@ def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1
 def flags(load: Load, url: str) -> list[str]:
     """What tells Locust to make this load."""
     arguments = ["--host", f"{load.protocol}://{url}", "--model", load.model, "--model-name", load.model]
-    arguments += ["--streaming"] * load.streaming + ["--shared-memory", load.shared_memory]
+    arguments += ["--shared-memory", load.shared_memory]
+    if load.streaming:
+        arguments.append("--streaming")
     if load.rate is None:
         return [*arguments, "--users", str(load.concurrency)]
     return [*arguments, "--request-rate", f"{load.rate:g}", "--seed", str(load.seed)]

@@ -52,7 +52,9 @@ def measure(server: Endpoints, load: Load, seconds: float) -> Figures:
 
 def flags(load: Load, url: str) -> list[str]:
     """What tells perf_analyzer to make this load; everything else is its default, as its documentation shows it."""
-    arguments = ["-m", load.model, "-u", url, "-i", load.protocol, *["--streaming"] * load.streaming]
+    arguments = ["-m", load.model, "-u", url, "-i", load.protocol]
+    if load.streaming:
+        arguments.append("--streaming")
     if load.rate is None:
         arguments += ["--concurrency-range", str(load.concurrency)]
     else:

@@ -30,7 +30,7 @@ TOGETHER = {
 """Packages that are tested by what their modules make together: graphs, models, requests, servers."""
 USED_BY = {
     "exporters/pipeline/test_export": ["exporters/pipeline: config_pbtxt isolated job provenance registry"],
-    "exporters/test_precisions": ["servemark/frameworks: onnxruntime"],
+    "exporters/test_precisions": ["servemark/frameworks: onnxruntime openvino"],
     "integration/test_distributed_run": ["loadgen/distributed: messages worker", "loadgen/measurement: worker_figures"],
     "integration/test_grpc": ["loadgen/kserve: grpc_stream", "loadgen/targets: grpc"],
     "integration/test_shared_memory": ["loadgen/targets: http shared_memory"],
