@@ -25,9 +25,10 @@ TOGETHER = {
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
+    "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
-"""Packages that are tested by what their modules make together: graphs, models, requests, servers."""
+"""Packages that are tested by what their modules make together: graphs, models, requests, servers, documents."""
 USED_BY = {
     "exporters/pipeline/test_export": ["exporters/pipeline: config_pbtxt isolated job provenance registry"],
     "exporters/test_precisions": ["servemark/frameworks: onnxruntime openvino"],
@@ -65,6 +66,7 @@ USED_BY = {
         "servemark/regression: compare saved_runs",
         "servemark/report/terminal: regression",
     ],
+    "servemark/results/schema/test_json_schema": ["servemark/cli: schema"],
     "servemark/results/test_constraints": ["servemark/results: verdict"],
     "servemark/results/test_directory": ["servemark: paths"],
     "servemark/stats/test_histogram": ["servemark/stats: order_statistics"],
