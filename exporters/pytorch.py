@@ -33,7 +33,7 @@ DEVICE = "cpu"
 
 
 def write(job: Job) -> Mapping[str, object]:
-    """Write model.pt2. Raises ArtifactError with torch's words where it has an operator in float32 only."""
+    """Write model.pt2. Raises ArtifactError with torch's error message where it has an operator in float32 only."""
     import torch
 
     # the golden answers, which the example is taken from, and the seeded weights come before anything is cast

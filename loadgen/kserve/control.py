@@ -135,7 +135,7 @@ class Control:
         return stats if complete else None
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
-        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
+        """Register a region of shared memory (`kind`: system, cuda). Raises ServerError with the server's message."""
         self._memory(f"/v2/{kind}sharedmemory/region/{name}/register", place)
 
     def unregister_memory(self, kind: str, name: str) -> None:

@@ -39,15 +39,15 @@ def enclose(message: bytes) -> bytes:
 class Method:
     """A method of a service on one server, and what judges its answers: shared by all connections that call it.
 
-    `judge` gives the kind of error of a serialised answer, None where it is right; `decode` its output arrays, `words`
-    what it says about its failure.
+    `judge` gives the kind of error of a serialised answer, None where it is right; `decode` gives its output
+    arrays, `error_message` what it says about its failure.
     """
 
     path: str
     authority: str
     judge: Callable[[bytes], str | None]
     decode: Callable[[bytes, Sequence[Tensor]], Arrays]
-    words: Callable[[bytes], str]
+    error_message: Callable[[bytes], str]
     scheme: str = "http"
     metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
@@ -115,7 +115,7 @@ class GrpcAnswer(NamedTuple):
         return len(self.body)
 
     def message(self) -> str:
-        return self.status_message or self.method.words(self.body)
+        return self.status_message or self.method.error_message(self.body)
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
         return self.method.decode(self.body, outputs)

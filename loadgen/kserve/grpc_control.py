@@ -58,7 +58,6 @@ class GrpcControl(Control):
         return document
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
-        """Make a region of shared memory known (`kind`: system, cuda). Raises ServerError with the server's words."""
         self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)
 
     def unregister_memory(self, kind: str, name: str) -> None:
@@ -81,7 +80,7 @@ class GrpcControl(Control):
             authority=urlsplit(self.url).netloc,
             judge=lambda _enclosed: None,
             decode=lambda _enclosed, _outputs: {},
-            words=lambda _enclosed: "",
+            error_message=lambda _enclosed: "",
             scheme="https" if is_secure(self.url) else "http",
             metadata=self.access.headers,
         )

@@ -89,7 +89,7 @@ class AnswerReader:
             if output["name"] in dtypes
         }
 
-    def words(self, enclosed: bytes) -> str:
+    def error_message(self, enclosed: bytes) -> str:
         """What an answer says about its failure."""
         if self.streamed:
             try:

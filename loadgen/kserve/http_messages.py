@@ -187,7 +187,7 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
 
 
 def error_message(head: Head, body: bytes) -> str:
-    """The server's own words about a failed request, as far as they can be read."""
+    """The server's error message, as far as it can be read."""
     try:
         message: Any = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):

@@ -20,7 +20,7 @@ _INSTEAD = "--shared-memory system"
 
 
 class CudaRegion:
-    """Memory of one GPU. Raises ServerError with CUDA's words where there is none left, OptionError without a GPU."""
+    """Memory of one GPU. Raises ServerError with CUDA's message where none is left, OptionError without a GPU."""
 
     kind = "cuda"
 
@@ -69,11 +69,12 @@ class CudaRegion:
         self._claim.close()
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Call the runtime; its value, None where it has none. Raises ServerError with CUDA's words."""
+        """Call the runtime; its value, None where it has none. Raises ServerError with CUDA's error message."""
         error, *values = getattr(self._cuda, name)(*arguments)
         if error != self._cuda.cudaError_t.cudaSuccess:
             raise ServerError(
-                f"{name} of {self.size / 1e6:.0f} MB on cuda:{self._device}: {_words(self._cuda, error)}", fix=_INSTEAD
+                f"{name} of {self.size / 1e6:.0f} MB on cuda:{self._device}: {_error_message(self._cuda, error)}",
+                fix=_INSTEAD,
             )
         return values[0] if values else None
 
@@ -94,11 +95,11 @@ def require_gpu() -> None:
     error, count = cuda.cudaGetDeviceCount()
     if error != cuda.cudaError_t.cudaSuccess or not count:
         raise OptionError(
-            f"--shared-memory cuda: no GPU can be used here: {count or 0} found, {_words(cuda, error)}",
+            f"--shared-memory cuda: no GPU can be used here: {count or 0} found, {_error_message(cuda, error)}",
             fix=f"run it where the server's GPU is, or {_INSTEAD}",
         )
 
 
-def _words(cuda: Any, error: Any) -> str:
+def _error_message(cuda: Any, error: Any) -> str:
     _, words = cuda.cudaGetErrorString(error)
     return f"{words.decode()} ({error.name})"

@@ -32,7 +32,7 @@ class Answer(Protocol):
         """Bytes that it took."""
 
     def message(self) -> str:
-        """The words of the system under test about a failed request."""
+        """The error message of the system under test."""
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
         """The outputs of an answer that is right, each with the batch dimension."""

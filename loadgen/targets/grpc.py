@@ -36,7 +36,7 @@ class GrpcTarget(HttpTarget):
             authority=urlsplit(self.url).netloc,
             judge=reader.judge,
             decode=reader.decode,
-            words=reader.words,
+            error_message=reader.error_message,
             scheme="https" if is_secure(self.url) else "http",
             metadata=config.access.headers,
         )

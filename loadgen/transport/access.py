@@ -83,7 +83,7 @@ class Access:
                 cipher = connection.cipher() or ("", "", 0)
                 return {"version": connection.version() or "", "cipher": cipher[0]}
         except OSError as error:
-            raise ServerError(f"no TLS with {url}: {_said(error)}") from error
+            raise ServerError(f"no TLS with {url}: {_reason(error)}") from error
 
     def address(self, url: str) -> Address:
         """Where the server listens, and how it is talked to there. Raises ServerError, OptionError."""
@@ -158,14 +158,16 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None, protoc
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:
-        raise OptionError(f"--tls-ca {ca}: {_said(error)}", fix="name a PEM file with the CA's certificate") from error
+        raise OptionError(
+            f"--tls-ca {ca}: {_reason(error)}", fix="name a PEM file with the CA's certificate"
+        ) from error
     if certificate is not None:
         try:
             # Without an answer OpenSSL would ask the terminal.
             context.load_cert_chain(certificate, key, password=lambda: "")
         except (OSError, ValueError) as error:
             raise OptionError(
-                f"--client-cert {certificate}: {_said(error)}",
+                f"--client-cert {certificate}: {_reason(error)}",
                 fix="name PEM files with the certificate and its key, which is not encrypted",
             ) from error
     context.set_alpn_protocols([protocol])
@@ -174,7 +176,7 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None, protoc
     return context
 
 
-def _said(error: OSError | ValueError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
         return reason(error)
     return getattr(error, "strerror", None) or str(error)

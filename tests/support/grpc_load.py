@@ -34,7 +34,7 @@ class GrpcLoad(Load):
             f"127.0.0.1:{self.port}",
             reader.judge,
             reader.decode,
-            reader.words,
+            reader.error_message,
             scheme="https" if self.access else "http",
             metadata=self.access.headers if self.access else (),
         )

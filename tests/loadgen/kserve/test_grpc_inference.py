@@ -192,7 +192,7 @@ def test_outputs_are_decoded(streamed: bool) -> None:
 def test_a_streams_error_is_its_words() -> None:
     reader = AnswerReader(OUTPUTS, 2, streamed=True)
     enclosed = enclose(service_pb2.ModelStreamInferResponse(error_message="no such model").SerializeToString())
-    assert (reader.judge(enclosed), reader.words(enclosed)) == ("grpc_stream_error", "no such model")
+    assert (reader.judge(enclosed), reader.error_message(enclosed)) == ("grpc_stream_error", "no such model")
 
 
 def test_bytes_that_are_no_message() -> None:
