@@ -10,7 +10,7 @@ from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.schema.header import opening, unknown
-from servemark.results.schema.run import Config, PendingResult, Result, Scenario, StageFigures, WindowFigures
+from servemark.results.schema.run import Config, PendingResult, Result, StageFigures, WindowFigures
 
 
 def header(measurement: Measurement) -> PendingResult:
@@ -31,7 +31,7 @@ def header(measurement: Measurement) -> PendingResult:
         "batch_size": config.batch_size,
         "protocol": target.protocol,
         "shared_memory": target.shared_memory,
-        "scenario": cast(Scenario, config.scenario.to_dict()),
+        "scenario": config.scenario.to_dict(),
         "verdict": None,
         "limited_by": None,
         "metrics": None,

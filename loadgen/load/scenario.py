@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from loadgen.load.trace import Trace, read_trace
 from servemark.errors import OptionError
 from servemark.quantities import above, at_least, one_of, optional_number, text_of, whole
 from servemark.results.constraints import MAX_WINDOWS, TREND_WINDOWS
+from servemark.results.schema import run as documents
 
 MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
@@ -114,9 +115,9 @@ class Scenario(ABC):
         kinds = ("concurrency", "request_rate", "request_distribution", "stages", "trace")
         return {**dict.fromkeys(kinds), "duration_s": self.duration_s, "warmup_s": self.warmup_s, **self._config()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> documents.Scenario:
         """As result.json holds it."""
-        return {
+        document = {
             "mode": self.mode.value,
             **dict.fromkeys(("distribution", "gamma_cv", "requested_rate", "concurrency")),
             "duration_s": self.duration_s,
@@ -125,6 +126,7 @@ class Scenario(ABC):
             **dict.fromkeys(("stages", "trace")),
             **self._figures(),
         }
+        return cast(documents.Scenario, document)
 
     @property
     def _lengths(self) -> dict[str, str]:
