@@ -69,7 +69,6 @@ class Timed:
         self._engine = engine
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
         start = time.perf_counter()
         answer = self._engine.run(inputs)
         self.times_s.append(time.perf_counter() - start)

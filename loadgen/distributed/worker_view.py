@@ -41,7 +41,6 @@ class WorkerView:
         return f"worker {self.index} ({self.host}, pid {self.pid})" if self.pid else f"worker {self.index} ({self.id})"
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Take what it says."""
         self.heard_s = now_ns / 1e9
         match message["kind"]:
             case "join":

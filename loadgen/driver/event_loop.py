@@ -135,7 +135,6 @@ class Driver:
         return events
 
     def close(self) -> None:
-        """Close every channel."""
         for channel in [*self._channels.values()]:
             channel.close()
         self._channels.clear()

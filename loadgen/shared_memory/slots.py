@@ -90,7 +90,6 @@ class Slots:
             self._free.appendleft(slot)
 
     def read(self, slot: Slot) -> Arrays:
-        """Copy the outputs."""
         return {
             tensor.tensor.name: np.frombuffer(
                 self._region.read(tensor.offset, tensor.size), tensor.tensor.dtype

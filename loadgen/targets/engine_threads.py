@@ -124,7 +124,6 @@ class EngineThreads:
             thread.join(INTERRUPTED_STOP_TIMEOUT_S if interrupts.requested() else STOP_TIMEOUT_S)
 
     def submit(self, call: Call) -> None:
-        """Queue a call."""
         self._calls.put(call)
 
     def forget(self, call: Call) -> None:

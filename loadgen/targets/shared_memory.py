@@ -82,11 +82,9 @@ class SharedMemoryTarget:
         return made
 
     def connect(self) -> Channel:
-        """Make a connection."""
         return SharedChannel(self._target.connect(), self._slots)
 
     def statistics(self) -> dict[str, Any] | None:
-        """Triton's counters of the model."""
         return self._target.statistics()
 
     def close(self) -> None:
@@ -112,7 +110,6 @@ class SharedMemoryTarget:
         return PosixRegion(layout.region, layout.size)
 
     def _outputs(self, layout: Layout) -> tuple[SharedTensor, ...]:
-        """The outputs of one request."""
         batch = self._config.batch_size
         return tuple(layout.add(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
 

@@ -31,7 +31,6 @@ class Http2Sender(TcpChannel):
         self._unsent: deque[bytes | memoryview] = deque()
 
     def writable(self) -> None:
-        """Send more."""
         self._advance()
 
     def close(self) -> None:

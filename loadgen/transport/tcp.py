@@ -98,7 +98,6 @@ class TcpChannel:
         self.wants = READ
 
     def close(self) -> None:
-        """Close the socket."""
         if self.state is not State.CLOSED:
             self._socket.close()
         self.state = State.CLOSED

@@ -63,12 +63,10 @@ class Entry:
 
     @property
     def folder(self) -> Path:
-        """The model's directory."""
         return self.repository / self.model
 
     @property
     def config(self) -> Path:
-        """Triton's model configuration."""
         return self.folder / "config.pbtxt"
 
     @property
@@ -100,7 +98,6 @@ class Entry:
         return Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
 
     def write_golden(self, golden: Golden) -> None:
-        """Store the golden samples."""
         inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
         outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
         np.savez(self.golden, **inputs, **outputs)

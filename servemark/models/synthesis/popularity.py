@@ -49,7 +49,6 @@ class Popularity:
         return self._ids[ranks].astype(np.int32)
 
     def draw(self, rng: np.random.Generator, size: int) -> npt.NDArray[np.int32]:
-        """Draw `size` ids."""
         return self.ids(self.draw_ranks(rng, size))
 
 
@@ -73,5 +72,4 @@ class Lengths:
         return np.clip(np.round(lengths), self._lo, self._hi)
 
     def draw(self, rng: np.random.Generator) -> int:
-        """Draw one length."""
         return int(self._clip(np.exp(rng.normal(self._log_m, self._sigma, size=1)))[0])
