@@ -9,13 +9,14 @@ import typer
 from servemark.cli._load_flags import resolve, search_load, takes_load
 from servemark.cli._options import DEFAULT_PRECISION, Device, Json, Precision
 from servemark.cli._ranges import load_points
+from servemark.comparison import Request, compare_engines
 from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.quantities import text_of
 from servemark.report.terminal.comparison import render_comparison
 from servemark.results.directory import print_json
-from servemark.tuning.session import BUDGET_S
+from servemark.tuning import BUDGET_S
 
 PAIRS = 5
 OPEN = ("request_rate", "stages", "trace")
@@ -80,8 +81,6 @@ def compare(
     choose_length = not (load.duration or load.stages or load.trace)
     load.duration = load.duration or text_of(SHORTEST_S)
     config = resolve(load, model=what[0], precision=precision)
-    from servemark.comparison import Request, compare_engines
-
     request = Request(
         engines,
         config,

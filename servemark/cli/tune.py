@@ -16,7 +16,7 @@ from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries
-from servemark.tuning.session import BUDGET_S
+from servemark.tuning import BUDGET_S, tune_entry, write_tuning
 
 BEFORE = "config.pbtxt.before-tune"
 CODES = {
@@ -56,10 +56,8 @@ def tune(
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
-    from servemark.tuning.session import session, write_tuning
-
     folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
-    document = session(
+    document = tune_entry(
         config,
         settings.apply(present) if settings else present,
         folder=folder,

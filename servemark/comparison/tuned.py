@@ -13,7 +13,7 @@ from servemark.output import note
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
 from servemark.results.schema.tuning import TuningDocument
-from servemark.tuning.session import session, write_tuning
+from servemark.tuning import tune_entry, write_tuning
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) 
     config = replace(config, engine=contender.engine, precision=contender.precision)
     folder: Path = results.new_directory(config.out, f"tune-{config.model}")
     try:
-        document = session(config, text, folder=folder, budget_s=budget_s)
+        document = tune_entry(config, text, folder=folder, budget_s=budget_s)
     except ServemarkError as error:
         raise type(error)(f"{contender.label} cannot be tuned: {error.what}", fix=error.fix) from error
     write_tuning(folder, document, written=None, reason="tuned for a comparison")

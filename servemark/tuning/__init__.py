@@ -1,12 +1,27 @@
 """The search for a model's best configuration: screen many candidates briefly, search the best few, decide in rounds.
 
 It asks a bench for trials and knows no server. Its budget is the time that trials took, not a clock, and each of its
-decisions follows from the trials before: with the trials of a log it comes to the same place again.
+decisions follows from the trials before: with the trials of a log it comes to the same place again. `tune_entry` is
+such a search with real trials. Knows no command line.
 """
 
 from servemark.tuning.log import Log
 from servemark.tuning.search import tune
+from servemark.tuning.session import BUDGET_S, tune_entry, write_tuning
 from servemark.tuning.space import Candidate, Space
-from servemark.tuning.trial import Bench, Objective, Standing, Trial, Tuning
+from servemark.tuning.trial import Bench, CandidateScore, Objective, Trial, Tuning
 
-__all__ = ["Bench", "Candidate", "Log", "Objective", "Space", "Standing", "Trial", "Tuning", "tune"]
+__all__ = [
+    "BUDGET_S",
+    "Bench",
+    "Candidate",
+    "CandidateScore",
+    "Log",
+    "Objective",
+    "Space",
+    "Trial",
+    "Tuning",
+    "tune",
+    "tune_entry",
+    "write_tuning",
+]

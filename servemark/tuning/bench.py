@@ -24,7 +24,8 @@ from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
-from servemark.tuning import Candidate, Space, Trial
+from servemark.tuning.space import Candidate, Space
+from servemark.tuning.trial import Trial
 from servers.launch.reloading import load_model, unload_model
 
 SCREEN_S = 2.5

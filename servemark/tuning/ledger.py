@@ -5,27 +5,27 @@ from collections import Counter
 
 from servemark.max_rate.search import Point
 from servemark.tuning.space import Candidate
-from servemark.tuning.trial import Bench, Standing, Trial
+from servemark.tuning.trial import Bench, CandidateScore, Trial
 
 
-class Book:
+class TrialLedger:
     """Keeps account of a bench's trials; `duration_s` is how long a run at a rate measures."""
 
     def __init__(self, bench: Bench, duration_s: float) -> None:
         self._bench, self._duration_s = bench, duration_s
-        self._standings: dict[Candidate, Standing] = {}
+        self._standings: dict[Candidate, CandidateScore] = {}
         self._made: Counter[tuple[str, Candidate]] = Counter()
         self._screen_costs_s: list[float] = []
         self._run_costs_s: list[float] = []
 
     @property
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[CandidateScore]:
         """Of all candidates that were tried."""
         return [standing for standing in self._standings.values() if standing.screens or standing.failure]
 
-    def standing(self, candidate: Candidate) -> Standing:
+    def standing(self, candidate: Candidate) -> CandidateScore:
         """A candidate's, a new one where it was never asked for."""
-        return self._standings.setdefault(candidate, Standing(candidate))
+        return self._standings.setdefault(candidate, CandidateScore(candidate))
 
     @property
     def spent_s(self) -> float:
@@ -44,18 +44,18 @@ class Book:
             return statistics.fmean(self._run_costs_s)
         return min(self._screen_costs_s) + self._duration_s
 
-    def screen(self, standing: Standing, concurrency: int) -> None:
+    def screen(self, standing: CandidateScore, concurrency: int) -> None:
         """Screen a candidate once more."""
         trial = self._trial("screen", standing, concurrency)
         if trial.throughput is not None:
             standing.screens.append(trial.throughput)
             standing.limited |= {"screen"} if trial.generator_limits else set()
 
-    def run(self, stage: str, standing: Standing, rate: float) -> Point:
+    def run(self, stage: str, standing: CandidateScore, rate: float) -> Point:
         """One run at a rate; without an outcome it is a point that no other rate would mend."""
         return self._trial(stage, standing, rate).point or Point(rate, frozenset({"completed"}))
 
-    def _trial(self, stage: str, standing: Standing, load: float) -> Trial:
+    def _trial(self, stage: str, standing: CandidateScore, load: float) -> Trial:
         """A candidate's next trial in this stage."""
         number = self._made[stage, standing.candidate]
         self._made[stage, standing.candidate] += 1

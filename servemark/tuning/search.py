@@ -8,9 +8,9 @@ from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, se
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
-from servemark.tuning.ledger import Book
+from servemark.tuning.ledger import TrialLedger
 from servemark.tuning.space import Candidate, Space
-from servemark.tuning.trial import Bench, Objective, Standing, Tuning
+from servemark.tuning.trial import Bench, CandidateScore, Objective, Tuning
 
 PROBE_CONCURRENCY = 8
 MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
@@ -49,8 +49,8 @@ class _Search:
 
     def __init__(self, bench: Bench, space: Space, objective: Objective, budget_s: float) -> None:
         self._space, self._objective, self._budget_s = space, objective, budget_s
-        self._book = Book(bench, objective.duration_s)
-        self._present = self._book.standing(space.present)
+        self._ledger = TrialLedger(bench, objective.duration_s)
+        self._present = self._ledger.standing(space.present)
         self._concurrency = PROBE_CONCURRENCY
         self._not_tried: list[str] = []
 
@@ -62,11 +62,11 @@ class _Search:
             return concluded
         finalists = self._finalists()
         lowest = self._present.rate or self._objective.lowest
-        left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
+        left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         for number, finalist in enumerate(finalists):
             start = max(START_SHARE * finalist.score, lowest)
             finalist.found = self._search(finalist, start, lowest, left_s / (len(finalists) - number))
-            left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
+            left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         return self._decide([f for f in finalists if not f.failure])
 
     # Screening
@@ -76,7 +76,7 @@ class _Search:
         present = self._present
         for left in reversed(range(MAX_PROBES)):
             present.screens.clear()
-            self._book.screen(present, self._concurrency)
+            self._ledger.screen(present, self._concurrency)
             waiting = round(present.score * self._objective.limit_ms / 1e3 * FULLNESS)
             wanted = min(max(waiting, MIN_CONCURRENCY), MAX_CONCURRENCY)
             if present.failure or not left or self._concurrency / 2 <= wanted <= self._concurrency * 2:
@@ -104,7 +104,7 @@ class _Search:
             moved = False
             for axis in self._space.axes():
                 self._screen(here)
-                others = [self._book.standing(candidate) for candidate in axis(here.candidate)]
+                others = [self._ledger.standing(candidate) for candidate in axis(here.candidate)]
                 for other in others:
                     if not other.screens and not other.failure:
                         self._screen(other)
@@ -112,14 +112,14 @@ class _Search:
                 if _ahead(best, here) and self._screen(here) and self._screen(best) and _ahead(best, here):
                     here, moved = best, True
 
-    def _screen(self, standing: Standing) -> bool:
+    def _screen(self, standing: CandidateScore) -> bool:
         """Screen a candidate once more, if there is time for it and it works."""
-        left_s = SCREENING_SHARE * self._budget_s - self._book.spent_s
-        if left_s < self._book.screen_cost_s:
+        left_s = SCREENING_SHARE * self._budget_s - self._ledger.spent_s
+        if left_s < self._ledger.screen_cost_s:
             if not standing.screens:
                 self._not_tried.append(f"a screen of {standing.candidate}")
             return False
-        self._book.screen(standing, self._concurrency)
+        self._ledger.screen(standing, self._concurrency)
         return not standing.failure
 
     # The highest rate
@@ -127,11 +127,11 @@ class _Search:
     def _search_present(self) -> Tuning | None:
         """Find the rate that others are held against; the end, where there is none to be had."""
         present, lowest = self._present, self._objective.lowest
-        left_s = SEARCH_SHARE * self._budget_s - self._book.spent_s
+        left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         found = present.found = self._search(present, START_SHARE * present.score, lowest, PRESENT_SHARE * left_s)
         if found and _unmet(found) and found.above:
             start = max(found.above / 2, lowest)
-            found = present.found = self._search(present, start, lowest, self._budget_s - self._book.spent_s) or found
+            found = present.found = self._search(present, start, lowest, self._budget_s - self._ledger.spent_s) or found
         if found is None:
             return self._undecided("time", "the budget ended before the present configuration's rate was known")
         if found.limited_by == "generator":
@@ -141,23 +141,25 @@ class _Search:
             return self._undecided(lacked, f"the present configuration: {found.reason}")
         return None
 
-    def _search(self, standing: Standing, start: float, lowest: float, time_s: float) -> MaxRate | None:
+    def _search(self, standing: CandidateScore, start: float, lowest: float, time_s: float) -> MaxRate | None:
         """The candidate's highest rate, within so much time; None where that is too little."""
-        most_runs = int(time_s / self._book.run_cost_s)
+        most_runs = int(time_s / self._ledger.run_cost_s)
         if most_runs < 2:
             self._not_tried.append(f"a search for the rate of {standing.candidate}")
             return None
 
-        return search(lambda rate: self._book.run("search", standing, rate), start, lowest=lowest, most_runs=most_runs)
+        return search(
+            lambda rate: self._ledger.run("search", standing, rate), start, lowest=lowest, most_runs=most_runs
+        )
 
-    def _finalists(self) -> list[Standing]:
+    def _finalists(self) -> list[CandidateScore]:
         """The best of those that screened faster than the present one."""
-        others = sorted(self._book.standings, key=lambda s: s.score, reverse=True)
+        others = sorted(self._ledger.standings, key=lambda s: s.score, reverse=True)
         return [other for other in others if other.score > self._present.score][:FINALISTS]
 
     # Deciding
 
-    def _decide(self, finalists: list[Standing]) -> Tuning:
+    def _decide(self, finalists: list[CandidateScore]) -> Tuning:
         present = self._present
         sure = [f for f in finalists if f.found and f.found.best]
         if present.rate is None:
@@ -176,7 +178,7 @@ class _Search:
         reason = f"{winner.candidate} does {ratio.value:.3f} times the present rate{least}"
         return self._end("better", reason, winner=winner.candidate, ratio=ratio)
 
-    def _none_ahead(self, finalists: list[Standing]) -> Tuning:
+    def _none_ahead(self, finalists: list[CandidateScore]) -> Tuning:
         cut_short = [f for f in finalists if f.found is None or _unmet(f.found)]
         if cut_short:
             return self._undecided("time", f"the budget ended before the rate of {cut_short[0].candidate} was known")
@@ -187,7 +189,7 @@ class _Search:
         resolution = f"{TOLERANCE:.0%}, the search's resolution"
         return self._end("same", f"no candidate's rate lies more than {resolution}, above the present one's")
 
-    def _decide_without_rate(self, sure: list[Standing]) -> Tuning:
+    def _decide_without_rate(self, sure: list[CandidateScore]) -> Tuning:
         """The present configuration meets the objective at no rate."""
         if not sure:
             return self._end("missed", "no configuration met the objective twice at any rate that was tried")
@@ -195,17 +197,17 @@ class _Search:
         reason = f"{winner.candidate} meets the objective, the present configuration does at no rate that was tried"
         return self._end("better", reason, winner=winner.candidate)
 
-    def _simplest(self, ahead: list[Standing]) -> Standing:
+    def _simplest(self, ahead: list[CandidateScore]) -> CandidateScore:
         """Of those within the search's resolution of the best, the one that changes least."""
         best = max(f.rate or 0 for f in ahead)
         alike = [f for f in ahead if (f.rate or 0) * (1 + TOLERANCE) >= best]
         return min(alike, key=lambda f: (f.candidate.changes(self._space.present), f.candidate))
 
-    def _rounds(self, winner: Standing) -> tuple[Lacked, str] | None:
+    def _rounds(self, winner: CandidateScore) -> tuple[Lacked, str] | None:
         """Make interleaved rounds, whose number is fixed before the first; what was lacking, where something was."""
         sides = (self._present, winner)
-        cost_s = len(sides) * ROUND_RUNS * self._book.run_cost_s
-        count = min(max(int((self._budget_s - self._book.spent_s) / cost_s), MIN_ROUNDS), MAX_ROUNDS)
+        cost_s = len(sides) * ROUND_RUNS * self._ledger.run_cost_s
+        count = min(max(int((self._budget_s - self._ledger.spent_s) / cost_s), MIN_ROUNDS), MAX_ROUNDS)
         for number in range(count):
             found: dict[Candidate, float | None] = {}
             try:
@@ -225,13 +227,13 @@ class _Search:
             return "generator", f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
         return None
 
-    def _around(self, side: Standing) -> float | None:
+    def _around(self, side: CandidateScore) -> float | None:
         """One side of a round. Raises _OutOfBudgetError."""
 
         def measure(rate: float) -> Point:
-            if self._budget_s - self._book.spent_s < self._book.run_cost_s:
+            if self._budget_s - self._ledger.spent_s < self._ledger.run_cost_s:
                 raise _OutOfBudgetError
-            return self._book.run("round", side, rate)
+            return self._ledger.run("round", side, rate)
 
         start = side.rounds[-1] if side.rounds else side.rate
         assert start is not None
@@ -245,11 +247,11 @@ class _Search:
     def _end(
         self, outcome: Outcome, reason: str, *, winner: Candidate | None = None, ratio: Ratio | None = None
     ) -> Tuning:
-        standings, not_tried = tuple(self._book.standings), tuple(dict.fromkeys(self._not_tried))
-        return Tuning(outcome, reason, winner, ratio, standings, not_tried, self._book.spent_s)
+        standings, not_tried = tuple(self._ledger.standings), tuple(dict.fromkeys(self._not_tried))
+        return Tuning(outcome, reason, winner, ratio, standings, not_tried, self._ledger.spent_s)
 
 
-def _ahead(one: Standing, other: Standing) -> bool:
+def _ahead(one: CandidateScore, other: CandidateScore) -> bool:
     return one.score > other.score * (1 + MARGIN)
 
 

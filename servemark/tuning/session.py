@@ -14,16 +14,18 @@ from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.schema.header import SCHEMA_VERSION, opening, unknown
 from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
-from servemark.tuning import Candidate, Log, Objective, Space, Standing, Tuning
-from servemark.tuning import tune as search
 from servemark.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
+from servemark.tuning.log import Log
+from servemark.tuning.search import tune
+from servemark.tuning.space import Candidate, Space
+from servemark.tuning.trial import CandidateScore, Objective, Tuning
 
 BUDGET_S = 540.0
 NOT_COMPARED = frozenset({"out", "data_root"})
 """Flags that may differ when a tuning is resumed."""
 
 
-def session(
+def tune_entry(
     config: LoadConfig,
     config_text: str,
     *,
@@ -54,7 +56,7 @@ def session(
     objective = Objective(slo.percentile, slo.limit_ms, config.duration_s)
     with ServedBench(config, config_text, space, folder) as bench:
         try:
-            tuning = search(log.over(bench), space, objective, budget_s)
+            tuning = tune(log.over(bench), space, objective, budget_s)
         except KeyboardInterrupt:
             note(f"the log is kept; go on with --resume {os.path.relpath(folder)} and the same flags")
             raise
@@ -140,7 +142,7 @@ def _named(candidate: Candidate, config: str) -> NamedCandidate:
     return {"candidate": candidate.to_dict(), "text": str(candidate), "config": config}
 
 
-def _rate(standing: Standing) -> float | None:
+def _rate(standing: CandidateScore) -> float | None:
     """Of the rounds where there were some, else of the search."""
     if not standing.rounds:
         return standing.rate

@@ -75,7 +75,7 @@ class Objective:
 
 
 @dataclass
-class Standing:
+class CandidateScore:
     """What is known of one candidate."""
 
     candidate: Candidate
@@ -121,11 +121,11 @@ class Tuning:
     winner: Candidate | None
     ratio: Ratio | None
     """The winner's rate to the present one's, None where there were no rounds."""
-    standings: tuple[Standing, ...]
+    standings: tuple[CandidateScore, ...]
     not_tried: tuple[str, ...]
     spent_s: float
     lacked: Lacked | None = None
 
-    def standing(self, candidate: Candidate) -> Standing:
+    def standing(self, candidate: Candidate) -> CandidateScore:
         """What is known of a candidate that was tried."""
         return next(standing for standing in self.standings if standing.candidate == candidate)
