@@ -58,16 +58,6 @@ class Gaps:
             )
         return cls(Distribution(name), cv)
 
-    def options(self) -> dict[str, str]:
-        """The flags that say so, by name."""
-        gamma_cv = {"gamma_cv": text_of(self.cv)} if self.distribution is Distribution.GAMMA else {}
-        return {"request_distribution": self.distribution.value, **gamma_cv}
-
-    def to_dict(self) -> dict[str, Any]:
-        """As result.json's scenario holds it."""
-        cv = self.cv if self.distribution is Distribution.GAMMA else None
-        return {"distribution": self.distribution.value, "gamma_cv": cv}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario(ABC):
@@ -106,39 +96,49 @@ class Scenario(ABC):
         """Boundaries of the windows from the interval's start, so that none straddles two stages; () for equal ones."""
         return ()
 
-    @abstractmethod
     def options(self) -> dict[str, str]:
         """The flags that make it, by name."""
+        made_of = {**self.to_config(), "gamma_cv": self.to_dict()["gamma_cv"]}
+        return {
+            name.removesuffix("_s"): value if isinstance(value, str) else text_of(value)
+            for name, value in made_of.items()
+            if value is not None
+        }
 
     def to_config(self) -> dict[str, Any]:
-        """The options it was made of, for the configuration in result.json."""
-        kinds = ("concurrency", "request_rate", "request_distribution", "stages", "trace")
-        return {**dict.fromkeys(kinds), "duration_s": self.duration_s, "warmup_s": self.warmup_s, **self._config()}
+        """The options it was made of, for the configuration in result.json; None: those of other kinds."""
+        gaps, trace = self._own("gaps"), self._own("trace")
+        return {
+            "concurrency": self._own("concurrency"),
+            "request_rate": self._own("request_rate"),
+            "request_distribution": gaps and gaps.distribution.value,
+            "stages": self._own("stages_text"),
+            "trace": trace and str(trace.file),
+            "duration_s": self.duration_s,
+            "warmup_s": self.warmup_s,
+        }
 
     def to_dict(self) -> documents.Scenario:
         """As result.json holds it."""
+        gaps, stages, trace = self._own("gaps"), self._own("stages"), self._own("trace")
+        gamma = gaps is not None and gaps.distribution is Distribution.GAMMA
         document = {
             "mode": self.mode.value,
-            **dict.fromkeys(("distribution", "gamma_cv", "requested_rate", "concurrency")),
+            "distribution": gaps and gaps.distribution.value,
+            "gamma_cv": gaps.cv if gamma else None,
+            "requested_rate": self._own("request_rate"),
+            "concurrency": self._own("concurrency"),
             "duration_s": self.duration_s,
             "measured_s": None,
             "warmup_s": self.warmup_s,
-            **dict.fromkeys(("stages", "trace")),
-            **self._figures(),
+            "stages": stages and [asdict(stage) for stage in stages],
+            "trace": trace and trace.to_dict(),
         }
         return cast(documents.Scenario, document)
 
-    @property
-    def _lengths(self) -> dict[str, str]:
-        return {"duration": text_of(self.duration_s), "warmup": text_of(self.warmup_s)}
-
-    @abstractmethod
-    def _config(self) -> dict[str, Any]:
-        """What it has of `to_config`."""
-
-    @abstractmethod
-    def _figures(self) -> dict[str, Any]:
-        """What it has of `to_dict`."""
+    def _own(self, name: str) -> Any:
+        """What only some kinds have."""
+        return getattr(self, name, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,22 +150,10 @@ class ClosedLoop(Scenario):
 
     @property
     def rate(self) -> float:
-        """None: the server sets it."""
         return 0.0
 
     def schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
-        """None: answers decide when requests go out."""
-        return
-
-    def options(self) -> dict[str, str]:
-        """The flags that make it, by name."""
-        return {**self._lengths, "concurrency": str(self.concurrency)}
-
-    def _config(self) -> dict[str, Any]:
-        return {"concurrency": self.concurrency}
-
-    def _figures(self) -> dict[str, Any]:
-        return {"concurrency": self.concurrency}
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,23 +166,11 @@ class ConstantRate(Scenario):
 
     @property
     def rate(self) -> float:
-        """The one rate."""
         return self.request_rate
 
     def schedule(self, seed: int) -> Schedule:
-        """The warm-up's arrivals and the measured ones are one process."""
         whole_s = self.warmup_s + self.duration_s
         return schedule(self.gaps.distribution, self.request_rate, whole_s, seed, cv=self.gaps.cv)
-
-    def options(self) -> dict[str, str]:
-        """The flags that make it, by name."""
-        return {**self._lengths, "request_rate": text_of(self.request_rate), **self.gaps.options()}
-
-    def _config(self) -> dict[str, Any]:
-        return {"request_rate": self.request_rate, "request_distribution": self.gaps.distribution.value}
-
-    def _figures(self) -> dict[str, Any]:
-        return {**self.gaps.to_dict(), "requested_rate": self.request_rate}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,28 +187,24 @@ class Stages(Scenario):
 
     @property
     def rate(self) -> float:
-        """Mean over all stages."""
         return sum(stage.duration_s * stage.rate for stage in self.stages) / self.duration_s
 
     @property
     def warmup_rate(self) -> float:
-        """The first stage's."""
         return self.stages[0].rate
 
     def schedule(self, seed: int) -> Schedule:
-        """The warm-up is a stage of its own."""
         stages = [Stage(self.warmup_s, self.warmup_rate), *self.stages]
         return staged(self.gaps.distribution, stages, seed, cv=self.gaps.cv)
 
     @property
     def windows_per_stage(self) -> list[int]:
-        """Up to 10, in a scenario of many stages up to 6, enough to tell whether a stage was steady."""
+        # In a scenario of many stages up to 6, which is enough to tell whether a stage was steady.
         most = MAX_WINDOWS if len(self.stages) <= MAX_WINDOWS else TREND_WINDOWS
         return [_windows(stage.duration_s, most) for stage in self.stages]
 
     @property
     def window_edges_s(self) -> tuple[float, ...]:
-        """The edges of each stage's windows."""
         edges, start = [0.0], 0.0
         for stage, windows in zip(self.stages, self.windows_per_stage, strict=True):
             edges += [start + stage.duration_s * (index + 1) / windows for index in range(windows)]
@@ -240,19 +212,9 @@ class Stages(Scenario):
         return tuple(edges)
 
     @property
-    def text(self) -> str:
+    def stages_text(self) -> str:
         """As --stages takes it."""
         return ",".join(f"{text_of(stage.duration_s)}:{text_of(stage.rate)}" for stage in self.stages)
-
-    def options(self) -> dict[str, str]:
-        """The flags that make it, by name."""
-        return {"stages": self.text, "warmup": text_of(self.warmup_s), **self.gaps.options()}
-
-    def _config(self) -> dict[str, Any]:
-        return {"stages": self.text, "request_distribution": self.gaps.distribution.value}
-
-    def _figures(self) -> dict[str, Any]:
-        return {**self.gaps.to_dict(), "stages": [asdict(stage) for stage in self.stages]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,32 +230,19 @@ class TraceReplay(Scenario):
 
     @property
     def rate(self) -> float:
-        """The trace's mean."""
         return self.trace.rate
 
     def schedule(self, seed: int) -> Schedule:
-        """The trace itself, after its warm-up."""
         measured: Schedule = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
         return np.concatenate([self._warmup(seed), measured])
 
     def samples(self, seed: int) -> list[int] | None:
-        """Those that the trace names."""
         if self.trace.samples is None:
             return None
         return [*[-1] * len(self._warmup(seed)), *self.trace.samples.tolist()]
 
     def _warmup(self, seed: int) -> Schedule:
         return schedule(Distribution.POISSON, self.rate, self.warmup_s, seed)
-
-    def options(self) -> dict[str, str]:
-        """The flags that make it, by name."""
-        return {"trace": str(self.trace.file), "warmup": text_of(self.warmup_s)}
-
-    def _config(self) -> dict[str, Any]:
-        return {"trace": str(self.trace.file)}
-
-    def _figures(self) -> dict[str, Any]:
-        return {"trace": self.trace.to_dict()}
 
 
 def read_scenario(options: argparse.Namespace) -> Scenario:

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import os
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
+from servemark.report.html import can_plot
 from servemark.report.html.curve import page
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
@@ -135,8 +135,7 @@ def _show_curve(config: LoadConfig, found: list[Result], *, json: bool) -> None:
         directory.print_json({"results": found, "curve": shape})
     else:
         render_curve(found, shape)
-    if importlib.util.find_spec("plotly") is None:
-        note("no curve.html without plotly: pip install 'servemark[plots]'")
+    if not can_plot("curve.html"):
         return
     folder = directory.new_directory(config.out, f"{config.model}-curve")
     path = folder / "curve.html"

@@ -10,15 +10,14 @@ import typer
 from loadgen.load.flags import names_of
 from servemark.cli._load_flags import resolve, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
-from servemark.errors import ArtifactError, ExitCode, OptionError
+from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries
-from servemark.tuning import BUDGET_S, tune_entry, write_tuning
+from servemark.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
 
-BEFORE = "config.pbtxt.before-tune"
 CODES = {
     "better": ExitCode.VALID,
     "same": ExitCode.VALID,
@@ -71,7 +70,7 @@ def tune(
     elif dry_run:
         reason = "--dry-run"
     else:
-        written = _write(entry.config, present, header(document) + "\n" + document["winner"]["config"])
+        written = write_winner(entry.config, present, header(document) + "\n" + document["winner"]["config"])
     document = write_tuning(folder, document, written=written, reason=reason)
     if json:
         directory.print_json(document)
@@ -79,14 +78,3 @@ def tune(
         render_tuning(document, stdout())
     note(f"result: {os.path.relpath(folder)}")
     raise typer.Exit(int(CODES[document["outcome"]]))
-
-
-def _write(path: Path, present: str, tuned: str) -> str:
-    """Put the winner in the place of the present file, which is kept beside it. Raises ArtifactError, ResultError."""
-    if path.read_text() != present:
-        raise ArtifactError(
-            f"{path} was changed while it was tuned; nothing is written", fix="take the winner's text from tuning.json"
-        )
-    directory.write_atomically(path.with_name(BEFORE), present)
-    directory.write_atomically(path, tuned)
-    return os.path.relpath(path)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from loadgen.load.scenario import ConstantRate
 from servemark.comparison.hosting import Participant, ServerFactory
-from servemark.comparison.validity import order
 from servemark.comparison.warm_up import answer, drive_captured
 from servemark.errors import OptionError
-from servemark.max_rate.refinement import HighestRate
+from servemark.max_rate.refinement import HighestRate, round_order
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note
 from servemark.workload import Slo
@@ -40,7 +39,7 @@ class RateRounds:
             self._search(participant)
             self.keep()
         for number in range(1, count + 1):
-            for label in order(self._sound(), number):
+            for label in round_order(self._sound(), number):
                 self._repeat(by_label[label], number, count)
             self.keep()
 

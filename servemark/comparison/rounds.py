@@ -6,8 +6,8 @@ from pathlib import Path
 
 from servemark.comparison.document import Turn
 from servemark.comparison.hosting import Participant, ServerFactory
-from servemark.comparison.validity import order
 from servemark.comparison.warm_up import answer, drive_captured
+from servemark.max_rate.refinement import round_order
 from servemark.output import note
 from servemark.results.directory import HISTOGRAM_FILE
 
@@ -27,7 +27,7 @@ class Rounds:
         """Measure so many rounds. Raises ServerError, NoResultError where a run has none, KeyboardInterrupt."""
         by_label = {participant.label: participant for participant in self.participants}
         for number in range(1, count + 1):
-            for label in order(list(by_label), number):
+            for label in round_order(list(by_label), number):
                 self._turn(number, count, by_label[label])
             self.keep()
 

@@ -1,7 +1,6 @@
 """Engines side by side: prepare all of them, measure in rounds, keep what was measured."""
 
 import contextlib
-import importlib.util
 import os
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from servemark.comparison.warm_up import warm_up
 from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate
 from servemark.output import note
+from servemark.report.html import can_plot
 from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown
 from servemark.results import directory
@@ -112,7 +112,5 @@ class Comparison:
         if not self.document["rows"]:
             return
         directory.write_atomically(self.folder / "comparison.md", markdown(self.document))
-        if importlib.util.find_spec("plotly") is None:
-            note("no comparison.html without plotly: pip install 'servemark[plots]'")
-        else:
+        if can_plot("comparison.html"):
             directory.write_atomically(self.folder / "comparison.html", page(self.document))

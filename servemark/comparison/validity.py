@@ -1,7 +1,6 @@
 """The rounds of a comparison: their order, how long they have to be, and which of them count."""
 
 import math
-from collections.abc import Sequence
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
@@ -18,11 +17,6 @@ SEARCHED_SHARE = 0.5
 """A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
 ROUND_TREND_LEVEL = 0.005
 """Of 20 rounds one would show a trend by luck in 64 of 100 comparisons at 5 %, in 10 of them at 0.5 %."""
-
-
-def order(labels: Sequence[str], number: int) -> list[str]:
-    """The order of a round, counted from 1: A B C, then C B A, so that a drift of the machine hits all alike."""
-    return list(labels) if number % 2 else list(reversed(labels))
 
 
 def requests_needed(*, closed: bool, percentile: float | None) -> int:

@@ -2,14 +2,16 @@
 
 import statistics
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeVar, cast
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point
 from servemark.results.schema.comparison import HighestRateFigures
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
+
+Side = TypeVar("Side")
 
 MIN_ROUNDS = 3
 ROUND_RUNS = 2.5
@@ -83,6 +85,11 @@ class HighestRate:
             "directory": self.directory,
         }
         return cast(HighestRateFigures, figures)
+
+
+def round_order(sides: Sequence[Side], number: int) -> list[Side]:
+    """The order of a round, counted from 1: A B C, then C B A, so that a drift of the machine hits all alike."""
+    return list(sides) if number % 2 else list(reversed(sides))
 
 
 def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:

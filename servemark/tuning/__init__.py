@@ -7,7 +7,7 @@ such a search with real trials. Knows no command line.
 
 from servemark.tuning.log import Log
 from servemark.tuning.search import tune
-from servemark.tuning.session import BUDGET_S, tune_entry, write_tuning
+from servemark.tuning.session import BUDGET_S, tune_entry, write_tuning, write_winner
 from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Bench, CandidateScore, Objective, Trial, Tuning
 
@@ -24,4 +24,5 @@ __all__ = [
     "tune",
     "tune_entry",
     "write_tuning",
+    "write_winner",
 ]

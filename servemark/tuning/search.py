@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
-from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
+from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
 from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.stats.percentiles import samples_needed
@@ -211,7 +211,7 @@ class _Search:
         for number in range(count):
             found: dict[Candidate, float | None] = {}
             try:
-                for side in sides if number % 2 == 0 else reversed(sides):
+                for side in round_order(sides, number + 1):
                     found[side.candidate] = self._around(side)
             except _OutOfBudgetError:
                 self._not_tried.append(f"round {number + 1} of {count}")

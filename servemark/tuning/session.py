@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
+from servemark.errors import ArtifactError
 from servemark.machine import limits
 from servemark.output import note
 from servemark.repository.model_config import parse
@@ -21,6 +22,7 @@ from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import CandidateScore, Objective, Tuning
 
 BUDGET_S = 540.0
+BEFORE = "config.pbtxt.before-tune"
 NOT_COMPARED = frozenset({"out", "data_root"})
 """Flags that may differ when a tuning is resumed."""
 
@@ -69,6 +71,17 @@ def write_tuning(folder: Path, document: TuningDocument, *, written: str | None,
     whole = {**document, "written": written, "written_reason": reason}
     directory.write_atomically(folder / "tuning.json", directory.to_json(whole))
     return cast(TuningDocument, whole)
+
+
+def write_winner(path: Path, present: str, tuned: str) -> str:
+    """Put the winner in the place of the present file, which is kept beside it. Raises ArtifactError, ResultError."""
+    if path.read_text() != present:
+        raise ArtifactError(
+            f"{path} was changed while it was tuned; nothing is written", fix="take the winner's text from tuning.json"
+        )
+    directory.write_atomically(path.with_name(BEFORE), present)
+    directory.write_atomically(path, tuned)
+    return os.path.relpath(path)
 
 
 def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:
