@@ -17,8 +17,6 @@ SERVICE = "inference.GRPCInferenceService"
 # message: field type number, ...; "*" after a type: repeated. A map is a repeated message of a key and a value, as
 # protobuf itself lays it out, and a choice of fields ("oneof") is just its fields.
 _MESSAGES = {
-    "ServerReadyRequest": "",
-    "ServerReadyResponse": "ready bool 1",
     "ModelReadyRequest": "name string 1, version string 2",
     "ModelReadyResponse": "ready bool 1",
     "ModelMetadataRequest": "name string 1, version string 2",

@@ -104,7 +104,7 @@ class Sender:
     def run(self, on_tick: OnTick) -> None:
         """Send until every request has its outcome; `on_tick` is called about every 5 ms.
 
-        Where Ctrl-C or a kill cuts it short, requests on their way fail as `interrupted` and what was seen is kept.
+        Where Ctrl-C or a kill cuts it short, requests in flight fail as `interrupted` and what was seen is kept.
         """
         self._on_tick = on_tick
         try:
@@ -141,7 +141,7 @@ class Sender:
 
     @property
     def peak_in_flight(self) -> int:
-        """Most requests that were on their way at one time."""
+        """Most requests that were in flight at one time."""
         return self._driver.peak_in_flight
 
     @property

@@ -18,7 +18,7 @@ from servemark.runs.suite import run_suite
 def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
     engine: Engine = DEFAULT_ENGINE,
-    concurrency: Annotated[int, typer.Option(metavar="N", min=1, help="Requests on their way.")] = 2,
+    concurrency: Annotated[int, typer.Option(metavar="N", min=1, help="Requests in flight.")] = 2,
     duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="Measured seconds, at the least.")] = 5.0,
     warmup: Annotated[float, typer.Option(metavar="S", min=0, help="Seconds before, which do not count.")] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,

@@ -211,7 +211,7 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
     """This engine to the first, from the rounds that both have."""
     if first is None:
         names = ("p50", "p99", "inferences_per_s", "max_rate")
-        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the others are held against this one"})
+        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the others are compared with this one"})
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
     out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}

@@ -1,4 +1,4 @@
-"""Highest rates held against each other: each side's, found again in interleaved rounds around what a search found."""
+"""Highest rates compared: each side's, found again in interleaved rounds around what a search found."""
 
 import statistics
 import warnings

@@ -24,7 +24,7 @@ MAX_RATE_RATIO = 1000
 GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
 """Constraints of the generator: a run that misses them says nothing about the server."""
 BROKEN = frozenset({"completed", "server_alive", "output_agreement"})
-"""Constraints that no other rate would mend."""
+"""Constraints that no other rate would fix."""
 OVERLOAD = frozenset({"slo", "achieved_rate", "error_share"})
 """Constraints that a rate too high for the server misses."""
 
@@ -181,7 +181,7 @@ class _State:
         if point.doubtful and not point.failed & BROKEN and not self._used_up:
             point = self._run(rate)
         if point.failed & BROKEN:
-            return self._end("broken", f"at {rate:,.4g}/s: {_names(point)}; no other rate would mend this")
+            return self._end("broken", f"at {rate:,.4g}/s: {_names(point)}; no other rate would fix this")
         if point.generator_limits:
             least = f"; the server does at least {self._met[-1].rate:,.4g}/s" if self._met else ""
             reason = f"the generator, not the server, limits at {rate:,.4g}/s ({_names(point)}){least}"

@@ -125,7 +125,7 @@ def _throughput(first: Sequence[Run], second: Sequence[Run], threshold: float) -
             for runs in (first, second)
         ]
         few = min(len(side) for side in windows) < MINIMUM_PAIRS and all(rate for side in windows for rate in side)
-        ratio = (ratio_of_repeats if few else ratio_of_windows)(windows[1], windows[0])
+        ratio = ratio_of_repeats(windows[1], windows[0]) if few else ratio_of_windows(windows[1], windows[0])
     return _judged(figure, a, b, ratio, threshold, worse_above=False)
 
 

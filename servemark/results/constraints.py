@@ -45,9 +45,9 @@ class Observations:
     """How many of the errors are requests that were not answered in time."""
     open_loop: bool = False
     unfinished_growth: int = 0
-    """How many more requests were on their way at the end of the interval than at its start."""
+    """How many more requests were in flight at the end of the interval than at its start."""
     in_flight_edges: int = 0
-    """Requests on their way at the start plus at the end of the interval."""
+    """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
     latency_p99_ms: float = 0.0
     slo_percentile: float | None = None
@@ -107,7 +107,7 @@ def _errors(seen: Observations) -> Constraint:
 def _achieved(seen: Observations) -> Constraint:
     """Completed against scheduled, with an allowance for chance at the interval's two edges.
 
-    The requests on their way at the start count as completed inside, those at the end do not. In a steady state both
+    The requests in flight at the start count as completed inside, those at the end do not. In a steady state both
     are the same Poisson number N, so their difference has the variance 2N: three deviations are no sign of overload.
     """
     scheduled = max(seen.requests, 1)

@@ -199,7 +199,7 @@ def _expanded(count: int) -> tuple[float, float]:
     """The quantiles of bootstrap means that make a 95 % interval from few samples.
 
     The plain 2.5 % and 97.5 % ones cover the truth in 84 of 100 cases at 5 samples, since a bootstrap has no factor
-    n / (n - 1) and no t for the normal's quantile. T. Hesterberg's expanded percentiles mend both (What Teachers Should
+    n / (n - 1) and no t for the normal's quantile. T. Hesterberg's expanded percentiles fix both (What Teachers Should
     Know About the Bootstrap, The American Statistician 69, 2015, section 3.3): 92 of 100.
     """
     from scipy.special import ndtr, stdtrit

@@ -196,7 +196,7 @@ class ServedBench:
 def line(trial: Trial) -> str:
     """One trial, while the others are still to come."""
     if trial.stage == "screen":
-        head = f"screen  {trial.candidate}, {trial.load:g} on their way"
+        head = f"screen  {trial.candidate}, {trial.load:g} in flight"
     else:
         head = f"{trial.stage:<7} {trial.candidate}, {trial.load:,.4g}/s"
     if trial.failure:

@@ -52,7 +52,7 @@ class TrialLedger:
             standing.limited |= {"screen"} if trial.generator_limits else set()
 
     def run(self, stage: str, standing: CandidateScore, rate: float) -> Point:
-        """One run at a rate; without an outcome it is a point that no other rate would mend."""
+        """One run at a rate; without an outcome it is a point that no other rate would fix."""
         return self._trial(stage, standing, rate).point or Point(rate, frozenset({"completed"}))
 
     def _trial(self, stage: str, standing: CandidateScore, load: float) -> Trial:

@@ -16,7 +16,7 @@ PROBE_CONCURRENCY = 8
 MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
 MAX_PROBES = 3
 FULLNESS = 2 / 3
-"""Screens keep as many requests on their way as wait when the mean latency is this share of the objective."""
+"""Screens keep as many requests in flight as wait when the mean latency is this share of the objective."""
 MARGIN = 0.03
 """Screened candidates that lie closer together are alike."""
 SCREENING_SHARE, SEARCH_SHARE = 0.3, 0.65
@@ -72,7 +72,7 @@ class _Search:
     # Screening
 
     def _probe(self) -> None:
-        """Find out how many requests have to be on their way for a mean latency well within the objective."""
+        """Find out how many requests have to be in flight for a mean latency well within the objective."""
         present = self._present
         for left in reversed(range(MAX_PROBES)):
             present.screens.clear()

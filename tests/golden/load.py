@@ -64,13 +64,13 @@ class Load:
         return self.drive(OpenLoopArrivals(list(arrivals_ns), self.started_ns))
 
     def closed(self, concurrency: int, duration_s: float) -> Self:
-        """Keep so many requests on their way."""
+        """Keep so many requests in flight."""
         self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
         end_ns = self.started_ns + round(duration_s * 1e9)
         return self.drive(ClosedLoopArrivals(concurrency, lambda now: now >= end_ns))
 
     def drive(self, arrivals: Arrivals) -> Self:
-        """Run the driver; a KeyboardInterrupt out of `tick` abandons what is on its way, as a measurement does."""
+        """Run the driver; a KeyboardInterrupt out of `tick` abandons what is in flight, as a measurement does."""
         driver = Driver(
             self.channels(),
             self.requests or self.payloads(),

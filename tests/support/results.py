@@ -69,7 +69,7 @@ def result_of(
             "valid": not failed,
             "exit_code": 2 if failed else 0,
             "constraints": [
-                {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"mend {name}" * (name in failed)}
+                {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"fix {name}" * (name in failed)}
                 for name in names
             ],
             "not_judged": {},

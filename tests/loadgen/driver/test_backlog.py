@@ -91,7 +91,7 @@ def test_three_times_too_much_is_bounded_and_not_re_anchored() -> None:
 
 
 def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
-    """150/s for 2 s on a server of 50/s: at most 20 on their way, the others wait in the generator."""
+    """150/s for 2 s on a server of 50/s: at most 20 in flight, the others wait in the generator."""
     with server_of(get("ranking_tiny"), capacity_per_s=50.0) as server:
         flags = ["--model", "ranking_tiny", "--url", server.url, "--out", str(tmp_path), "--max-in-flight", "20"]
         flags += ["--request-rate", "150", "--request-distribution", "constant", "--duration", "2", "--warmup", "0"]

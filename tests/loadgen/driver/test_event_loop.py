@@ -247,7 +247,7 @@ def test_an_interruption_loses_nothing() -> None:
     # what was due had been taken from the schedule: all of that has an outcome, and nothing else
     check_once(load, schedule[: len(load.outcomes)])
     assert max(outcome.scheduled for outcome in load.outcomes) <= ended[0]
-    # the server does 100/s of the 200/s: the others were on their way, or waited
+    # the server does 100/s of the 200/s: the others were in flight, or waited
     assert load.kinds.keys() == {"ok", "interrupted"}
     assert sum(outcome.sent > 0 for outcome in load.outcomes) == received
 

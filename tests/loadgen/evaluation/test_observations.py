@@ -25,7 +25,7 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
         *(answered(0.9, 0.3), answered(0.95, 0.2)),  # of the warm-up, answered in the interval, which begins at 1 s
         *evenly(10, 10, 0.02, first_s=1),
         *(answered(5, 30, "timeout"), answered(6, 0.1, "http_500")),
-        *(answered(10.9, 0.5), answered(10.95, 0.5), answered(10.99, 0.5)),  # on their way when it ends, at 11 s
+        *(answered(10.9, 0.5), answered(10.95, 0.5), answered(10.99, 0.5)),  # in flight when it ends, at 11 s
         answered(11.5, 0.01),
     ]
     found = observed((*OPEN, "--slo", "p90:50", "--max-error-share", "0.5"), outcomes)

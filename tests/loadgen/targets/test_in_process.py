@@ -186,6 +186,6 @@ def test_a_closed_loop_keeps_its_concurrency() -> None:
     assert not any(outcome.error for outcome in outcomes)
     assert len(outcomes) == len(engine.calls)
     assert 40 <= len(outcomes) <= 44
-    # Whenever one goes out, the three that went out before it are on their way still, and none before those.
+    # Whenever one goes out, the three that went out before it are in flight still, and none before those.
     for earlier, later in zip(outcomes, outcomes[4:], strict=False):
         assert earlier.done <= later.sent

@@ -24,7 +24,7 @@ def test_known_ratios_come_out_of_a_drifting_machine() -> None:
         "p99": None,
         "inferences_per_s": None,
         "max_rate": None,
-        "reason": "the others are held against this one",
+        "reason": "the others are compared with this one",
     }
     assert slow["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
     assert slow["ratio"]["p50"]["ci95"] == pytest.approx([2, 2], rel=0.01)
@@ -77,7 +77,7 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
     assert b["verdict"]["failed"] == {"error_share": 1}
     text = shown(found)
     assert "INVALID 1 of 5" in text
-    assert "b: not every round is VALID (error_share in 1 of 5): mend error_share" in text
+    assert "b: not every round is VALID (error_share in 1 of 5): fix error_share" in text
     assert "2.00" in text
     assert "* a ratio that rests on INVALID rounds" in text
 

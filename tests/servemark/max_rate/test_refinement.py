@@ -1,4 +1,4 @@
-"""Highest rates in rounds: found again by steps from where they were, and held against each other."""
+"""Highest rates in rounds: found again by steps from where they were, and compared."""
 
 from collections.abc import Callable
 

@@ -169,7 +169,7 @@ def test_an_unsteady_run_is_made_once_more_and_then_counts() -> None:
 
 
 @pytest.mark.parametrize("name", ["completed", "server_alive", "output_agreement"])
-def test_what_no_other_rate_would_mend_ends_the_search(name: str) -> None:
+def test_what_no_other_rate_would_fix_ends_the_search(name: str) -> None:
     def measure(rate: float) -> Point:
         return Point(rate, frozenset({name, "slo"})) if rate > 900 else mm1(rate)
 

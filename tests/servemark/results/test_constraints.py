@@ -47,7 +47,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("achieved_rate", OPEN, {"unfinished_growth": 15}, True, ""),
     ("achieved_rate", OPEN, {"unfinished_growth": 16}, False, "lower --request-rate"),
     ("achieved_rate", OPEN, {"errors": 10, "unfinished_growth": 6}, False, "cannot keep up"),
-    # 3 * sqrt(100) = 30 of 1500 may be chance where about 50 are on their way at each edge
+    # 3 * sqrt(100) = 30 of 1500 may be chance where about 50 are in flight at each edge
     ("achieved_rate", OPEN, {"unfinished_growth": 30, "in_flight_edges": 100}, True, ""),
     ("achieved_rate", OPEN, {"unfinished_growth": 31, "in_flight_edges": 100}, False, "cannot keep up"),
     ("achieved_rate", OPEN, {"unfinished_growth": -40, "in_flight_edges": -1}, True, ""),

@@ -1,4 +1,4 @@
-"""Ratios with known answers, and their intervals held against simulation (fixed seeds: nothing here can flake)."""
+"""Ratios with known answers, and their intervals compared with simulation (fixed seeds: nothing here can flake)."""
 
 import math
 

@@ -156,7 +156,7 @@ def test_permission_denied_has_the_command() -> None:
         powercap.chmod(0o755)
         counter.chmod(0o000)
         code = (
-            "import os, sys; from pathlib import Path; from servemark import energy\n"
+            "import os, sys; from pathlib import Path; from servemark.telemetry import energy\n"
             "if os.geteuid() == 0: os.setuid(65534)\n"
             "print(energy.open_meter('cpu_package', powercap=Path(sys.argv[1])))"
         )
