@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadgen.measurement.recorder import MAX_MESSAGES, Recorder
+from loadgen.measurement.failures import MAX_MESSAGES, Failures
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval, Window
 from servemark.stats.histogram import Histogram
 
@@ -34,15 +35,16 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
     for state in states:
         while interval.end - interval.start < state["length_ns"]:
             interval = interval.prolonged
-    recorder = Recorder(interval)
+    recorder, failures = Recorder(interval), Failures()
     for state in states:
         for name in HISTOGRAMS:
             getattr(recorder, name).merge(Histogram.unpack(state[name]))
         for name in COUNTS:
             setattr(recorder, name, getattr(recorder, name) + state[name])
-        recorder.errors.update(state["errors"])
+        for kind, count in state["errors"].items():
+            recorder.errors[failures.kind(kind)] += count
         for kind, said in state["messages"].items():
-            known = recorder.messages.setdefault(kind, [])
+            known = recorder.messages.setdefault(failures.kind(kind), [])
             known += [message for message in said if message not in known][: MAX_MESSAGES - len(known)]
         for window, other in zip(recorder.windows, _windows(state, interval), strict=False):
             window.add(other)

@@ -7,7 +7,9 @@ greenlets (statistics, web UI, heartbeats) run.
 
 import ctypes
 import time
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from select import EPOLLET
 
 from gevent.monkey import get_original
@@ -29,6 +31,8 @@ TIMEOUT_SCAN_NS = 100 * MS
 """How often requests in flight are checked for their time-out."""
 REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
+CLIENT_ERROR = "client_error"
+"""The kind of failure where a channel has an error of its own: one request is lost to it, not the run."""
 EVENTS_AT_ONCE = 16
 """Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
 
@@ -78,7 +82,7 @@ class Driver:
             channel = self._connect()
             try:
                 self._open(channel)
-            except ConnectionFailed:
+            except Exception:
                 channel.close()
                 return
         deadline = self._clock() + 1000 * MS
@@ -174,8 +178,8 @@ class Driver:
                 self._open(channel)
             else:
                 self._send(channel)
-        except ConnectionFailed as error:
-            self._fail(channel, error.kind, str(error))
+        except Exception as error:
+            self._fail(channel, *_kind_and_words(error))
 
     def _open(self, channel: Channel) -> None:
         channel.open()
@@ -198,6 +202,7 @@ class Driver:
             channel = self._channels.get(fd)
             if channel is None:
                 continue
+            outcome = None
             try:
                 if channel.state is _CONNECTING:
                     self._connected(channel)
@@ -205,11 +210,13 @@ class Driver:
                     if event & WRITE:
                         channel.writable()
                     if event & ~WRITE:
-                        self._read(channel)
+                        outcome = self._read(channel)
                 if channel.wants != channel.watched:
                     self._watch(channel)
-            except ConnectionFailed as error:
-                self._fail(channel, error.kind, str(error))
+            except Exception as error:
+                self._fail(channel, *_kind_and_words(error))
+            if outcome is not None:
+                self._on_outcome(outcome)
 
     def _connected(self, channel: Channel) -> None:
         channel.connected()
@@ -220,15 +227,16 @@ class Driver:
         else:
             self._send(channel)
 
-    def _read(self, channel: Channel) -> None:
+    def _read(self, channel: Channel) -> Outcome | None:
+        """Take what has come; the outcome of a request that it ends."""
         payload = channel.payload
         if payload is None:
             if not channel.on_unsolicited_data():
                 self._drop(channel)
-            return
+            return None
         response = channel.readable()
         if response is None:
-            return
+            return None
         channel.payload = None
         self.in_flight -= 1
         if channel.state is _IDLE:
@@ -238,9 +246,8 @@ class Driver:
         scheduled, sent, done = channel.scheduled, channel.sent, channel.done
         if done - scheduled > self._timeout_ns:
             # It came before `_expire` looked: whether a late answer counts must not depend on that.
-            self._report(payload, scheduled, sent, done, "timeout", self._too_late)
-        else:
-            self._on_outcome(Outcome(payload, scheduled, sent, done, response.error, "", response))
+            return Outcome(payload, scheduled, sent, done, "timeout", self._too_late, None)
+        return Outcome(payload, scheduled, sent, done, response.error, "", response)
 
     def _expire(self, now: int) -> None:
         """End the requests that were not answered in time, counted from their schedule."""
@@ -275,3 +282,11 @@ class Driver:
 
     def _report(self, payload: Payload, scheduled: int, sent: int, done: int, error: str, message: str) -> None:
         self._on_outcome(Outcome(payload, scheduled, sent, done, error, message, None))
+
+
+def _kind_and_words(error: Exception) -> tuple[str, str]:
+    """What a request is counted as whose channel failed, by the server's doing or by an error of its own."""
+    if isinstance(error, ConnectionFailed):
+        return error.kind, str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return CLIENT_ERROR, f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from loadgen.driver.event_loop import CLIENT_ERROR
 from loadgen.evaluation.metrics import NOT_BEGUN
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.arrivals import Stage
@@ -61,6 +62,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, statistics.after, recorder.completed),
         server_gone=statistics.available and statistics.after is None,
+        client_errors=recorder.errors[CLIENT_ERROR],
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,
         workers=len(measured.workers),

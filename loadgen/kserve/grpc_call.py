@@ -16,6 +16,7 @@ from loadgen.transport.http2_frames import (
     encode_fields,
     unpack_head,
 )
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.workload import Arrays, Tensor
 
 PREFIX_BYTES = 5
@@ -48,6 +49,8 @@ class Method:
     judge: Callable[[bytes], str | None]
     decode: Callable[[bytes, Sequence[Tensor]], Arrays]
     error_message: Callable[[bytes], str]
+    max_bytes: int
+    """The longest message that is taken."""
     scheme: str = "http"
     metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
@@ -92,6 +95,11 @@ class Form(NamedTuple):
         # The stream is the last part of a frame's head.
         middle, tail = data[HEAD_BYTES : body - STREAM_BYTES], data[last : last + HEAD_BYTES - STREAM_BYTES]
         return cls(data[: HEAD_BYTES - STREAM_BYTES], middle, tail, data[last + HEAD_BYTES :], body, last)
+
+    @property
+    def short(self) -> bool:
+        """Whether it may be remembered."""
+        return len(self.middle) + len(self.end) <= MAX_REMEMBERED_BYTES
 
     def message(self, data: bytes, stream: bytes) -> bytes | None:
         """The enclosed message of a response of this form, None where it has another one."""

@@ -5,6 +5,7 @@ each other under gevent. This speaks the same bytes over the driver's own socket
 Source: grpc/grpc, doc/PROTOCOL-HTTP2.md.
 """
 
+import re
 import time
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from loadgen.transport.http2_frames import (
     frame,
     window_update,
 )
+from loadgen.transport.limits import TooLarge
 from loadgen.transport.tcp import Address
 
 _REMEMBERED = 1024
@@ -29,12 +31,13 @@ _REMEMBERED = 1024
 _GRANT = window_update(0, 0)[:HEAD_BYTES]
 """What a leave to send more on the connection begins with: Triton puts one behind each response."""
 _GRANT_BYTES = HEAD_BYTES + 4
+_BUSY = State.BUSY  # see loadgen/driver/event_loop.py
 
 
 class GrpcConnection(Http2Channel):
     """A channel of unary calls; a payload's request is an enclosed message."""
 
-    __slots__ = ("_answer", "_fields", "_head", "_method", "_next", "_pieces")
+    __slots__ = ("_answer", "_fields", "_have", "_head", "_method", "_next", "_pieces")
 
     def __init__(self, address: Address, method: Method) -> None:
         self._method = method
@@ -49,6 +52,7 @@ class GrpcConnection(Http2Channel):
         self._answer: GrpcAnswer | None = None
         self._fields: dict[str, str] | None = None
         self._pieces: list[bytes] = []
+        self._have = 0
 
     def start(self) -> None:
         assert self.payload is not None
@@ -98,7 +102,7 @@ class GrpcConnection(Http2Channel):
     def _remember(self, data: bytes) -> None:
         """Keep the form of a good response, if it is a usual one."""
         forms = self._method.forms
-        if len(forms) < _REMEMBERED and (form := Form.of(data, self._stream)) is not None:
+        if len(forms) < _REMEMBERED and (form := Form.of(data, self._stream)) is not None and form.short:
             forms[len(data)] = form
 
     @property
@@ -114,9 +118,18 @@ class GrpcConnection(Http2Channel):
             self._fields = fields
 
     def _on_data(self, piece: bytes, flags: int) -> None:
-        self._pieces.append(piece)
+        self._keep(piece)
         if flags & END_STREAM:
             self._on_end({})
+
+    def _keep(self, piece: bytes) -> None:
+        """Hold a part of the answer. Raises ProtocolViolation, TooLarge."""
+        if self.state is not _BUSY or self._answer is not None:
+            raise ProtocolViolation("data for no request")
+        self._pieces.append(piece)
+        self._have += len(piece)
+        if self._have > self._method.max_bytes:
+            raise TooLarge(self._have, self._method.max_bytes)
 
     def _on_reset(self, code: int) -> None:
         error = f"grpc_{RESET_STATUS.get(code, 'internal')}"
@@ -136,7 +149,9 @@ class GrpcConnection(Http2Channel):
         if self.state is not State.BUSY or self._answer is not None:
             raise ProtocolViolation("an answer to no request")
         self.done = time.monotonic_ns()
-        self._pieces = []
+        if self._pieces:
+            self._pieces = []
+            self._have = 0
         if error is None:
             error = self._method.judge(body)
         self._answer = GrpcAnswer(body, error, status_message, self._method)
@@ -154,7 +169,7 @@ class GrpcConnection(Http2Channel):
         """What an answer without grpc-status is counted as: a proxy's own, perhaps. Raises ProtocolViolation."""
         fields = self._fields or trailers
         status = fields.get(":status", "")
-        if status == "200" or not status.isdigit():
+        if status == "200" or not re.fullmatch("[1-9][0-9][0-9]", status):
             raise ProtocolViolation(f"an answer without grpc-status, content-type {fields.get('content-type')!r}")
         words = b"".join(self._pieces)[:200].decode(errors="replace")
         return f"http_{status}", f"HTTP {status}: {words or 'no message'}"

@@ -14,6 +14,7 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
+from loadgen.transport.http_request import MAX_BYTES
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
@@ -81,6 +82,7 @@ class GrpcControl(Control):
             judge=lambda _enclosed: None,
             decode=lambda _enclosed, _outputs: {},
             error_message=lambda _enclosed: "",
+            max_bytes=MAX_BYTES,
             scheme="https" if is_secure(self.url) else "http",
             metadata=self.access.headers,
         )

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parse
 from loadgen.kserve.http_messages import judge_output
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.workload import Arrays, Tensor
 
 INFER = f"/{SERVICE}/ModelInfer"
@@ -67,14 +68,12 @@ class AnswerReader:
                 return None
         try:
             response = self._parse(enclosed)
-        except DecodeError:
+            error = "grpc_stream_error" if response is None else self._judge(response)
+        except (DecodeError, ValueError, OverflowError):
             return "malformed_response"
-        if response is None:
-            return "grpc_stream_error"
-        error = self._judge(response)
         if error is None and len(self._good) < _REMEMBERED:
             contents = _contents(enclosed, streamed=self.streamed)
-            if contents:
+            if contents and len(enclosed) - sum(last - first for first, last in contents) <= MAX_REMEMBERED_BYTES:
                 self._good[len(enclosed)] = _around(enclosed, contents)
         return error
 
@@ -110,6 +109,8 @@ class AnswerReader:
         if raw and len(raw) != len(response.outputs):
             return "wrong_size"
         described = {output["name"]: output for output, _ in _described(response)}
+        if len(described) < len(response.outputs):
+            return "malformed_response"
         errors = (self.judge_tensor(described.get(tensor.name), tensor) for tensor in self.outputs)
         return next((error for error in errors if error), None)
 
@@ -136,9 +137,9 @@ def _contents(enclosed: bytes, *, streamed: bool) -> list[tuple[int, int]]:
     wanted, position = (_INFER_RESPONSE if streamed else _RAW_CONTENTS), PREFIX_BYTES
     while position < len(enclosed):
         tag, position = _varint(enclosed, position)
-        size, position = _varint(enclosed, position)
         if tag & 7 != _LENGTH_DELIMITED:
             return []  # no field of these messages, as they are today
+        size, position = _varint(enclosed, position)
         if tag >> 3 == wanted == _INFER_RESPONSE and streamed:
             wanted, streamed = _RAW_CONTENTS, False
             continue  # into the message

@@ -9,12 +9,11 @@ from loadgen.transport.http2_frames import END_STREAM, window_update
 class GrpcStream(GrpcConnection):
     """A channel whose requests are the messages of one long call, each answered by one message."""
 
-    __slots__ = ("_ended", "_have")
+    __slots__ = ("_ended",)
 
     def _forget(self) -> None:
         super()._forget()
         self._ended = False
-        self._have = 0
 
     def start(self) -> None:
         """Send the payload on the stream, which the first one opens."""
@@ -31,13 +30,12 @@ class GrpcStream(GrpcConnection):
         return not self._ended and super()._reusable
 
     def _on_data(self, piece: bytes, flags: int) -> None:
-        self._pieces.append(piece)
-        self._have += len(piece)
+        if piece:  # a server may end the stream with a frame that holds nothing
+            self._keep(piece)
         if self._have >= PREFIX_BYTES:
             if len(self._pieces[0]) < PREFIX_BYTES:
                 self._pieces = [b"".join(self._pieces)]
             if self._have >= PREFIX_BYTES + int.from_bytes(self._pieces[0][1:PREFIX_BYTES], "big"):
-                self._have = 0
                 self._complete(self._message(), None)
         if flags & END_STREAM:
             self._on_end({})

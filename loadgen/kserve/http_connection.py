@@ -13,7 +13,8 @@ from loadgen.kserve.http_messages import (
     error_message,
 )
 from loadgen.sut.channel import READ, WRITE, Answer, State
-from loadgen.transport.tcp import RECEIVE_BYTES, Address, TcpChannel, failed
+from loadgen.transport.limits import MAX_HEAD_BYTES
+from loadgen.transport.tcp import MAX_RECEIVE_BYTES, RECEIVE_BYTES, Address, TcpChannel, failed
 from servemark.workload import Arrays, Tensor
 
 
@@ -60,7 +61,7 @@ _NONE = Usual(-1, b"", Head(0, 0, None, keep_alive=False), 0)
 class Connection(TcpChannel):
     """A channel: a socket with the request in flight and the part of its response that has come."""
 
-    __slots__ = ("_checker", "_missing", "_pieces", "_unsent", "_usual")
+    __slots__ = ("_checker", "_missing", "_pieces", "_receive_bytes", "_unsent", "_usual")
 
     def __init__(self, address: Address, checker: ResponseChecker) -> None:
         super().__init__(address)
@@ -69,6 +70,7 @@ class Connection(TcpChannel):
         self._pieces: list[bytes] = []
         self._missing = 0
         """Bytes of the response that have yet to come, as far as its head has told."""
+        self._receive_bytes = RECEIVE_BYTES
         self._usual = _NONE
 
     def start(self) -> None:
@@ -99,8 +101,8 @@ class Connection(TcpChannel):
             self.wants = READ
 
     def readable(self) -> Answer | None:
-        """Take what has come; the response once it is complete. Raises ConnectionFailed, MalformedResponse."""
-        data = self._receive(max(self._missing, RECEIVE_BYTES))
+        """Take what has come; the response once it is complete. Raises ConnectionFailed."""
+        data = self._receive(self._receive_bytes)
         if data is None:
             return None
         if self._pieces:
@@ -116,11 +118,11 @@ class Connection(TcpChannel):
                 self._forget()
             self.state = _IDLE if self._unsent is None else _SPENT
             return Response(head, data, begin, None)
-        end = data.find(HEAD_END)
-        if end < 0:
+        data, begin = self._skip_interim(data)
+        if not begin:
             self._keep(data, 1)
             return None
-        head, begin = self._checker.head(data[:end]), end + len(HEAD_END)
+        head = self._checker.head(data[: begin - len(HEAD_END)])
         missing = begin + head.content_length - len(data)
         if missing > 0:
             self._keep(data, missing)
@@ -137,14 +139,27 @@ class Connection(TcpChannel):
         self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
         return Response(head, data, begin, error)
 
+    def _skip_interim(self, data: bytes) -> tuple[bytes, int]:
+        """What has come without interim responses, and where its body begins; 0 while its head is not whole."""
+        while (end := data.find(HEAD_END)) >= 0:
+            begin = end + len(HEAD_END)
+            if not self._checker.head(data[:end]).interim:
+                return data, begin
+            data = data[begin:]
+        if len(data) > MAX_HEAD_BYTES:
+            raise MalformedResponse(f"a head of more than {MAX_HEAD_BYTES} bytes")
+        return data, 0
+
     def _keep(self, data: bytes, missing: int) -> None:
         """Hold what has come until the rest is there."""
         self._pieces = [data]
         self._missing = missing
+        self._receive_bytes = min(max(missing, RECEIVE_BYTES), MAX_RECEIVE_BYTES)
 
     def _forget(self) -> None:
         self._pieces = []
         self._missing = 0
+        self._receive_bytes = RECEIVE_BYTES
 
     def on_unsolicited_data(self) -> bool:
         """A server has nothing to say on an idle connection but what TLS keeps to itself; it may close it, too."""

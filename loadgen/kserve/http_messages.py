@@ -3,10 +3,13 @@
 Source: Open Inference Protocol, "Inference Request/Response", and Triton's "Binary Tensor Data Extension".
 """
 
+import functools
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.sut.channel import ConnectionFailed
+from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
 from servemark.workload import Arrays, Tensor
 
 HEAD_END = b"\r\n\r\n"
@@ -76,6 +80,11 @@ class Head:
     json_length: int | None
     keep_alive: bool
 
+    @property
+    def interim(self) -> bool:
+        """Whether the response itself is still to come (RFC 9110, section 15.2)."""
+        return self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS
+
 
 @dataclass
 class ResponseChecker:
@@ -90,13 +99,19 @@ class ResponseChecker:
     _heads: dict[bytes, Head] = field(default_factory=dict)
     _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
 
+    @functools.cached_property
+    def max_bytes(self) -> int:
+        """The longest body that is taken."""
+        return max_message_bytes(self.outputs, self.batch_size)
+
     def head(self, head: bytes) -> Head:
-        """Parse a response head, without its empty line. Raises MalformedResponse."""
+        """Parse a response head, without its empty line. Raises MalformedResponse, TooLarge."""
         known = self._heads.get(head)
         if known is None:
             known = _parse_head(head)
-            if len(self._heads) < REMEMBERED:
-                self._heads[head] = known
+            if known.content_length > self.max_bytes:
+                raise TooLarge(known.content_length, self.max_bytes)
+            remember(self._heads, head, known)
         return known
 
     def judge(self, head: Head, body: bytes) -> str | None:
@@ -111,8 +126,7 @@ class ResponseChecker:
         known = self._headers.get(text)
         if known is None:
             known = self._judge_header(text)
-            if len(self._headers) < REMEMBERED:
-                self._headers[text] = known
+            remember(self._headers, text, known)
         error, binary_size = known
         if error is None and head.content_length - head.json_length != binary_size:
             return "wrong_size"
@@ -123,15 +137,23 @@ class ResponseChecker:
         try:
             listed = json.loads(text)["outputs"]
             described = {output["name"]: output for output in listed}
-            sizes = [int(output.get("parameters", {}).get("binary_data_size", 0)) for output in listed]
+            sizes = [output.get("parameters", {}).get("binary_data_size", 0) for output in listed]
+            if len(described) < len(listed) or not all(isinstance(size, int) and size >= 0 for size in sizes):
+                return "malformed_response", 0
             errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
             return next((error for error in errors if error), None), sum(sizes)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return "malformed_response", 0
 
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
         """The kind of error of one described output, None where it is right."""
         return judge_output(output, tensor, self.batch_size)
+
+
+def remember(known: dict[bytes, Any], text: bytes, meaning: object) -> None:
+    """Keep what a short text means, as long as there are not too many."""
+    if len(known) < REMEMBERED and len(text) <= MAX_REMEMBERED_BYTES:
+        known[text] = meaning
 
 
 def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:
@@ -189,16 +211,18 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
 def error_message(head: Head, body: bytes) -> str:
     """The server's error message, as far as it can be read."""
     try:
-        message: Any = json.loads(body)["error"]
-    except (ValueError, KeyError, TypeError):
+        message = str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = body[:200].decode(errors="replace") or "no message"
     return f"HTTP {head.status}: {message}"
 
 
 def _parse_head(head: bytes) -> Head:
+    if len(head) > MAX_HEAD_BYTES:
+        raise MalformedResponse(f"a head of more than {MAX_HEAD_BYTES} bytes")
     status_line, *lines = head.split(b"\r\n")
     parts = status_line.split(b" ", 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not re.fullmatch(b"[1-9][0-9][0-9]", parts[1]):
         raise MalformedResponse(f"not an HTTP/1 status line: {status_line[:80]!r}")
     fields = {}
     for line in lines:
@@ -206,18 +230,26 @@ def _parse_head(head: bytes) -> Head:
         if not separator:
             raise MalformedResponse(f"not a header field: {line[:80]!r}")
         fields[name.strip().lower()] = value.strip()
+    status = int(parts[1])
+    head = Head(status, 0, None, keep_alive=True)
+    if head.interim:
+        return head
     try:
-        content_length = int(fields[b"content-length"])
-        if content_length < 0:
-            raise ValueError(content_length)
         json_length = fields.get(b"inference-header-content-length")
         return Head(
-            status=int(parts[1]),
-            content_length=content_length,
-            json_length=None if json_length is None else int(json_length),
+            status=status,
+            content_length=_length(fields[b"content-length"]),
+            json_length=None if json_length is None else _length(json_length),
             keep_alive=fields.get(b"connection", b"").lower() != b"close" and parts[0] == b"HTTP/1.1",
         )
     except KeyError as error:
         raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error
     except ValueError as error:
         raise MalformedResponse(f"a length that is no number: {error}") from error
+
+
+def _length(digits: bytes) -> int:
+    """Raises ValueError, also for a sign and for numbers that nobody can mean."""
+    if not re.fullmatch(b"[0-9]{1,18}", digits):
+        raise ValueError(digits[:80])
+    return int(digits)

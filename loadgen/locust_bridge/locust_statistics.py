@@ -52,7 +52,8 @@ class LocustStatistics:
             name=self._name,
             response_time=(outcome.done - outcome.scheduled) / 1e6,
             response_length=response.size if response is not None else 0,
-            exception=f"{outcome.error}: {message}" if outcome.error else None,
+            # Locust keeps a counter for each text: of all messages but the first it gets the kind alone.
+            exception=": ".join(filter(None, (outcome.error, message))) if outcome.error else None,
             context={},
         )
 

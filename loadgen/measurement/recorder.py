@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
+from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.windows import Interval, Window
 from loadgen.sut.channel import Answer, Outcome
 from servemark.results.constraints import MAX_WINDOWS
@@ -21,8 +22,6 @@ LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
 MAX_SAMPLED_RESPONSES = 200
 """How many sampled responses are kept for the comparison with the golden outputs."""
-MAX_MESSAGES = 5
-"""How many different messages of each kind of error are kept."""
 
 
 Waited = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]

@@ -16,6 +16,7 @@ from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import ALL, Share
 from loadgen.measurement.boundary_readings import CpuTime, Reading
+from loadgen.measurement.failures import Failures
 from loadgen.measurement.output_agreement import Checked, check
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.request_log import RequestLog
@@ -47,7 +48,7 @@ OnTick = Callable[[int], None]
 class Sender:
     """One process's load, from its requests to its last answer: `prepare`, `open`, `begin`, `run`, in this order.
 
-    `on_request` sees every outcome and the server's words about it (for Locust's own statistics).
+    `on_request` sees every outcome, and of each kind of failure the first messages (for Locust's own statistics).
     """
 
     def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
@@ -56,6 +57,7 @@ class Sender:
         self.schedule: npt.NDArray[np.int64] | None = None
         """The whole one in ns, of which this share is a part; None for a closed loop."""
         self._on_request = on_request
+        self._failures = Failures()
         self._golden: Golden | None = None
         self._log: RequestLog | None = None
         self._cpu = CpuTime()
@@ -164,14 +166,17 @@ class Sender:
         )
 
     def _outcome(self, outcome: Outcome) -> None:
+        words = ""
         if outcome.error:
-            words = outcome.message if outcome.response is None else outcome.response.message()
-            message = printable(self.config.access.redact(words)[:MAX_WORDS])
-            outcome = outcome._replace(message=message, error=failure_kind(outcome.error, message))
+            said = outcome.message if outcome.response is None else outcome.response.message()
+            message = printable(self.config.access.redact(said)[:MAX_WORDS])
+            kind = self._failures.kind(failure_kind(outcome.error, message))
+            words = self._failures.words(kind, message)
+            outcome = outcome._replace(message=message, error=kind)
         self.recorder.outcome(outcome)
         if self._log is not None:
             self._log.take(outcome)
-        self._on_request(outcome, outcome.message)
+        self._on_request(outcome, words)
 
     def _tick(self, now: int) -> None:
         self.recorder.tick(now)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker, judge_description, request_head
+from loadgen.kserve.http_messages import HEAD_END, Head, ResponseChecker, judge_description, remember, request_head
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.slots import SharedTensor
 from servemark.workload import Tensor
@@ -21,8 +21,7 @@ class SharedChecker(ResponseChecker):
         known = self._headers.get(body)
         if known is None:
             known = self._judge_header(body)
-            if len(self._headers) < REMEMBERED:
-                self._headers[body] = known
+            remember(self._headers, body, known)
         return known[0]
 
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:

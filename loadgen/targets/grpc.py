@@ -12,6 +12,7 @@ from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget
 from loadgen.targets.payloads import payloads
+from loadgen.transport.limits import max_message_bytes
 from loadgen.transport.server_url import is_secure
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
@@ -37,6 +38,7 @@ class GrpcTarget(HttpTarget):
             judge=reader.judge,
             decode=reader.decode,
             error_message=reader.error_message,
+            max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
             scheme="https" if is_secure(self.url) else "http",
             metadata=config.access.headers,
         )

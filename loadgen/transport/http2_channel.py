@@ -30,6 +30,7 @@ from loadgen.transport.http2_frames import (
     window_update,
 )
 from loadgen.transport.http2_sender import Http2Sender
+from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_UNSENT_FRAMES
 
 
 class Http2Channel(Http2Sender):
@@ -113,8 +114,8 @@ class Http2Channel(Http2Sender):
         """Notice early what is no HTTP/2 server. Raises ProtocolViolation."""
         if not self._greeted and kind != SETTINGS:
             raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
-        if size > RECEIVED_FRAME:
-            raise ProtocolViolation(f"a frame of {size} bytes, longer than was announced")
+        if size > (RECEIVED_FRAME if kind == DATA else MAX_HEAD_BYTES):
+            raise ProtocolViolation(f"a frame of kind {kind} and {size} bytes, longer than may be")
 
     def _other(self, kind: int, flags: int, stream: int, body: bytes) -> None:
         """Handle what is not in every response. Raises ProtocolViolation, ConnectionFailed."""
@@ -128,7 +129,7 @@ class Http2Channel(Http2Sender):
             self._settings(flags, body)
         elif kind == PING:
             if not flags & ACK:
-                self._unsent.append(frame(PING, ACK, 0, body))
+                self._reply(frame(PING, ACK, 0, body[:8]))
         elif kind == WINDOW_UPDATE:
             self._open_window(stream, int.from_bytes(body, "big") & MAX_WINDOW_SIZE)
         elif kind == RST_STREAM:
@@ -161,7 +162,7 @@ class Http2Channel(Http2Sender):
 
     def _continue(self, flags: int, body: bytes) -> None:
         self._block += body
-        if len(self._block) > RECEIVED_FRAME:
+        if len(self._block) > MAX_HEAD_BYTES:
             raise ProtocolViolation("an endless header block")
         if flags & END_HEADERS:
             block, block_flags = bytes(self._block), self._block_flags
@@ -178,7 +179,13 @@ class Http2Channel(Http2Sender):
         # It holds for open streams too, whose window may become negative (RFC 9113, section 6.9.2).
         self._stream_window += initial - self._initial
         self._initial = initial
-        self._unsent.append(frame(SETTINGS, ACK, 0))
+        self._reply(frame(SETTINGS, ACK, 0))
+
+    def _reply(self, reply: bytes) -> None:
+        """Answer a frame, unless too many answers wait already. Raises ProtocolViolation."""
+        if len(self._unsent) >= MAX_UNSENT_FRAMES:
+            raise ProtocolViolation("a server that asks on and reads nothing")
+        self._unsent.append(reply)
 
     def _open_window(self, stream: int, increment: int) -> None:
         if stream == 0:

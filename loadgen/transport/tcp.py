@@ -21,6 +21,8 @@ else:
 
 RECEIVE_BYTES = 1 << 16
 """Most bytes taken at once, where it is not known that more will come."""
+MAX_RECEIVE_BYTES = 4 << 20
+"""Most bytes taken at once where more is announced: memory for them is set aside before they come."""
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {

@@ -59,6 +59,8 @@ class Observations:
     server_restarted: bool = False
     server_gone: bool = False
     backend_died: bool = False
+    client_errors: int = 0
+    """How many of the errors are the load generator's own."""
     interrupted: str | None = None
     workers: int = 0
     """How many processes sent the load; 0: this one alone."""
@@ -80,6 +82,9 @@ def judge(seen: Observations) -> Verdict:
     if "steady_state" not in seen.not_judged:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
+    if seen.client_errors:
+        remedy = "an error of servemark, not of the server: report it with the words of client_error"
+        constraints.append(Constraint("client_errors", False, seen.client_errors, 0, "requests", remedy))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
     if seen.workers:

@@ -12,6 +12,7 @@ from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.sut.channel import Channel, Payload
+from loadgen.transport.limits import max_message_bytes
 from tests.golden.load import Load, tensor
 
 
@@ -35,6 +36,7 @@ class GrpcLoad(Load):
             reader.judge,
             reader.decode,
             reader.error_message,
+            max_message_bytes([tensor(self.width)], self.batch),
             scheme="https" if self.access else "http",
             metadata=self.access.headers if self.access else (),
         )

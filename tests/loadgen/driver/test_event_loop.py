@@ -8,12 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from loadgen.kserve.http_connection import Connection
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
+from tests.loadgen.kserve.test_http_connection import reply, take_request
+from tests.support.raw_server import raw_server
 
 KIND_OF = {
     "ok": "ok",
@@ -279,6 +282,56 @@ def test_no_more_file_descriptors_is_an_error_of_its_own() -> None:
         assert load.kinds["ok"] == len(server.requests())
     assert load.kinds.keys() == {"ok", "too_many_open_files"}
     assert load.kinds.total() == 40
+
+
+@pytest.mark.parametrize("method", ["open", "connected", "start", "readable"])
+def test_an_error_in_a_channel_costs_one_request(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def break_once(connection: Connection) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise IndexError("of its own")
+        return working(connection)
+
+    working = getattr(Connection, method)
+    monkeypatch.setattr(Connection, method, break_once)
+    # Each request on a connection of its own, so that each method is called for it.
+    with GoldenServer(delay_s=0.1) as server:
+        load = Load(server.port).open([0] * 5)
+    assert load.kinds == {"ok": 4, "client_error": 1}
+    (failed,) = [outcome for outcome in load.outcomes if outcome.error]
+    assert "IndexError: of its own (test_event_loop.py, line" in failed.message
+
+
+def test_an_error_in_a_channel_without_a_request_costs_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Connection) -> bool:
+        raise IndexError("of its own")
+
+    monkeypatch.setattr(Connection, "on_unsolicited_data", broken)
+
+    def chatty(connection: socket.socket) -> None:
+        while take_request(connection):
+            connection.sendall(reply())
+            time.sleep(0.05)
+            connection.sendall(b"one more thing")
+
+    with raw_server(chatty) as (port, accepted):
+        assert Load(port, max_in_flight=1).open([0, 300 * MS]).kinds == {"ok": 2}
+    assert accepted == [2]
+
+
+def test_an_error_where_outcomes_are_counted_is_not_taken_for_a_channels() -> None:
+    with GoldenServer() as server, pytest.raises(IndexError, match="of the recorder"):
+        Load(server.port, outcomes=cast(Any, Broken())).open([0])
+
+
+class Broken:
+    """What cannot count an outcome."""
+
+    def append(self, _: Any) -> None:
+        raise IndexError("of the recorder")
 
 
 def test_outcomes_hold_what_a_listener_needs() -> None:

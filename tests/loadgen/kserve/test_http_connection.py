@@ -1,5 +1,6 @@
 """Connections against raw sockets that do what no well-behaved server does."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -74,6 +75,68 @@ def test_raw_answers(answer: bytes, kind: str) -> None:
 
     with raw_server(respond) as (port, _):
         assert Load(port).open(constant_ns(50, 5)).kinds == {kind: 5}
+
+
+DEEP = b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000000000000\r\n\r\n{", "malformed_response"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 68719476736\r\n\r\n{", "too_large"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n{", "malformed_response"),
+        (reply(DEEP), "malformed_response"),
+        (reply(DEEP, b"500 Internal Server Error"), "http_500"),
+        (reply(b'{"a":' * 200_000, b"500 Internal Server Error"), "http_500"),
+        (b"HTTP/1.1 12345 Odd\r\nContent-Length: 0\r\n\r\n", "malformed_response"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X-Filler: %s\r\n" % (b"x" * 1000) * 70, "malformed_response"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "malformed_response"),
+    ],
+    ids=["10^19 bytes", "64 GiB", "negative", "deep", "deep 500", "deep objects", "status", "endless head", "101"],
+)
+def test_an_absurd_answer_is_one_failed_request(answer: bytes, kind: str) -> None:
+    def respond(connection: socket.socket) -> None:
+        while take_request(connection):
+            for piece in (answer[:100], answer[100:]):
+                connection.sendall(piece)
+                time.sleep(0.01)
+
+    with raw_server(respond) as (port, _):
+        load = Load(port).open(constant_ns(50, 2))
+    assert load.kinds == {kind: 2}
+    assert all(len(outcome.response.message()) < 1000 for outcome in load.outcomes if outcome.response)
+
+
+def test_a_long_body_is_refused_before_it_is_read() -> None:
+    def respond(connection: socket.socket) -> None:
+        take_request(connection)
+        with contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000000\r\n\r\n")
+            while True:
+                connection.sendall(bytes(1 << 20))
+                sent[0] += 1
+
+    sent = [0]
+    with raw_server(respond) as (port, _):
+        assert Load(port).open([0]).kinds == {"too_large": 1}
+    assert sent[0] < 64
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.02], ids=["at once", "in pieces"])
+def test_interim_answers_are_skipped(pause_s: float) -> None:
+    """RFC 9110, section 15.2: a client takes any number of them before the answer itself."""
+    parts = [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n", reply()]
+
+    def respond(connection: socket.socket) -> None:
+        while take_request(connection):
+            for part in parts if pause_s else [b"".join(parts)]:
+                connection.sendall(part)
+                time.sleep(pause_s)
+
+    with raw_server(respond) as (port, accepted):
+        assert Load(port, max_in_flight=1).open(constant_ns(50, 4)).kinds == {"ok": 4}
+    assert accepted == [1]
 
 
 def test_an_answer_before_the_whole_request_was_sent_ends_the_connection() -> None:

@@ -86,7 +86,7 @@ def test_they_are_in_a_request_s_head_once() -> None:
 
 
 def test_they_are_metadata_that_no_proxy_may_index() -> None:
-    method = Method("/p", "h", lambda _: None, lambda *_: {}, lambda _: "", scheme="https", metadata=FIELDS)
+    method = Method("/p", "h", lambda _: None, lambda *_: {}, lambda _: "", 1, scheme="https", metadata=FIELDS)
     fields = FieldDecoder().decode(method.block)
     assert fields.items() >= dict(FIELDS).items()
     assert fields[":scheme"] == "https"

@@ -134,6 +134,104 @@ def test_wrong_answers(respond: Callable[[Peer, int], None], kind: str, words: s
         assert words in (response.message() if response else load.outcomes[0].message)
 
 
+def newer(peer: Peer, stream: int) -> None:
+    """A right answer with a field that this client does not know, of each fixed size."""
+    message = answer()[5:]
+    peer.send(*peer.whole(stream, enclose(message + b"\x9d\x3f\xff\xff\xff\xff" + b"\x99\x3f" + b"\xff" * 8)))
+
+
+def test_fields_of_a_newer_server_are_skipped() -> None:
+    with raw_server(answering(newer)) as (port, _):
+        assert GrpcLoad(port).open(constant_ns(50, 4)).kinds == {"ok": 4}
+
+
+def endless_status(peer: Peer, stream: int) -> None:
+    block = peer.fields((":status", "200"), ("grpc-status", "1" * 5000))
+    peer.send(HeadersFrame(stream, block, flags=["END_HEADERS", "END_STREAM"]))
+
+
+def absurd_status(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, peer.fields((":status", "9" * 30)), flags=["END_HEADERS", "END_STREAM"]))
+
+
+def odd_values(peer: Peer, stream: int) -> None:
+    """A value that its datatype cannot hold."""
+    from tritonclient.grpc import service_pb2
+
+    response = service_pb2.ModelInferResponse(model_name="golden")
+    response.outputs.add(name="OUTPUT0", datatype="FP32", shape=[1, 64]).contents.bytes_contents.append(b"x")
+    peer.send(*peer.whole(stream, enclose(response.SerializeToString())))
+
+
+def endless(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream))
+    while True:
+        peer.send(DataFrame(stream, bytes(1 << 14)))
+
+
+def padded_endless(peer: Peer, stream: int) -> None:
+    peer.send(peer.head(stream))
+    while True:
+        peer.send(DataFrame(stream, bytes(1 << 14), pad_length=10, flags=["PADDED"]))
+
+
+def long_head(peer: Peer, stream: int) -> None:
+    peer.send(HeadersFrame(stream, peer.fields(("filler", "x" * 70_000)), flags=["END_HEADERS"]))
+
+
+@pytest.mark.parametrize(
+    ("respond", "kind"),
+    [
+        (endless_status, "grpc_status_other"),
+        (absurd_status, "malformed_response"),
+        (odd_values, "missing_output"),
+        (endless, "too_large"),
+        (padded_endless, "too_large"),
+        (long_head, "malformed_response"),
+    ],
+)
+def test_an_absurd_answer_is_one_failed_request(respond: Callable[[Peer, int], None], kind: str) -> None:
+    with raw_server(answering(respond)) as (port, _):
+        assert GrpcLoad(port).open(constant_ns(50, 2)).kinds == {kind: 2}
+
+
+def test_data_on_a_stream_that_is_over_ends_the_connection() -> None:
+    """Nobody waits for it, and no time-out would ever end it."""
+
+    def respond(peer: Peer, stream: int) -> None:
+        plain(peer, stream)
+        while True:
+            peer.send(DataFrame(stream, bytes(1 << 14)))
+            sent.append(stream)
+
+    sent: list[int] = []
+    with raw_server(answering(respond)) as (port, accepted):
+        # A second request much later: meanwhile the connection is idle.
+        load = GrpcLoad(port, max_in_flight=1).open([0, 500_000_000])
+    # What comes together with the answer spoils it.
+    assert load.kinds.total() == 2
+    assert set(load.kinds) <= {"ok", "malformed_response"}
+    assert accepted == [2]
+    assert len(sent) < 2000
+
+
+def test_a_flood_of_pings_that_reads_no_answer_ends_the_connection() -> None:
+    def respond(peer: Peer, stream: int) -> None:
+        plain(peer, stream)
+        pings = PingFrame(0, b"12345678").serialize() * 10_000
+        while True:
+            peer.socket.sendall(pings)
+            sent[0] += len(pings)
+
+    sent = [0]
+    with raw_server(answering(respond)) as (port, accepted):
+        load = GrpcLoad(port, max_in_flight=1).open([0, 2_000_000_000])
+    assert load.kinds == {"ok": 2}
+    assert accepted == [2]
+    # What the two kernels hold, and 16,384 answers.
+    assert sent[0] < 64 << 20
+
+
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", bytes(64)])
 def test_what_is_no_http2_server(greeting: bytes) -> None:
     def handle(connection: socket.socket) -> None:

@@ -1,0 +1,35 @@
+"""What a server may make this side hold in memory; docs/explanation/limits.md lists all of it."""
+
+from collections.abc import Iterable
+
+from loadgen.sut.channel import ConnectionFailed
+from servemark.workload import Tensor
+
+MAX_HEAD_BYTES = 64 << 10
+"""Of an HTTP/1 head, an HTTP/2 header block, and any HTTP/2 frame but DATA."""
+MAX_REMEMBERED_BYTES = 4 << 10
+"""A head or a header that is longer is read anew each time."""
+MAX_UNSENT_FRAMES = 1 << 14
+"""Frames that wait for a server which does not read: its pings are answered with 17 bytes each."""
+MAX_BYTES_PER_VALUE_BYTE = 16
+"""JSON spells a value of 2 bytes with 22 characters, and one of 1 byte with 6."""
+MAX_VARIABLE_SIZE = 4096
+"""What an axis counts for whose size varies from answer to answer."""
+
+
+class TooLarge(ConnectionFailed):
+    """A message that is longer than its limit: nothing more of it is read."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__("too_large", f"an answer of {size} bytes or more, the limit is {limit}")
+
+
+def max_message_bytes(outputs: Iterable[Tensor], batch_size: int) -> int:
+    """The longest answer that is taken: 16 times the bytes of the outputs, and 1 MiB."""
+    total = 0
+    for tensor in outputs:
+        size = batch_size * tensor.dtype.itemsize
+        for axis in tensor.shape:
+            size *= MAX_VARIABLE_SIZE if axis == -1 else axis
+        total += size
+    return MAX_BYTES_PER_VALUE_BYTE * total + (1 << 20)
