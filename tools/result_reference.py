@@ -1,12 +1,14 @@
 """The reference of the documents from their types: `python -m tools.result_reference > docs/reference/result.md`."""
 
 import types
+from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 import typer
 
 from servemark.machine.environment import Environment
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
+from servemark.results.schema.header import Header
 from servemark.results.schema.json_schema import fields_of, summary_of
 from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import Result, Series
@@ -46,6 +48,7 @@ A mix and `--max-rate` write a directory for each run within theirs. Two more fi
 - `requests.csv` with `--request-log`: a line for each [request](../explanation/metrics.md#percentiles).
 """
 _DOCUMENTS = (
+    Header,
     Result,
     Environment,
     Series,
@@ -55,31 +58,43 @@ _DOCUMENTS = (
     SuiteDocument,
     MlperfResult,
 )
+MIN_SHARED = 5
+"""A type with fewer keys is not worth a link."""
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null", Any: "any"}
 
 
 def reference() -> str:
     """The whole page."""
-    shown: dict[type, str] = {}
+    documents: list[type] = []
     for document in _DOCUMENTS:
-        _describe(document, shown)
-    return "\n".join([_HEAD, *shown.values()])
+        _collect(document, documents)
+    return "\n".join([_HEAD, *(_section(document, documents) for document in documents)])
 
 
-def _describe(document: type, shown: dict[type, str]) -> None:
-    """Add a section for a type, then for those that it holds."""
-    if document in shown:
-        return
+def _collect(document: type, documents: list[type]) -> None:
+    """Add a type, then those that it holds."""
+    if document not in documents:
+        documents.append(document)
+        for kind, _, _ in fields_of(document).values():
+            for held in _documents_in(kind):
+                _collect(held, documents)
+
+
+def _section(document: type, documents: Sequence[type]) -> str:
+    """A type's keys; those of another type that it has all of stand there alone."""
     fields = fields_of(document)
+    parts = [part for part in documents if part != document and fields_of(part).items() < fields.items()]
+    shared = max(parts, key=lambda part: len(fields_of(part)), default=None)
+    if shared and len(fields_of(shared)) < MIN_SHARED:
+        shared = None
     rows = [
         f"| `{key}`{'' if always else ' (not always)'} | {_name(kind)} | {description} |"
         for key, (kind, description, always) in fields.items()
+        if not shared or key not in fields_of(shared)
     ]
-    head = f"## {document.__name__}\n\n{summary_of(document)}\n\n| key | type | what |\n|---|---|---|"
-    shown[document] = "\n".join([head, *rows, ""])
-    for kind, _, _ in fields.values():
-        for held in _documents_in(kind):
-            _describe(held, shown)
+    also = f"All keys of {_name(shared)}, and:\n\n" if shared else ""
+    head = f"## {document.__name__}\n\n{summary_of(document)}\n\n{also}| key | type | what |\n|---|---|---|"
+    return "\n".join([head, *rows, ""])
 
 
 def _documents_in(kind: Any) -> list[type]:

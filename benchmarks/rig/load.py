@@ -34,7 +34,7 @@ class Endpoints:
         return self.grpc if load.protocol == "grpc" else self.http
 
     def counter(self, model: str) -> Callable[[], int]:
-        """How many requests the server has answered rightly, by its own statistics."""
+        """How many requests have succeeded, by the server's own statistics."""
         control = Control(f"http://{self.http}")
 
         def answered() -> int:

@@ -216,10 +216,11 @@ def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> Energ
 def _limited_by(parts: Sequence[Part]) -> LimitedBy:
     found = [part.result["limited_by"] for part in parts]
     by = next((name for name in (GENERATOR, SERVER, NETWORK) if name in {each["by"] for each in found}), None)
-    return {
-        "by": by,
-        "evidence": "; ".join(f"{p.name}: {each['evidence']}" for p, each in zip(parts, found, strict=True)),
-    }
+    evidence = "; ".join(f"{p.name}: {each['evidence']}" for p, each in zip(parts, found, strict=True))
+    if by is None:
+        alike = len({each["evidence"] for each in found}) == 1
+        evidence = found[0]["evidence"] if alike else f"not known: {evidence}"
+    return {"by": by, "evidence": evidence}
 
 
 def _windows(parts: Sequence[Part]) -> list[WindowFigures]:

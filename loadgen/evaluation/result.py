@@ -41,7 +41,7 @@ def header(measurement: Measurement) -> PendingResult:
     }
     unnamed = [key for key, value in vars(placement).items() if value is None]
     reasons = unknown(
-        unnamed, "the server does not say, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
+        unnamed, "the server does not report it, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     )
     if result["precision"] is None:
         reasons |= unknown(["precision"], f"no {config.entry.manifest.name} beside the local model")

@@ -46,7 +46,7 @@ class Load(Timed, Protocol):
 
     @property
     def peak_in_flight(self) -> int:
-        """Most requests that were in flight at one time."""
+        """Most requests in flight at one time."""
 
     @property
     def cpu_share(self) -> float | None:

@@ -16,7 +16,7 @@ class RequestLog:
     """A line for each request, in the order of their outcomes, those of the warm-up too.
 
     Times are in ns from the start of the measured interval; `sent_ns` is empty where the request never went out,
-    `error` where it was answered rightly. The file has its name when it is complete: a disk that fills up during a run
+    `error` where it succeeded. The file has its name when it is complete: a disk that fills up during a run
     costs the log, and not the run.
     """
 

@@ -143,7 +143,7 @@ class Sender:
 
     @property
     def peak_in_flight(self) -> int:
-        """Most requests that were in flight at one time."""
+        """Most requests in flight at one time."""
         return self._driver.peak_in_flight
 
     @property

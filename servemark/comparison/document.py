@@ -211,7 +211,7 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
     """This engine to the first, from the rounds that both have."""
     if first is None:
         names = ("p50", "p99", "inferences_per_s", "max_rate")
-        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the others are compared with this one"})
+        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the baseline: the others are compared with it"})
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
     out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}
@@ -261,7 +261,7 @@ def _with_rate(
 ) -> ComparisonRow:
     """An engine's row with its configuration and its highest rate."""
     configuration = opened["configurations"].get(row["label"])
-    reason = None if configuration else "a server that runs already has its own"
+    reason = None if configuration else "a server that was already running has its own"
     found: dict[str, Any] = {**row, "configuration": configuration, "configuration_reason": reason}
     rate, first = highest.get(row["label"]), highest.get(baseline)
     if rate is not None:

@@ -32,7 +32,7 @@ class RateRounds:
         """Search for each engine's rate, then find all of them again in so many rounds.
 
         An engine whose rate is no longer met, or is the generator's, leaves the rounds; without the first engine, or
-        alone, the others have nothing to be held against. Raises ServerError, NoResultError, KeyboardInterrupt.
+        alone, the others have nothing to be compared with. Raises ServerError, NoResultError, KeyboardInterrupt.
         """
         by_label = {participant.label: participant for participant in self.participants}
         for participant in self.participants:
@@ -74,5 +74,5 @@ class RateRounds:
                 answer(participant, address, self.folder)
             runs.config = runs.config.at(address)
             rate.repeat(runs.measure, number)
-        said = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
-        note(f"rate round {number}/{count}  {participant.label}: {said}")
+        outcome = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
+        note(f"rate round {number}/{count}  {participant.label}: {outcome}")

@@ -47,7 +47,7 @@ class Timetable:
         note(f"{each} for each of {len(participants)} engines: about {_about(rounds)}")
         if self.rate_rounds:
             note(
-                f"then each one's highest rate, by a search and {self.rate_rounds} rounds of runs of "
+                f"then each engine's highest rate, by a search and {self.rate_rounds} rounds of runs of "
                 f"{self.search_s:g} s: about {_about(rates)}, {_about(rounds + rates)} in all"
             )
 
@@ -76,9 +76,9 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, Warmed]) 
     if isinstance(config.scenario, ConstantRate):
         rate, who = config.scenario.request_rate, f"there are {config.scenario.request_rate:g}"
     length_s = round_length_s(requests, rate)
-    why = f"{who} requests/s, and a round's verdict asks for {requests:,}"
+    why = f"{who} requests/s; a round's verdict needs {requests:,}"
     if requests > length_s * rate:
-        note(f"{why}: more than {MAX_DURATION_S:g} s hold; --duration {SPARE * requests / rate:.0f} would do")
+        note(f"{why}: too many for {MAX_DURATION_S:g} s; --duration {SPARE * requests / rate:.0f} would be enough")
     elif SPARE * requests > config.duration_s * rate:
         note(f"{why} (--duration sets another length)")
     return length_s

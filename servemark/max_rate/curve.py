@@ -9,8 +9,8 @@ MIN_COMPLETED_SHARE = 0.99
 """The same share of what was scheduled that the verdict asks to be completed."""
 SLOWDOWN = 2.0
 DEFINITION = (
-    "the highest rate up to which the mean latency stays within twice that of the lowest rate and 99 % of what was "
-    "scheduled is completed"
+    "the highest rate before the mean latency exceeds twice that of the lowest rate, or less than 99 % of the schedule "
+    "is completed"
 )
 
 

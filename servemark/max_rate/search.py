@@ -183,8 +183,8 @@ class _State:
         if point.failed & BROKEN:
             return self._end("broken", f"at {rate:,.4g}/s: {_names(point)}; no other rate would fix this")
         if point.generator_limits:
-            least = f"; the server does at least {self._met[-1].rate:,.4g}/s" if self._met else ""
-            reason = f"the generator, not the server, limits at {rate:,.4g}/s ({_names(point)}){least}"
+            least = f"; the server reaches at least {self._met[-1].rate:,.4g}/s" if self._met else ""
+            reason = f"the generator, not the server, is the limit at {rate:,.4g}/s ({_names(point)}){least}"
             return self._end("generator", reason)
         return self._valid(point, confirms) if point.valid else self._too_high(point, confirms)
 

@@ -104,7 +104,7 @@ def _latency(first: Sequence[Run], second: Sequence[Run], percentile: float, thr
         whole = all(m.count >= samples_needed(percentile) for side in sides for m in side)
         ratio = ratio_of_repeats(each[1], each[0]) if whole else ratio_of_merged(sides[1], sides[0], percentile)
     if ratio is None:
-        reason = "runs too short for the figure of each, and fewer than 5 of them"
+        reason = "the runs are too short for a figure each, and there are fewer than 5"
         return _difference(figure, a, b, None, "not known", False, reason)
     return _judged(figure, a, b, ratio, threshold, worse_above=True)
 
@@ -130,7 +130,7 @@ def _throughput(first: Sequence[Run], second: Sequence[Run], threshold: float) -
 
 
 def _judged(figure: str, a: float, b: float, ratio: Ratio, threshold: float, *, worse_above: bool) -> Difference:
-    """Hold a ratio against chance and the threshold."""
+    """Compare a ratio with chance and the threshold."""
     if ratio.significant is None:
         return _difference(figure, a, b, ratio, "not known", False, "fewer than 5 windows: raise --duration")
     if not ratio.significant:
@@ -192,8 +192,8 @@ def _warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
     lines = []
     if min(len(repeats) for runs in (first, second) for repeats in subjects(runs).values()) < 2:
         lines.append(
-            "a side has one run: the intervals cover what varies within a run, not from run to run; measure with "
-            "--repeat 5, or side by side with `servemark compare WORKLOAD --engines`"
+            "a side has one run, so the intervals leave out what varies from run to run: measure with --repeat 5, "
+            "or side by side with `servemark compare WORKLOAD --engines`"
         )
     for side, runs in (("A", first), ("B", second)):
         invalid = [run for run in runs if not run.result["verdict"]["valid"]]

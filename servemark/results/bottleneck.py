@@ -34,7 +34,7 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
         return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")
     waited = client["waited_share"] or 0.0
     if open_loop and not failed & _KEPT_UP and not waited:
-        return _found(None, "nothing: the scheduled load was done")
+        return _found(None, "nothing: kept up with the schedule")
     by, evidence = _longest(metrics)
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 
@@ -75,9 +75,9 @@ def _longest(metrics: Metrics) -> tuple[By | None, str]:
         return None, "not known: no request succeeded"
     inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
-        return None, f"server or network: {service_ms:,.3g} ms service time, and the server gives no statistics"
+        return None, f"server or network: {service_ms:,.3g} ms service time; the server gives no statistics"
     if inside_ms < SERVERS_SHARE * service_ms:
-        rest = "the rest is the way there and the server's front end"
+        rest = "the rest is the network and the server's front end"
         return NETWORK, f"queue and compute {inside_ms:,.3g} ms of {service_ms:,.3g} ms service time; {rest}"
     step_ms, step = max((value or 0.0, name) for name, value in _steps_ms(server).items())
     return SERVER, f"{step} {step_ms:,.3g} ms of {service_ms:,.3g} ms service time"

@@ -1,4 +1,4 @@
-"""The constraints that a run of load is held against; docs/explanation/verdict.md has the reasons for each."""
+"""The constraints of a run; docs/explanation/verdict.md has the reasons for each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ class Observations:
 
 
 def judge(seen: Observations) -> Verdict:
-    """Hold a run against the constraints that apply to it."""
+    """Judge a run by the constraints that apply to it."""
     constraints = [_completed(seen), _errors(seen)]
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
@@ -95,7 +95,7 @@ def judge(seen: Observations) -> Verdict:
 
 
 def _completed(seen: Observations) -> Constraint:
-    remedy = "; ".join(filter(None, [seen.interrupted, "run it to its end"]))
+    remedy = "; ".join(filter(None, [seen.interrupted, "let the run end by itself"]))
     return Constraint("completed", seen.interrupted is None, None, None, "", remedy)
 
 
@@ -181,7 +181,7 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
         )
     needed = STEADY_WINDOWS * samples_needed(50)
     few = seen.requests - seen.errors < needed
-    too_few = f"3 windows of {samples_needed(50)} requests tell whether it is steady: {_longer(seen, needed)}"
+    too_few = f"3 windows of {samples_needed(50)} requests are needed to judge steadiness: {_longer(seen, needed)}"
     latencies = [p50 for _, p50 in last if p50 is not None]
     if len(latencies) < STEADY_WINDOWS:
         unanswered = "nothing was answered in one of the last 3 windows: see the errors by kind and the server's log"
@@ -222,7 +222,7 @@ def _outputs(seen: Observations) -> Constraint:
     if not checked:
         remedy = "no golden request was answered: raise --duration"
     else:
-        again = "export again with --force, or the engine computes something else"
+        again = "export again with --force; if that does not help, the engine computes something else"
         remedy = "; ".join(filter(None, [seen.output_mismatch, again]))
     return Constraint(
         "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
@@ -239,7 +239,7 @@ def _workers(seen: Observations) -> Constraint:
 
 def _clocks(seen: Observations) -> Constraint:
     value = seen.clock_uncertainty_ms
-    remedy = "the workers may have begun that far apart: a faster or quieter network between master and workers"
+    remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
     return Constraint("clocks", value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
 
 

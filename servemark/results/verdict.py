@@ -1,4 +1,4 @@
-"""A verdict: one constraint after another, each with its value, its limit and the flag that mends it.
+"""A verdict: one constraint after another, each with its value, its limit and the flag that fixes it.
 
 Modelled on MLPerf LoadGen's "Result is : VALID" summary.
 """

@@ -94,14 +94,14 @@ class ServedBench:
                 result = drive(run, output=errors, errors=errors)
             except NoResultError:
                 result = None
-            said = _tail(errors.name)
+            message = _tail(errors.name)
         dead = self._death()
         if result is None or "server_alive" in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
         elif "error_share" in failed_constraints(result["verdict"]):
             self._loaded = None  # what fails requests is not asked again as it is
         if result is None:
-            why = dead or f"a run ended without a result: {said}"
+            why = dead or f"a run ended without a result: {message}"
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
         return self._kept(self._read(Trial(stage, candidate, load, number, self._seconds()), result, directory, dead))
 
@@ -128,7 +128,7 @@ class ServedBench:
         except ServerError as error:
             if self._server is not None:
                 raise
-            note(f"{error.what}\nonce more on another server")
+            note(f"{error.what}\ntrying once more on a new server")
             return self._serve(candidate)
 
     def _serve(self, candidate: Candidate) -> str:
@@ -201,7 +201,7 @@ def line(trial: Trial) -> str:
         head = f"{trial.stage:<7} {trial.candidate}, {trial.load:,.4g}/s"
     if trial.failure:
         return f"{head}: FAILED: {trial.failure}"
-    limited = " (the generator limits)" if trial.generator_limits else ""
+    limited = " (the generator was the limit)" if trial.generator_limits else ""
     if trial.point is None:
         return f"{head}: {trial.throughput:,.4g} requests/s{limited}"
     verdict = "VALID" if trial.point.valid else f"INVALID ({', '.join(sorted(trial.point.failed))})"
@@ -217,4 +217,4 @@ def _errors(directory: Path) -> Iterator[Any]:
 
 
 def _tail(path: str) -> str:
-    return Path(path).read_text(errors="replace").strip()[-TAIL_CHARACTERS:] or "it said nothing"
+    return Path(path).read_text(errors="replace").strip()[-TAIL_CHARACTERS:] or "it printed nothing"

@@ -16,7 +16,7 @@ PROBE_CONCURRENCY = 8
 MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
 MAX_PROBES = 3
 FULLNESS = 2 / 3
-"""Screens keep as many requests in flight as wait when the mean latency is this share of the objective."""
+"""Screens keep as many requests in flight as there are when the mean latency is this share of the objective."""
 MARGIN = 0.03
 """Screened candidates that lie closer together are alike."""
 SCREENING_SHARE, SEARCH_SHARE = 0.3, 0.65
@@ -84,7 +84,7 @@ class _Search:
             self._concurrency = wanted
         if present.failure:
             reason = f"the present configuration cannot be used: {present.failure}"
-            raise ServerError(reason, fix="mend its config.pbtxt, or write it anew with servemark export --force")
+            raise ServerError(reason, fix="fix its config.pbtxt, or write it anew with servemark export --force")
         percentile, lowest = self._objective.percentile, self._objective.lowest
         if present.score < lowest:
             longer_s = lowest * self._objective.duration_s / present.score * 2
@@ -117,7 +117,7 @@ class _Search:
         left_s = SCREENING_SHARE * self._budget_s - self._ledger.spent_s
         if left_s < self._ledger.screen_cost_s:
             if not standing.screens:
-                self._not_tried.append(f"a screen of {standing.candidate}")
+                self._not_tried.append(f"a screening run of {standing.candidate}")
             return False
         self._ledger.screen(standing, self._concurrency)
         return not standing.failure
@@ -125,7 +125,7 @@ class _Search:
     # The highest rate
 
     def _search_present(self) -> Tuning | None:
-        """Find the rate that others are held against; the end, where there is none to be had."""
+        """Find the rate that others are compared with; the end, where there is none to be had."""
         present, lowest = self._present, self._objective.lowest
         left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         found = present.found = self._search(present, START_SHARE * present.score, lowest, PRESENT_SHARE * left_s)
@@ -170,12 +170,12 @@ class _Search:
         winner = self._simplest(ahead)
         if trouble := self._rounds(winner):
             lacked, why = trouble
-            return self._undecided(lacked, f"{winner.candidate} is ahead, but {why}")
+            return self._undecided(lacked, f"{winner.candidate} is faster, but {why}")
         ratio = rate_ratio(winner.rounds, present.rounds)
         if ratio.low is None or ratio.low <= 1:
             return self._end("same", f"{winner.candidate} is not better beyond the noise: ratio {ratio}", ratio=ratio)
         least = " or more: the generator, not the server, limited it" if "round" in winner.limited else ""
-        reason = f"{winner.candidate} does {ratio.value:.3f} times the present rate{least}"
+        reason = f"{winner.candidate} reaches {ratio.value:.3f} times the present rate{least}"
         return self._end("better", reason, winner=winner.candidate, ratio=ratio)
 
     def _none_ahead(self, finalists: list[CandidateScore]) -> Tuning:
@@ -183,7 +183,7 @@ class _Search:
         if cut_short:
             return self._undecided("time", f"the budget ended before the rate of {cut_short[0].candidate} was known")
         if not finalists and "screen" in self._present.limited:
-            return self._undecided("generator", f"the generator, not the server, limited the screens; {LIGHTER}")
+            return self._undecided("generator", f"the generator, not the server, limited the screening runs; {LIGHTER}")
         if not finalists:
             return self._end("same", "no candidate screened faster than the present configuration")
         resolution = f"{TOLERANCE:.0%}, the search's resolution"
@@ -192,9 +192,9 @@ class _Search:
     def _decide_without_rate(self, sure: list[CandidateScore]) -> Tuning:
         """The present configuration meets the objective at no rate."""
         if not sure:
-            return self._end("missed", "no configuration met the objective twice at any rate that was tried")
+            return self._end("missed", "no configuration met the objective twice at any rate tried")
         winner = self._simplest(sure)
-        reason = f"{winner.candidate} meets the objective, the present configuration does at no rate that was tried"
+        reason = f"{winner.candidate} meets the objective; the present configuration meets it at no rate tried"
         return self._end("better", reason, winner=winner.candidate)
 
     def _simplest(self, ahead: list[CandidateScore]) -> CandidateScore:

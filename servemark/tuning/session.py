@@ -60,7 +60,7 @@ def tune_entry(
         try:
             tuning = tune(log.over(bench), space, objective, budget_s)
         except KeyboardInterrupt:
-            note(f"the log is kept; go on with --resume {os.path.relpath(folder)} and the same flags")
+            note(f"the log is kept; continue with --resume {os.path.relpath(folder)} and the same flags")
             raise
         winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
     return _document(config, tuning, space, _named(space.present, config_text), winner, budget_s)

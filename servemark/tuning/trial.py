@@ -20,7 +20,7 @@ class Trial:
     stage: str
     candidate: Candidate
     load: float
-    """Requests in flight in a screen, else requests/s."""
+    """Requests in flight in a screening run, else requests/s."""
     number: int
     """Tells trials of one candidate under one load apart; the seed follows from it."""
     seconds: float

@@ -61,7 +61,7 @@ def result_of(
         "engine": engine,
         "device": "cpu",
         "provider": None,
-        "provider_reason": "the server does not say",
+        "provider_reason": "the server does not report it",
         "precision": "fp32",
         "batch_size": 1,
         "scenario": {"mode": "closed", "concurrency": 1, "distribution": None, "requested_rate": None},

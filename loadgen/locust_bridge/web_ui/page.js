@@ -92,7 +92,7 @@ function tiles({ metrics, limited_by: limited }) {
   const made = [
     tile("Throughput", figure(throughput.requests_per_s), "requests/s", `${figure(throughput.inferences_per_s)} inferences/s`),
     tile(`Latency ${tail}`, figure(latency[tail]), "ms", interval || latency[`${tail}_reason`] || "so far"),
-    tile("Answered", figure(latency.count), "requests", `${figure(errors.count)} failed (${percent(errors.share)})`),
+    tile("Succeeded", figure(latency.count), "requests", `${figure(errors.count)} failed (${percent(errors.share)})`),
   ];
   if (energy) {
     const joules = energy.joules_per_inference;
@@ -105,7 +105,10 @@ function tiles({ metrics, limited_by: limited }) {
     const note = agreement.checked ? `${agreement.checked} golden requests checked, ${error}` : error;
     made.push(tile("Output agreement", agreement.checked ? percent(agreement.top1_agreement) : "not checked", agreement.checked ? "top-1" : "", note));
   }
-  if (limited) made.push(tile("Limited by", limited.by || "nothing", "", limited.evidence.replace(/^nothing: /, "")));
+  if (limited) {
+    const [by, evidence] = limited.by ? [limited.by, limited.evidence] : limited.evidence.split(/: (.*)/s);
+    made.push(tile("Limited by", by, "", evidence));
+  }
   return element("div", "tiles", ...made);
 }
 
@@ -148,7 +151,7 @@ function verdict({ verdict: judged }) {
   ]);
   const skipped = Object.entries(judged.not_judged).map(([name, why]) => [label(name), "–", "–", "–", "", `not judged: ${why}`]);
   const titles = ["constraint", "holds", "value", "limit", "unit"];
-  // Where nothing is to be mended or said, its column would only push the others apart.
+  // With nothing to fix or to say, this column would only push the others apart.
   if (!judged.valid || skipped.length) titles.push("remedy");
   const heads = titles.map((title, place) => ({ title, number: place === 2 || place === 3 }));
   return [element("h2", "", "Verdict"), table(heads, [...rows, ...skipped].map((row) => row.slice(0, titles.length)))];

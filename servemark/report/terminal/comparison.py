@@ -67,7 +67,7 @@ def notes(document: ComparisonDocument) -> list[str]:
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
-        lines.append(f"precisions differ ({', '.join(precisions)}): the outputs' errors say what speed cost")
+        lines.append(f"precisions differ ({', '.join(precisions)}): compare the outputs' errors too")
     for row in rows:
         if not row["verdict"]["valid"]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
@@ -75,7 +75,7 @@ def notes(document: ComparisonDocument) -> list[str]:
             remedy = row["verdict"].get("remedy")
             lines.append(f"{said}: {remedy}" if remedy else said)
     if any(row["ratio"].get("of_invalid_runs") for row in rows):
-        lines.append("* a ratio that rests on INVALID rounds")
+        lines.append("* this ratio includes INVALID rounds")
     return [*lines, *_noise(rows), *_gaps(rows)]
 
 
@@ -84,13 +84,13 @@ def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
     unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
     if unsteady:
-        yield f"unsteady rounds without a trend count, their noise is in the intervals: {', '.join(unsteady)}"
+        yield f"unsteady rounds without a trend count; the intervals include their noise: {', '.join(unsteady)}"
     drifting = [f"{row['label']} by {row['drift']:+.0%}" for row in rows if row["drift"] is not None]
     if drifting:
         who = "the machine" if len(drifting) == len(rows) else "the engine or the machine"
         yield (
-            f"inferences/s went one way from round to round ({', '.join(drifting)}): {who} still changed. What all "
-            "engines share cancels in the ratios; an engine that warms up for long needs a longer --warmup"
+            f"inferences/s rose or fell from round to round ({', '.join(drifting)}): {who} was still changing. "
+            "The ratios cancel what all engines share. An engine that warms up slowly needs a longer --warmup"
         )
 
 

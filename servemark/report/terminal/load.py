@@ -51,7 +51,7 @@ def _facts(result: Result) -> list[Text]:
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     lines = [
         f"{_rate(throughput['requests_per_s'])} requests/s, {_rate(throughput['inferences_per_s'])} inferences/s; "
-        f"{metrics['latency_ms']['count']:,} answered, {errors['count']:,} failed{_kinds(errors)}"
+        f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
     ]
     bounds = metrics["early_stopping"]["bounds_ms"]
     shown = [key for key in _COLUMNS if bounds.get(key) is not None]
@@ -66,10 +66,10 @@ def _facts(result: Result) -> list[Text]:
         )
     if result.get("workers"):
         lines.append(_workers(result["workers"]))
-    limited = result["limited_by"]
-    lines.append(
-        f"limited by: {limited['by']} ({limited['evidence']})" if limited["by"] else f"limited by {limited['evidence']}"
-    )
+    by, evidence = result["limited_by"]["by"], result["limited_by"]["evidence"]
+    if by is None:
+        by, _, evidence = evidence.partition(": ")
+    lines.append(f"limited by: {by} ({evidence})")
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:
         lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")

@@ -72,7 +72,7 @@ def _notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     """What a reader has to know, from what happened."""
     concurrency, seconds = document["concurrency"], document["duration_s"]
     notes = [
-        f"A closed loop of {concurrency}; an interval lasts {seconds:g} s and goes on until {concurrency} of its "
+        f"A closed loop of {concurrency}; an interval lasts {seconds:g} s, or longer until {concurrency} of its "
         "requests have been answered. Generator and server share the machine."
     ]
     busy = {row["workload"]: row["busy_share"] for row in rows if row["busy_share"] is not None}
@@ -87,7 +87,7 @@ def _notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
         notes.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
     if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
         notes.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
-    notes.append("`agreement` is what golden requests were answered under load, against eager PyTorch.")
+    notes.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
     verdicts = " ".join(row["verdict"] or "" for row in rows)
     if "samples" in verdicts:
         notes.append("`samples`: fewer than 20 requests were answered.")

@@ -89,12 +89,12 @@ def _notes(document: TuningDocument, hidden: int) -> list[str]:
         shown, more = document["not_tried"][:3], len(document["not_tried"]) - 3
         lines.append(f"no time for {', '.join(shown)}{f' and {more} more' if more > 0 else ''}: raise --budget")
     if any(row["generator_limited"] for row in document["candidates"]):
-        lines.append("where the generator set the limit, the server may do more than the figure says")
+        lines.append("where the generator was the limit, the server may reach more than shown")
     lines.append(
         f"{document['spent_s']:.0f} s of {document['budget_s']:g} s; {document['outcome']}: {document['reason']}"
     )
     if document.get("lacked") == "time":
-        lines.append(f"what would decide it: --budget {2 * document['budget_s']:g}, with --resume to go on from here")
+        lines.append(f"to decide it: --budget {2 * document['budget_s']:g}, with --resume to continue from here")
     if document["winner"]:
         rates = document["rates_requests_per_s"]
         lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}")

@@ -105,7 +105,7 @@ class ComparisonRow(TypedDict):
     """One engine over all rounds."""
 
     label: Annotated[str, "Engine, with its precision where that is not fp32."]
-    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran."]
     provider: Annotated[str | None, "What of the engine ran."]
     precision: Annotated[str | None, "Precision of the export."]

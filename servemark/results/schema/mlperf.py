@@ -54,7 +54,7 @@ class MlperfResult(Header):
 
     config: Annotated[MlperfConfig, "Every option as it was resolved."]
     workload: Annotated[str, "Name of the workload."]
-    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
     provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str, "Precision that was asked for."]

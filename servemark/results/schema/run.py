@@ -310,7 +310,7 @@ class RunHeader(Header):
     workload: Annotated[str, "Name of the workload, or `mix`."]
     task: Annotated[str, "Task of the workload."]
     suites: Annotated[list[str], "Suites that have the workload."]
-    engine: Annotated[str | None, "Engine that ran, as the server says it."]
+    engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
     provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str | None, "Precision of the export."]

@@ -24,7 +24,7 @@ def test_known_ratios_come_out_of_a_drifting_machine() -> None:
         "p99": None,
         "inferences_per_s": None,
         "max_rate": None,
-        "reason": "the others are compared with this one",
+        "reason": "the baseline: the others are compared with it",
     }
     assert slow["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
     assert slow["ratio"]["p50"]["ci95"] == pytest.approx([2, 2], rel=0.01)
@@ -79,7 +79,7 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
     assert "INVALID 1 of 5" in text
     assert "b: not every round is VALID (error_share in 1 of 5): fix error_share" in text
     assert "2.00" in text
-    assert "* a ratio that rests on INVALID rounds" in text
+    assert "* this ratio includes INVALID rounds" in text
 
 
 def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
@@ -148,4 +148,4 @@ def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> Non
     assert "| b | cpu, graph | 1 x all | fp32 | 1e-06, 1 | same |" in table
     assert "b was tuned first, same: none is faster; it ran with 1 x all threads" in table
     given = document_of(turns, ["a", "b"], configurations={})
-    assert "configuration: a server that runs already has its own" in shown(given)
+    assert "configuration: a server that was already running has its own" in shown(given)

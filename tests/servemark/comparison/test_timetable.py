@@ -30,7 +30,7 @@ def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.Capture
     times = timetable(places("a", "b"), warmed, 5, None, chosen=True)
     assert (times.round_s, times.rate_rounds) == (15, 0)
     said = capsys.readouterr().err
-    assert "b answers about 5 requests/s, and a round's verdict asks for 60" in said
+    assert "b answers about 5 requests/s; a round's verdict needs 60" in said
     # 5 rounds of 15 + 1 s and what starting a run takes
     rounds, rates = times.minutes(places("a", "b"), warmed)
     assert rounds == pytest.approx(5 * (18 + 19) / 60)
@@ -38,7 +38,7 @@ def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.Capture
     given = timetable(places("a", "b", duration="3"), warmed, 5, None, chosen=False)
     assert given.round_s == 3
     timetable(places("a", "b"), {**warmed, "b": Warmed(0.25, 3.0)}, 5, None, chosen=True)
-    assert "more than 120 s hold; --duration 300 would do" in capsys.readouterr().err
+    assert "too many for 120 s; --duration 300 would be enough" in capsys.readouterr().err
 
 
 def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +48,7 @@ def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFi
     times.announce(places("a", "b"), warmed)
     said = capsys.readouterr().err
     assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
-    assert "then each one's highest rate, by a search and 4 rounds of runs of 46 s" in said
+    assert "then each engine's highest rate, by a search and 4 rounds of runs of 46 s" in said
 
 
 @pytest.mark.parametrize(

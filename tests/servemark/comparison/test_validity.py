@@ -63,7 +63,7 @@ def test_a_comparison_counts_unsteady_rounds_and_says_so() -> None:
     assert [(t["valid"], t["unsteady"]) for t in found["turns"][:2]] == [(False, False), (True, True)]
     text = shown(found)
     assert "a: not every round is VALID (steady_state in 1 of 5)" in text
-    assert "unsteady rounds without a trend count, their noise is in the intervals: a 4 of 5, b 5 of 5" in text
+    assert "unsteady rounds without a trend count; the intervals include their noise: a 4 of 5, b 5 of 5" in text
 
 
 def test_a_drift_over_the_rounds_is_noted() -> None:

@@ -1,4 +1,4 @@
-"""Highest rates in rounds: found again by steps from where they were, and compared."""
+"""Highest rates in rounds: found again by steps from where they were, and compared with each other."""
 
 from collections.abc import Callable
 

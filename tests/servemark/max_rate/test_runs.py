@@ -99,8 +99,8 @@ def test_the_result_is_that_of_the_confirmed_rate(search: Search, tmp_path: Path
 def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_path: Path, template: Result) -> None:
     code, out, _ = search(Drive(template, limit=1000, late_above=400))
     assert code == 2
-    assert "the generator, not the server, limits at 480/s (schedule_delay_p99)" in out
-    assert "the server does at least 320/s" in out
+    assert "the generator, not the server, is the limit at 480/s (schedule_delay_p99)" in out
+    assert "the server reaches at least 320/s" in out
     [folder] = tmp_path.iterdir()
     document = results.read(folder)
     assert document["verdict"]["valid"] is False

@@ -131,8 +131,8 @@ def test_a_generator_that_limits_ends_the_search(name: str) -> None:
     found = search(measure, 500.0)
     check(found)
     assert (found.limited_by, found.rate, found.confirmed) == ("generator", 500.0, False)
-    assert "the generator, not the server, limits at 750/s" in found.reason
-    assert "the server does at least 500/s" in found.reason
+    assert "the generator, not the server, is the limit at 750/s" in found.reason
+    assert "the server reaches at least 500/s" in found.reason
     # It was tried twice, and nothing after that.
     assert [p.rate for p in found.points] == [500.0, 750.0, 750.0]
     assert search(measure, 800.0).best is None

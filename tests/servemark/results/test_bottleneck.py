@@ -32,7 +32,7 @@ def verdict(*failed: str) -> Any:
 
 
 CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
-    ({}, (), True, None, "nothing: the scheduled load was done"),
+    ({}, (), True, None, "nothing: kept up with the schedule"),
     ({}, ("steady_state",), True, None, "nothing"),
     ({}, ("slo",), True, "server", "queue 80 ms of 100 ms service time"),
     ({"waited": 0.4}, ("achieved_rate",), True, "server", "40% of the requests waited for --max-in-flight"),

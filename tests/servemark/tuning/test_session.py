@@ -127,13 +127,13 @@ def test_a_generator_that_limits_leaves_it_undecided(tune: Tune, simulated: Serv
     code, out, _ = tune()
     assert code == 2
     assert "the generator, not the server" in out
-    assert "what would decide it" not in out
+    assert "to decide it" not in out
 
 
 def test_a_budget_that_ended_too_early_says_how_much_more(tune: Tune, simulated: Server) -> None:
     code, out, _ = tune("--budget", "100")
     assert code == 2
-    assert "what would decide it: --budget 200, with --resume to go on from here" in out
+    assert "to decide it: --budget 200, with --resume to continue from here" in out
     assert simulated.trials
 
 

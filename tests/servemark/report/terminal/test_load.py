@@ -40,7 +40,7 @@ def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     assert re.search(r"^ms +mean +p50 +p90 +p95 +p99 +p99\.9 +max$", text, re.MULTILINE)
     for name, value in (("latency", "20"), ("service time", "20"), ("schedule delay", "0")):
         assert re.search(rf"^{name} +{value} +{value} +{value} +{value} +- +- +{value}$", text, re.MULTILINE)
-    assert "40.0 requests/s, 40.0 inferences/s; 400 answered, 1 failed (http_500 1; first: said http_500)" in text
+    assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 1 failed (http_500 1; first: said http_500)" in text
     assert "with 99% confidence: p50 <= 20, p90 <= 20, p95 <= 20 ms" in text
     assert "energy: not known (no meter)" in text
     assert "outputs: not checked (no golden outputs in ranking_tiny_onnxruntime" in text
@@ -54,7 +54,7 @@ def test_what_failed_has_its_remedy_and_what_is_not_judged_its_reason() -> None:
     text = shown(render, load_result((*CLOSED, "--slo", "p90:15"), GOOD[:30], interrupted="stopped", measured_s=9.5))
     assert "\nservice time" not in text
     assert "Result is : INVALID" in text
-    for name, remedy in (("completed", "stopped; run it to its end"), ("slo", "")):
+    for name, remedy in (("completed", "stopped; let the run end by itself"), ("slo", "")):
         assert re.search(rf"^  {name} +No .*\n +-> {remedy}", text, re.MULTILINE)
     assert re.search(r"^  steady_state +- +not judged: the run was cut short$", text, re.MULTILINE)
     assert "no (30 of 30 requests over; more requests would not show it)" in text
@@ -97,6 +97,8 @@ def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
 
 def test_what_limited_is_told_with_its_evidence() -> None:
     result = load_result(OPEN, GOOD)
-    assert f"{result['limited_by']['evidence']}" in shown(render, result)
+    assert "limited by: nothing (kept up with the schedule)" in shown(render, result)
+    result["limited_by"] = {"by": None, "evidence": "not known: no request succeeded"}
+    assert "limited by: not known (no request succeeded)" in shown(render, result)
     result["limited_by"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
     assert "limited by: server (queue 80 ms of 100 ms service time)" in shown(render, result)
