@@ -1,5 +1,6 @@
 """The docs say what is so: the command-line reference, links, names of files and commands."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -95,6 +96,15 @@ def test_commands_exist(page: Path) -> None:
     blocks = "\n".join(re.findall(r"^```.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
     commands = set(re.findall(r"^(?:\$ )?servemark ([a-z]+)", blocks, re.MULTILINE))
     assert commands <= set(build().commands)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_imports_exist(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        compile(block, str(page), "exec")
+        # Not loadgen's: the users bring Locust, which patches the process.
+        for module, names in re.findall(r"^from (servemark[\w.]*) import (.+)$", block, re.MULTILINE):
+            assert not [name for name in names.split(", ") if not hasattr(importlib.import_module(module), name)]
 
 
 @pytest.mark.parametrize("name", build().commands)

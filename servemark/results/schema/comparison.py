@@ -117,7 +117,7 @@ class ComparisonRow(TypedDict):
     output_agreement: Annotated[RowAgreement, "Agreement with eager PyTorch."]
     verdict: Annotated[RowVerdict, "Whether the rounds may be quoted."]
     variation: Annotated[Variations, "How far the rounds lie apart."]
-    drift: Annotated[float | None, "Share by which the throughput rose or fell steadily over the rounds. Null: it did not."]
+    drift: Annotated[float | None, "Share by which the throughput rose or fell from round to round. Null: it did not."]
     ratio: Annotated[RowRatios, "This engine to the baseline. All null for the baseline itself."]
     configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
 
