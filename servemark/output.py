@@ -1,8 +1,11 @@
 """Where words go: results to stdout, everything about the work itself to stderr."""
 
+import contextlib
+import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, NoReturn
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -27,14 +30,46 @@ class _Words(Console):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-stderr = _Words(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+class _Unfailing(_Words):
+    """Words that never end the work that they are about, also where nobody can read them."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        with _unless_gone(self.file):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise what happened: rich would end the process."""
+        raise BrokenPipeError
+
+
+@contextlib.contextmanager
+def _unless_gone(stream: IO[str]) -> Iterator[None]:
+    """Write to a stream; on a full disk, or where its reader has gone, this and all that follows goes nowhere."""
+    try:
+        yield
+    except OSError:
+        # What is left in the stream's buffer would fail again at exit, and change the exit code.
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+stderr = _Unfailing(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 """Progress, notes and errors."""
 
 
-def stdout() -> Console:
-    """Results for reading; plain text in a pipe."""
+def stdout(*, kept: bool = False) -> Console:
+    """Results for reading; plain text in a pipe. Where a file keeps them too (`kept`), a full disk is no error."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return _Words(highlight=False, width=width, markup=False, emoji=False)
+    return (_Unfailing if kept else _Words)(highlight=False, width=width, markup=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """Write to stderr as it is: a line of progress."""
+    with _unless_gone(sys.stderr):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def note(text: str) -> None:

@@ -1,5 +1,6 @@
 """Runs a measurement and keeps its result: written before, after and where it is cut short, then shown."""
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -11,8 +12,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
-from servemark.errors import ResultError
-from servemark.output import note, stdout
+from servemark.output import note, say, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
 from servemark.results.schema.run import PendingResult, Result
@@ -67,16 +67,16 @@ def _run(measurement: Measurement, directory: Path, pending: PendingResult, on_w
 def _write(directory: Path, result: Result, histograms: dict[str, str]) -> None:
     try:
         results.write(directory, result, histograms)
-    except ResultError:
-        # The disk filled up during the run: the figures must not be lost with it.
-        stdout().print(results.to_json(result), soft_wrap=True)
+    except Exception:
+        # A disk that filled up during the run, or a fault of ours: the figures must not be lost with it.
+        stdout(kept=True).print(json.dumps(result, indent=2, default=str), soft_wrap=True)
         raise
 
 
 def _show(result: Result, directory: Path) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-    render(result, stdout())
+        say("\r\x1b[K")
+    render(result, stdout(kept=True))
     note(f"result: {os.path.relpath(directory)}")
 
 
@@ -98,7 +98,6 @@ def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
         latency = recorder.latency
         figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
         line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
-        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-        sys.stderr.flush()
+        say(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
 
     return show

@@ -10,6 +10,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.http_request import Reply, ask
@@ -23,6 +24,8 @@ NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
 _DATATYPE_PREFIX = "TYPE_"
+_OTHER_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading a document raises that is not laid out as Triton's."""
 
 
 @dataclass(frozen=True)
@@ -101,38 +104,36 @@ class Control:
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
                 _compare(self.url, model, kind, metadata.get(kind, []), expected)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except _OTHER_SHAPE as error:
             raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
 
     def placement(self, model: str) -> Placement:
         """Engine and device from Triton's model configuration, which names no provider; all None without one."""
         try:
             config = self._document(model, "config")
-        except ServerError:
+            engine = str(config.get("backend") or "") or None
+            group = (config.get("instance_group") or [{}])[0]
+            device = {"KIND_CPU": "cpu", "KIND_GPU": "cuda"}.get(group.get("kind", ""))
+            if device == "cuda":
+                device = ",".join(f"cuda:{int(index)}" for index in group.get("gpus", [0]))
+        except (ServerError, *_OTHER_SHAPE):
             return Placement(None, None, None)
-        engine = config.get("backend") or None
-        groups = config.get("instance_group") or [{}]
-        device = {"KIND_CPU": "cpu", "KIND_GPU": "cuda"}.get(groups[0].get("kind", ""))
-        if device == "cuda":
-            device = ",".join(f"cuda:{index}" for index in groups[0].get("gpus", [0]))
         return Placement(engine, device, None)
 
     def decoupled(self, model: str) -> bool:
         """Whether the model may answer a request more or less than once; False where its server does not say."""
         try:
             return bool((self._document(model, "config").get("model_transaction_policy") or {}).get("decoupled"))
-        except ServerError:
+        except (ServerError, *_OTHER_SHAPE):
             return False
 
     def statistics(self, model: str) -> dict[str, Any] | None:
         """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
         try:
             stats: dict[str, Any] = self._document(model, "stats")["model_stats"][0]
-            # Other servers than Triton may give less; half of the counters would be worse than none.
-            complete = {"inference_stats", "inference_count", "execution_count"} <= stats.keys()
-        except (ServerError, KeyError, IndexError, TypeError, AttributeError):
+        except (ServerError, *_OTHER_SHAPE):
             return None
-        return stats if complete else None
+        return stats if is_whole(stats) else None
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
         """Register a region of shared memory (`kind`: system, cuda). Raises ServerError with the server's message."""

@@ -14,15 +14,31 @@ BACKEND_DIED = "backend_died"
 _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 
 
+_TIMES = ("queue", "compute_input", "compute_infer", "compute_output")
+_MAX_COUNTER = 1 << 64
+
+
+def is_whole(statistics: Any) -> bool:
+    """Whether a model's statistics have every counter that is read; half of them would be worse than none."""
+    try:
+        durations = [statistics["inference_stats"][key] for key in ("success", *_TIMES)]
+        counters = [statistics["inference_count"], statistics["execution_count"]]
+        counters += [duration[key] for duration in durations for key in ("count", "ns")]
+        for batch in statistics.get("batch_stats", []):
+            counters += [batch["batch_size"], batch["compute_infer"]["count"]]
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return all(type(counter) is int and 0 <= counter < _MAX_COUNTER for counter in counters)
+
+
 def server_metrics(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
 ) -> ServerFigures:
     """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
-    keys = ("queue", "compute_input", "compute_infer", "compute_output")
     if before is None or after is None:
         return cast(ServerFigures, unknown(ServerFigures.__annotations__, no_statistics))
     metrics: dict[str, Any] = {}
-    for key in keys:
+    for key in _TIMES:
         first, last = (stats["inference_stats"][key] for stats in (before, after))
         count = last["count"] - first["count"]
         metrics[f"{key}_ms"] = (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else None

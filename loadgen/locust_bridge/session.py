@@ -97,7 +97,8 @@ class Session:
 
     def _run(self) -> None:
         # A run that is killed before it measured anything was no success.
-        self.environment.process_exit_code = int(ExitCode.INVALID)
+        code = ExitCode.INVALID
+        self.environment.process_exit_code = int(code)
         try:
             code = self._measure()
         except ServemarkError as error:
@@ -106,12 +107,16 @@ class Session:
         except KeyboardInterrupt:
             code = ExitCode.INVALID
         except Exception:
-            stderr.print_exception()
             code = ExitCode.INTERNAL
+            stderr.print_exception()
         finally:
+            self.environment.process_exit_code = int(code)
             self.statistics.flush()
             self.page.end()
-        self.environment.process_exit_code = int(code)
+            self._quit()
+
+    def _quit(self) -> None:
+        """End Locust's own run, unless it is Locust that ends this one."""
         runner = self.environment.runner
         # Where Locust itself ends the run it needs no telling, but a master that has lost its last worker stays.
         deserted = self.options.headless and isinstance(runner, MasterRunner) and not self.leaving

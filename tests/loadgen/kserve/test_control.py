@@ -1,5 +1,6 @@
 """The control plane: what a server must be before it is loaded, and what its counters say afterwards."""
 
+import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,6 +109,11 @@ GPUS = [{"kind": "KIND_GPU", "gpus": [0, 1]}]
         ({"backend": "pytorch", "instance_group": CPU}, ("pytorch", "cpu", None)),
         ({"backend": "other"}, ("other", None, None)),
         ({}, (None, None, None)),
+        ({"instance_group": [5]}, (None, None, None)),
+        ({"instance_group": {"kind": "KIND_CPU"}}, (None, None, None)),
+        ({"instance_group": [{"kind": ["KIND_CPU"]}]}, (None, None, None)),
+        ({"instance_group": [{"kind": "KIND_GPU", "gpus": 5}]}, (None, None, None)),
+        ({"backend": {"name": "x"}}, ("{'name': 'x'}", None, None)),
     ],
 )
 def test_placement(config: dict[str, Any], placement: tuple[str | None, ...]) -> None:
@@ -121,3 +127,47 @@ def test_placement(config: dict[str, Any], placement: tuple[str | None, ...]) ->
 def test_a_server_without_triton_statistics(answer: Any) -> None:
     with answering({} if answer is None else {f"{PATH}/stats": answer}) as control:
         assert control.statistics(MODEL) is None
+
+
+WHOLE = {
+    "inference_count": 5,
+    "execution_count": 5,
+    "inference_stats": {
+        key: {"count": 5, "ns": 7} for key in ("success", "queue", "compute_input", "compute_infer", "compute_output")
+    },
+    "batch_stats": [{"batch_size": 1, "compute_infer": {"count": 5, "ns": 7}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["inference_stats"], {"success": {"count": 5, "ns": 7}}),
+        (["inference_stats", "queue", "ns"], float("nan")),
+        (["inference_stats", "queue", "ns"], -1),
+        (["inference_stats", "queue", "ns"], "7"),
+        (["inference_stats", "queue", "ns"], 10**300),
+        (["inference_stats", "compute_infer"], [5, 7]),
+        (["inference_count"], 5.5),
+        (["execution_count"], None),
+        (["batch_stats"], {"1": 5}),
+        (["batch_stats"], [{"batch_size": 1}]),
+        (["batch_stats"], 5),
+    ],
+)
+def test_statistics_of_another_shape_are_none(path: list[str], value: Any) -> None:
+    changed = copy.deepcopy(WHOLE)
+    place: Any = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with answering({f"{PATH}/stats": {"model_stats": [WHOLE]}}) as control:
+        assert control.statistics(MODEL) == WHOLE
+    with answering({f"{PATH}/stats": {"model_stats": [changed]}}) as control:
+        assert control.statistics(MODEL) is None
+
+
+@pytest.mark.parametrize("config", [{"model_transaction_policy": [1]}, {"model_transaction_policy": {}}, [1]])
+def test_a_policy_of_another_shape_says_nothing(config: Any) -> None:
+    with answering({f"{PATH}/config": config}) as control:
+        assert control.decoupled(MODEL) is False

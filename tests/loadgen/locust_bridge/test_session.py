@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.support.locust_run import DEADLINE_S, command, run, server_of, started, the_result, until
 from tests.support.result_checks import check_counts, check_schema, constraint
@@ -105,6 +107,23 @@ def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) 
     metrics = result["metrics"]
     assert 95 <= metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] <= 103
     assert metrics["latency_ms"]["count"] > 30
+
+
+@pytest.mark.parametrize("streams", [("stderr",), ("stdout", "stderr")])
+def test_a_full_disk_under_its_words_does_not_end_a_run(streams: tuple[str, ...], tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server, Path("/dev/full").open("w") as full:
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--duration", "6"]
+        done = subprocess.run(
+            command("ranking", *flags, "--request-rate", "50"),
+            cwd=CHECKOUT,
+            timeout=60,
+            check=False,
+            **dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL) | dict.fromkeys(streams, full),
+        )
+    result = the_result(tmp_path)
+    assert result["partial"] is False
+    assert result["scenario"]["measured_s"] == 6
+    assert done.returncode == result["verdict"]["exit_code"]
 
 
 def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:
