@@ -66,9 +66,8 @@ def _facts(result: Result) -> list[Text]:
         )
     if result.get("workers"):
         lines.append(_workers(result["workers"]))
-    by, evidence = result["limited_by"]["by"], result["limited_by"]["evidence"]
-    if by is None:
-        by, _, evidence = evidence.partition(": ")
+    limited = result["limited_by"]
+    by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines.append(f"limited by: {by} ({evidence})")
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:

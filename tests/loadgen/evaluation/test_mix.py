@@ -119,6 +119,17 @@ def test_the_whole_is_merged_not_averaged() -> None:
     directory.to_json(document)
 
 
+def test_nothing_limits_a_mix_where_nothing_limits_its_workloads() -> None:
+    parts = [part("a", [1.0, 2.0]), part("b", [1.0])]
+    for each in parts:
+        each.result["limited_by"]["evidence"] = "nothing: kept up with the schedule"
+    assert total(parts, 3.0)["limited_by"] == {"by": None, "evidence": "nothing: kept up with the schedule"}
+    parts[1].result["limited_by"]["evidence"] = "not known: no request succeeded"
+    assert total(parts, 3.0)["limited_by"] == {
+        "by": None, "evidence": "not known: a: nothing: kept up with the schedule; b: not known: no request succeeded",
+    }  # fmt: skip
+
+
 def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [])]
     metrics: Any = parts[1].result["metrics"]
