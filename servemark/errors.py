@@ -1,7 +1,11 @@
 """One small exception tree: what happened, the value seen, and the command that fixes it."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
+
+MAX_QUOTED = 200
+"""Characters of a parser's words that an error shows."""
 
 
 class ExitCode(IntEnum):
@@ -46,6 +50,21 @@ class InputDataError(ServemarkError):
 
 class ArtifactError(ServemarkError):
     """A model repository entry that is missing, truncated, out of tolerance or not what its workload says."""
+
+
+@contextlib.contextmanager
+def parsing(what: object, error_class: type[ServemarkError], *, fix: str | None = None) -> Iterator[None]:
+    """Read a file of somebody else's: whatever its parser raises becomes an error that names the file.
+
+    Damage shows in a dozen classes of exceptions: zlib.error, TokenError, RecursionError, MemoryError, and so on.
+    """
+    try:
+        yield
+    except ServemarkError:
+        raise
+    except Exception as error:
+        words = str(error) or type(error).__name__
+        raise error_class(f"{what} cannot be read: {words[:MAX_QUOTED]}", fix=fix) from error
 
 
 class ServerError(ServemarkError):

@@ -71,7 +71,7 @@ class Control:
 
     def _ready(self, model: str, serve_command: str) -> bool:
         """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
-        reply = self.ask(f"/v2/models/{quote(model)}/ready", serve_command=serve_command)
+        reply = self.ask(f"/v2/models/{quote(model, safe='')}/ready", serve_command=serve_command)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
         return reply.status == HTTPStatus.OK
@@ -92,7 +92,7 @@ class Control:
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
-        return self._json(f"/v2/models/{quote(model)}/{kind}".rstrip("/"))
+        return self._json(f"/v2/models/{quote(model, safe='')}/{kind}".rstrip("/"))
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""

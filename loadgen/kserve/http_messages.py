@@ -59,7 +59,7 @@ def encode_request(
 
 def request_head(host: str, model: str, fields: Mapping[str, object]) -> bytes:
     """The head of an inference request, with these header fields."""
-    lines = [f"POST /v2/models/{quote(model)}/infer HTTP/1.1", f"Host: {host}"]
+    lines = [f"POST /v2/models/{quote(model, safe='')}/infer HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in fields.items()]
     return "\r\n".join(lines).encode() + HEAD_END
 
@@ -231,9 +231,9 @@ def _parse_head(head: bytes) -> Head:
             raise MalformedResponse(f"not a header field: {line[:80]!r}")
         fields[name.strip().lower()] = value.strip()
     status = int(parts[1])
-    head = Head(status, 0, None, keep_alive=True)
-    if head.interim:
-        return head
+    interim = Head(status, 0, None, keep_alive=True)
+    if interim.interim:
+        return interim
     try:
         json_length = fields.get(b"inference-header-content-length")
         return Head(

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 from servemark.results.schema.run import TraceLoad
 
 TIME, SAMPLE = "time_s", "sample"
@@ -22,6 +22,8 @@ MAX_DURATION_S = 7 * 86400.0
 """Times count from the trace's start; one beyond a week is a calendar time."""
 MAX_ARRIVALS = 20_000_000
 MAX_BYTES = 1 << 30
+MAX_SAMPLE = 1 << 53
+"""An index beyond it is no whole number any more."""
 MAX_QUOTED = 16
 """Characters of a line that an error shows: enough to find it, too few to read a file that is no trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -70,6 +72,11 @@ def read_trace(path: Path) -> Trace:
         raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
     except UnicodeDecodeError as error:
         raise InputDataError(f"--trace {path} is no text: byte {error.start} is no UTF-8", fix=NAME) from None
+    with parsing(f"--trace {path}", InputDataError, fix=NAME):
+        return _trace(path, content, lines)
+
+
+def _trace(path: Path, content: bytes, lines: list[str]) -> Trace:
     rows = _json_rows(path, lines) if path.suffix in JSON_LINES else _csv_rows(path, lines)
     times: list[float] = []
     samples: list[int] = []
@@ -151,7 +158,7 @@ def _time(path: Path, line: int, value: Any, before: float) -> float:
 
 
 def _sample(path: Path, line: int, value: Any) -> int:
-    if not _is_number(value) or float(value) < 0 or float(value) != int(float(value)):
+    if not _is_number(value) or not 0 <= float(value) < MAX_SAMPLE or float(value) % 1:
         _fail(path, line, f"{_quoted(value)} is no index of a sample (0, 1, 2, ...)")
     return int(float(value))
 
@@ -161,7 +168,7 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         return math.isfinite(float(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

@@ -37,6 +37,8 @@ class WorkerSession:
         # Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's.
         self.paths = {flag.dest: given[flag.dest] for flag in FLAGS if flag.of_host and given.get(flag.dest)}
         self.statistics = LocustStatistics(environment)
+        self._heartbeat: float | None = None
+        self._heard_s = 0.0
         self.worker: Worker | None = None
         self.greenlet: gevent.Greenlet | None = None
 
@@ -105,5 +107,8 @@ class WorkerSession:
         return LoadConfig.from_options(Namespace(**options), self.lookup)
 
     def _master_silent_s(self) -> float:
-        last = self.runner.last_heartbeat_timestamp
-        return 0.0 if last is None else time.time() - last
+        """Since its last heartbeat. Locust notes when that came by the wall clock, which may be set meanwhile."""
+        heartbeat, now = self.runner.last_heartbeat_timestamp, time.monotonic()
+        if heartbeat != self._heartbeat:
+            self._heartbeat, self._heard_s = heartbeat, now
+        return 0.0 if heartbeat is None else now - self._heard_s

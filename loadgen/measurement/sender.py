@@ -210,8 +210,8 @@ def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:
     if file is None:
         return time.monotonic_ns() + int(ahead_s * 1e9)
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not file.exists():
+    while not (file.exists() and (text := file.read_text())):
         if time.monotonic() > deadline:
             raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
         interrupts.sleep(0.01)
-    return int(file.read_text())
+    return int(text)

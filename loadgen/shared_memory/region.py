@@ -106,7 +106,8 @@ def abandoned() -> Iterator[tuple[str, str]]:
         except OSError:
             continue  # gone by now, or another user's
         try:
-            with contextlib.suppress(BlockingIOError):
+            # It is in use, or another user's, which a sticky directory keeps.
+            with contextlib.suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield path.name.removeprefix(PREFIX).partition("_")[0], path.name
                 path.unlink(missing_ok=True)

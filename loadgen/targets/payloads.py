@@ -2,8 +2,7 @@
 
 import itertools
 import json
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import numpy as np
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Payload
 from servemark import interrupts
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Sample, Tensor, Workload, stack
+from servemark.workload import Arrays, Sample, Tensor, Workload, read_npz, stack
 
 POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20
@@ -147,7 +146,7 @@ def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
     """perf_analyzer's input file: {"data": [{"INPUT": [values] | {"content": [values], "shape": [...]}}, ...]}."""
     try:
         steps = list(json.loads(path.read_text())["data"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputDataError(f'{path} is not perf_analyzer input JSON ({{"data": [...]}}): {error!r}') from error
     for number, step in enumerate(steps):
         # perf_analyzer also takes a list of lists: several streams of steps.
@@ -167,11 +166,8 @@ def _json_tensor(where: str, inputs: Any, tensor: Tensor) -> np.ndarray[Any, Any
 def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
     """One sample in each file, arrays named like the inputs, without the batch dimension."""
     for path in sorted(folder.glob("*.npz")):
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays: Mapping[str, Any] = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise InputDataError(f"{path} cannot be read: {error}") from error
+        with parsing(path, InputDataError):
+            arrays = read_npz(path)
         missing = [tensor.name for tensor in workload.inputs if tensor.name not in arrays]
         if missing:
             raise InputDataError(f"{path} has no array {missing[0]!r}; it holds {', '.join(arrays) or 'none'}")

@@ -23,6 +23,8 @@ RECEIVE_BYTES = 1 << 16
 """Most bytes taken at once, where it is not known that more will come."""
 MAX_RECEIVE_BYTES = 4 << 20
 """Most bytes taken at once where more is announced: memory for them is set aside before they come."""
+PROBE_TIMEOUT_S = 2.0
+"""How long each address of a name with several is tried."""
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
@@ -128,11 +130,20 @@ def failed(code: int | None) -> ConnectionFailed:
 
 
 def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Address:
-    """Look up the address of a URL's host, for sockets of this class. Raises ServerError."""
+    """The address of a URL's host, of several the first that connects. Raises ServerError where there is none."""
     parts = urlsplit(url)
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
-    family, _, _, _, sockaddr = found[0]
-    return Address(family, tuple(part for part in sockaddr if isinstance(part, str | int)), socket_class)
+    addresses = [(family, tuple(part for part in to if isinstance(part, str | int))) for family, *_, to in found]
+    # A server may listen at one of them only, as at 127.0.0.1 where `localhost` is ::1 too.
+    listening = (address for address in addresses if _connects(*address))
+    family, sockaddr = next(listening, addresses[0]) if len(addresses) > 1 else addresses[0]
+    return Address(family, sockaddr, socket_class)
+
+
+def _connects(family: int, sockaddr: tuple[str | int, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_TIMEOUT_S)
+        return probe.connect_ex(sockaddr) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.comparison.document import COMPARISON_FILE
-from servemark.errors import ResultError
+from servemark.errors import ResultError, parsing
 from servemark.report.words import describe
 from servemark.results import directory as results
 from servemark.results.schema.comparison import DifferingKey
@@ -57,10 +57,14 @@ def _read(path: Path) -> list[Run]:
 
 def _run(directory: Path, label: str | None = None) -> Run:
     result = results.read_run(directory)
-    if result["partial"]:
-        raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
-    precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
-    return Run(label or f"{result['engine']}{precision}", result, results.read_latency(directory))
+    with parsing(directory, ResultError, fix="name a whole result directory"):
+        if result["partial"]:
+            raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
+        precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
+        run = Run(label or f"{result['engine']}{precision}", result, results.read_latency(directory))
+        # What every reader of a run asks first.
+        _ = run.subject, _circumstances(result)
+    return run
 
 
 def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:

@@ -10,15 +10,14 @@ Triton reads the first two and ignores the rest.
 """
 
 import json
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from servemark.errors import ArtifactError
-from servemark.workload import Arrays
+from servemark.errors import ArtifactError, parsing
+from servemark.workload import Arrays, read_npz
 from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
@@ -88,14 +87,12 @@ class Entry:
         """Load the golden samples, None where there are none. Raises ArtifactError on a damaged file."""
         if not self.golden.exists():
             return None
-        try:
-            with np.load(self.golden, allow_pickle=False) as file:
-                arrays: Arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ArtifactError(
-                f"{self.golden} cannot be read: {error}", fix=self.export_command(force=True)
-            ) from error
-        return Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
+        with parsing(self.golden, ArtifactError, fix=self.export_command(force=True)):
+            arrays = read_npz(self.golden)
+            golden = Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
+            if not golden.inputs or len({len(array) for array in arrays.values()}) != 1:
+                raise ValueError(f"its arrays are {', '.join(arrays) or 'none'}, or differ in length")
+        return golden
 
     def write_golden(self, golden: Golden) -> None:
         inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
@@ -106,12 +103,10 @@ class Entry:
         """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""
         if not self.manifest.exists():
             return None
-        try:
+        with parsing(self.manifest, ArtifactError, fix=self.export_command(force=True)):
             manifest: dict[str, Any] = json.loads(self.manifest.read_text())
-        except ValueError as error:
-            raise ArtifactError(
-                f"{self.manifest} cannot be read: {error}", fix=self.export_command(force=True)
-            ) from error
+            if not isinstance(manifest, dict):
+                raise ValueError("no JSON object")
         return manifest
 
     def require(self) -> None:

@@ -39,7 +39,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path:
-    """Make a new directory `<time>-<name>` under `root`, before the run, so that a full disk shows early."""
+    """Make a new directory `<time>-<name>` under `root`, before the run, so that a full disk shows early.
+
+    A name like org/model becomes org_model: a directory for each run, and none above them.
+    """
+    name = name.replace("/", "_")
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -86,7 +90,7 @@ def read(path: Path) -> dict[str, Any]:
         result = json.loads(file.read_text())
     except OSError as error:
         raise ResultError(f"{file} cannot be read: {error.strerror}", fix="name a result directory") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultError(f"{file} is not a result: {error}", fix="name a result directory") from error
     if not isinstance(result, dict):
         raise ResultError(f"{file} is not a result: no JSON object", fix="name a result directory")

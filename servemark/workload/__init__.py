@@ -3,8 +3,9 @@
 from servemark.workload.agreement import Agreement
 from servemark.workload.registry import get, names, workloads
 from servemark.workload.spec import Quality, Slo, Workload
-from servemark.workload.tensor import Arrays, Sample, Tensor, stack
+from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz, stack
 
 __all__ = [
-    "Agreement", "Arrays", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names", "stack", "workloads",
+    "Agreement", "Arrays", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names",
+    "read_npz", "stack", "workloads",
 ]  # fmt: skip

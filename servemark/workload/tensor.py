@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,14 @@ class Tensor:
         return len(shape) == len(self.shape) and all(
             size in {-1, got} for size, got in zip(self.shape, shape, strict=True)
         )
+
+
+def read_npz(path: Path) -> Arrays:
+    """Read all arrays of a file. Raises whatever numpy does on a damaged one, ValueError where they are no archive."""
+    with np.load(path, allow_pickle=False) as file:
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("one array, and no archive of them")
+        return {name: file[name] for name in file.files}
 
 
 def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:

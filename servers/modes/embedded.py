@@ -1,5 +1,6 @@
 """The Triton in the wheel `nvidia-pytriton`: no Docker, no root; models run in servemark's Python-based backends."""
 
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -120,4 +121,6 @@ def _sweep() -> None:
     for region in SHARED_MEMORY.glob("servemark_*_*"):
         pid = region.name.split("_")[1]
         if pid.isdecimal() and not Path("/proc", pid).exists():
-            region.unlink(missing_ok=True)
+            # Another user's stays: a sticky directory keeps it.
+            with contextlib.suppress(OSError):
+                region.unlink()

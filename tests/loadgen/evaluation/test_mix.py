@@ -152,6 +152,15 @@ def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
     writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
     writer.start()
     assert (start_time(file), start_time(file)) == (12345, 12345)
+
+
+def test_a_start_file_is_read_when_something_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "start"
+    file.touch()
+    writer = Timer(0.1, lambda: file.write_text("678"))
+    writer.start()
+    assert start_time(file) == 678
+    writer.join()
     writer.join()
 
 

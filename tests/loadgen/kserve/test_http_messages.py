@@ -81,7 +81,7 @@ def test_a_view_is_sent_in_its_order() -> None:
 
 def test_a_model_name_cannot_break_the_head() -> None:
     request = encode_request("h", "my model/1\r\nX: y", {"x": np.zeros((1, 1), "f4")}, [], {"x": "FP32"})
-    assert request.startswith(b"POST /v2/models/my%20model/1%0D%0AX%3A%20y/infer HTTP/1.1\r\nHost: h\r\n")
+    assert request.startswith(b"POST /v2/models/my%20model%2F1%0D%0AX%3A%20y/infer HTTP/1.1\r\nHost: h\r\n")
 
 
 def document(*, binary: bool = True) -> Document:

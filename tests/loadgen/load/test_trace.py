@@ -87,3 +87,21 @@ def test_a_trace_is_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "trace.csv").write_text("0\n" * 6)
     with pytest.raises(InputDataError, match=r"trace\.csv is larger than"):
         read_trace(tmp_path / "trace.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "x" * 200_000),
+        ("t.jsonl", "1" * 400),
+        ("t.jsonl", '{"time_s": 1, "sample": 1e300}'),
+        ("t.jsonl", "[" * 200_000),
+        ("t.csv", "1,1e300"),
+    ],
+)
+def test_absurd_values_are_errors_in_the_trace(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputDataError) as error:
+        read_trace(tmp_path / name)
+    assert name in str(error.value)
+    assert len(str(error.value)) < 500

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,12 +114,13 @@ def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) 
 def test_a_full_disk_under_its_words_does_not_end_a_run(streams: tuple[str, ...], tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), delay_s=0.005) as server, Path("/dev/full").open("w") as full:
         flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--duration", "6"]
+        nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         done = subprocess.run(
             command("ranking", *flags, "--request-rate", "50"),
             cwd=CHECKOUT,
             timeout=60,
             check=False,
-            **dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL) | dict.fromkeys(streams, full),
+            **nowhere | dict.fromkeys(streams, full),
         )
     result = the_result(tmp_path)
     assert result["partial"] is False

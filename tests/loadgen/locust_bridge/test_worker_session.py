@@ -10,6 +10,7 @@ from locust import argument_parser
 from locust.env import Environment
 
 from loadgen.distributed.messages import MESSAGE
+from loadgen.locust_bridge import worker_session
 from loadgen.locust_bridge.worker_session import WorkerSession
 from servemark.workload import get
 from tests.support.load_config import parsed
@@ -70,10 +71,22 @@ def test_the_load_is_the_master_s_and_its_files_are_this_host_s(session: WorkerS
     assert (settings.seed, settings.scenario.rate, str(settings.model_repository)) == (9, 5, "/here")
 
 
-def test_the_master_s_silence_is_counted_from_its_last_sign_of_life(session: WorkerSession, runner: Runner) -> None:
+def test_the_master_s_silence_is_counted_from_its_last_sign_of_life(
+    session: WorkerSession, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that nobody sets: Locust notes the wall clock's time, here an hour off."""
+    now_s = 1000.0
+    clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: pytest.fail("the wall clock was asked"))
+    monkeypatch.setattr(worker_session, "time", clock)
     assert session._master_silent_s() == 0
-    runner.last_heartbeat_timestamp = time.time() - 30
-    assert session._master_silent_s() == pytest.approx(30, abs=5)
+    runner.last_heartbeat_timestamp = 5000.0
+    assert session._master_silent_s() == 0
+    now_s += 30
+    assert session._master_silent_s() == 30
+    runner.last_heartbeat_timestamp -= 3600
+    assert session._master_silent_s() == 0
+    now_s += 7
+    assert session._master_silent_s() == 7
 
 
 def test_a_worker_s_failed_requests_are_the_master_s_business(session: WorkerSession) -> None:

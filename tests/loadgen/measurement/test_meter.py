@@ -9,7 +9,8 @@ import pytest
 
 from loadgen.driver.event_loop import MS
 from loadgen.load.arrivals import Distribution, schedule
-from loadgen.measurement.recorder import MAX_MESSAGES, MAX_SAMPLED_RESPONSES, Recorder
+from loadgen.measurement.failures import MAX_MESSAGES
+from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.stats.histogram import Histogram

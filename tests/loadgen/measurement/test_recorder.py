@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.event_loop import MS
-from loadgen.measurement.recorder import FLUSH_NS, MAX_MESSAGES, MAX_SAMPLED_RESPONSES, Recorder
+from loadgen.measurement.failures import MAX_MESSAGES
+from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.results.constraints import MAX_WINDOWS

@@ -1,8 +1,10 @@
 """An entry of the model repository: the commands that make and serve it."""
 
+import io
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from exporters.pipeline.isolated import Task, export_isolated
@@ -41,3 +43,50 @@ def test_an_export_that_was_killed_names_its_own_precision(tmp_path: Path) -> No
     with pytest.raises(ArtifactError) as error:
         export_isolated(Killed("ranking_tiny", "onnxruntime", "int8", tmp_path, force=False))
     assert str(error.value.fix).startswith(INT8.export_command())
+
+
+def _broken_archive(kind: str) -> bytes:
+    """A file of golden samples, damaged."""
+    buffer = io.BytesIO()
+    if kind == "one array":
+        np.save(buffer, np.zeros(3))
+    elif kind == "other names":
+        np.savez(buffer, x=np.zeros(3))
+    elif kind == "lengths":
+        np.savez(buffer, **{"input:x": np.zeros(3), "output:y": np.zeros(2)})
+    elif kind == "a number":
+        np.savez(buffer, **{"input:x": np.array(3)})
+    else:
+        np.savez_compressed(buffer, **{"input:x": np.arange(1000)})
+    data = bytearray(buffer.getvalue())
+    if kind == "compressed data":
+        data[100:140] = b"\xff" * 40
+    elif kind == "encrypted":
+        data[6] |= 1
+        data[data.index(b"PK\x01\x02") + 8] |= 1
+    elif kind == "method":
+        data[8] = 77
+        data[data.index(b"PK\x01\x02") + 10] = 77
+    return bytes(data)
+
+
+DAMAGED = ["one array", "other names", "lengths", "a number", "compressed data", "encrypted", "method"]
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_golden_samples_name_the_export(kind: str, tmp_path: Path) -> None:
+    entry = Entry(tmp_path, "ranking_tiny", "onnxruntime")
+    entry.folder.mkdir()
+    entry.golden.write_bytes(_broken_archive(kind))
+    with pytest.raises(ArtifactError, match=r"golden\.npz cannot be read") as error:
+        entry.read_golden()
+    assert "servemark export" in str(error.value.fix)
+
+
+@pytest.mark.parametrize("text", ["[1]", "[" * 200_000, "{", "\xff"])
+def test_a_damaged_manifest_names_the_export(text: str, tmp_path: Path) -> None:
+    entry = Entry(tmp_path, "ranking_tiny", "onnxruntime")
+    entry.folder.mkdir()
+    entry.manifest.write_text(text, encoding="latin-1")
+    with pytest.raises(ArtifactError, match=r"export\.json cannot be read"):
+        entry.read_manifest()

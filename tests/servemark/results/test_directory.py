@@ -156,3 +156,15 @@ def test_a_disk_that_fills_up_during_the_run_does_not_cost_the_figures(tmp_path:
     assert "File too large" in done.stderr
     document = done.stdout[done.stdout.index("{\n") : done.stdout.index("\n}\n") + 3]
     assert json.loads(document)["metrics"]["latency_ms"]["count"] > 10
+
+
+def test_a_model_with_a_slash_has_one_directory(tmp_path: Path) -> None:
+    made = results.new_directory(tmp_path, "org/model", now=NOW)
+    assert made.parent == tmp_path
+    assert made.name.endswith("-org_model")
+
+
+def test_deep_json_is_no_result(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text("[" * 200_000)
+    with pytest.raises(ResultError, match="not a result"):
+        results.read(tmp_path)

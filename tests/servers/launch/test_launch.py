@@ -191,6 +191,21 @@ def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
         ours.unlink()
 
 
+def test_what_cannot_be_swept_does_not_stop_a_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another user's region in a sticky directory."""
+
+    def refuse(_: Path, **__: object) -> None:
+        raise PermissionError
+
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / f"servemark_{dead.pid}_0_test").touch()
+    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    embedded._sweep()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def job(folder: Path, *, reloadable: bool = False) -> ServerJob:
     """A job as the server makes it: a repository of links."""
     (folder / "a,b" / MODELS[0]).mkdir(parents=True)
