@@ -25,6 +25,10 @@ NUMPY_DTYPES: Mapping[str, npt.DTypeLike] = {
 """KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") that the zoo uses."""
 
 
+MAX_UNPACKED_BYTES = 4 << 30
+"""Of the arrays in one file: a small archive may hold any number of zeros."""
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A named input or output. `shape` leaves out the batch dimension, which is always dimension 0 and dynamic.
@@ -58,6 +62,9 @@ def read_npz(path: Path) -> Arrays:
     with np.load(path, allow_pickle=False) as file:
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("one array, and no archive of them")
+        size = sum(member.file_size for member in file.zip.infolist())
+        if size > MAX_UNPACKED_BYTES:
+            raise ValueError(f"it unpacks to {size} bytes, the limit is {MAX_UNPACKED_BYTES}")
         return {name: file[name] for name in file.files}
 
 

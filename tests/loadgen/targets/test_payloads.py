@@ -128,6 +128,7 @@ def test_bad_json(content: str, words: str, tmp_path: Path) -> None:
     [
         (b"", "cannot be read"),
         (b"no archive", "cannot be read"),
+        (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'shape': (", "cannot be read"),
         ("truncated", "cannot be read"),
         ({"user": np.array([1])}, "has no array 'seq'; it holds user"),
         ({"user": np.array([1]), "seq": np.zeros(4)}, "'seq' has 4 elements"),

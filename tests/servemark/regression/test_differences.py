@@ -203,3 +203,13 @@ def test_bad_results(
     code, _, err = servemark("compare", *(argument.format(**places) for argument in arguments))
     assert code == 3
     assert words in err
+
+
+@pytest.mark.parametrize("key", ["partial", "scenario", "engine", "config", "environment", "batch_size"])
+def test_a_result_without_its_keys_is_named(key: str, tmp_path: Path) -> None:
+    directory = saved(tmp_path / "run", 10)
+    file = directory / "result.json"
+    assert read_side(str(directory))
+    file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != key}))
+    with pytest.raises(ResultError, match=f"{directory} cannot be read"):
+        read_side(str(directory))

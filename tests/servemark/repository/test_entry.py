@@ -11,6 +11,7 @@ from exporters.pipeline.isolated import Task, export_isolated
 from loadgen.targets.http import HttpTarget
 from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry
+from servemark.workload import tensor
 from tests.support.load_config import config
 
 INT8 = Entry(Path("nowhere"), "ranking_tiny", "onnxruntime", "int8")
@@ -81,6 +82,18 @@ def test_damaged_golden_samples_name_the_export(kind: str, tmp_path: Path) -> No
     with pytest.raises(ArtifactError, match=r"golden\.npz cannot be read") as error:
         entry.read_golden()
     assert "servemark export" in str(error.value.fix)
+
+
+def test_an_archive_that_unpacks_to_more_than_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor, "MAX_UNPACKED_BYTES", 1 << 20)
+    entry = Entry(tmp_path, "ranking_tiny", "onnxruntime")
+    entry.folder.mkdir()
+    np.savez_compressed(entry.golden, **{"input:x": np.zeros(1 << 20, "i1")})
+    assert entry.golden.stat().st_size < 10_000
+    with pytest.raises(ArtifactError, match="unpacks to"):
+        entry.read_golden()
 
 
 @pytest.mark.parametrize("text", ["[1]", "[" * 200_000, "{", "\xff"])
