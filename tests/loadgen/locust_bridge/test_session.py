@@ -1,5 +1,6 @@
 """How a run of a locustfile ends when all is not well: errors, signals and crashes, each with a result that says so."""
 
+import json
 import os
 import signal
 import subprocess
@@ -126,6 +127,34 @@ def test_a_full_disk_under_its_words_does_not_end_a_run(streams: tuple[str, ...]
     assert result["partial"] is False
     assert result["scenario"]["measured_s"] == 6
     assert done.returncode == result["verdict"]["exit_code"]
+
+
+UNWRITABLE = """
+from loadgen.users import InferenceUser
+from servemark.results import directory
+
+write = directory.write
+
+def broken(folder, result, histograms=None):
+    if histograms:
+        raise ValueError("Out of range float values are not JSON compliant")
+    return write(folder, result)
+
+directory.write = broken
+
+class Ranking(InferenceUser):
+    locustfile = "ranking"
+"""
+
+
+def test_whatever_fails_while_the_result_is_written_the_figures_are_shown(tmp_path: Path) -> None:
+    locustfile = tmp_path / "unwritable.py"
+    locustfile.write_text(UNWRITABLE)
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        done = run(locustfile, *TINY, "--url", server.url, "--out", str(tmp_path), *SHORT)
+    assert done.returncode == 99
+    document = done.stdout[done.stdout.index("{\n") : done.stdout.index("\n}\n") + 3]
+    assert json.loads(document)["metrics"]["latency_ms"]["count"] > 10
 
 
 def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from loadgen.measurement.failures import MAX_KINDS, MAX_MESSAGES
 from loadgen.measurement.sender import MAX_WORDS, Sender
 from loadgen.sut.channel import Outcome
 from tests.support.load_config import config
@@ -65,3 +66,17 @@ def test_words_of_a_failure(said: str, kept: str, answered: bool, tmp_path: Path
     sender._outcome(Outcome(cast(Any, None), 0, 0, 0, "closed", "" if answered else said, cast(Any, response)))
     recorded, (told, words) = seen
     assert (recorded.message, told.message, words) == (kept, kept, kept)
+
+
+def test_of_ever_new_words_few_are_passed_on() -> None:
+    """Locust keeps a counter for each text; a gateway's request ids would fill its memory."""
+    told: list[str] = []
+    recorded: list[Outcome] = []
+    sender = Sender(config("ranking_tiny"), cast(Any, None), on_request=lambda _, words: told.append(words))
+    sender.recorder = cast(Any, SimpleNamespace(outcome=recorded.append))
+    for number in range(1000):
+        message = f"request {number} failed"
+        sender._outcome(Outcome(cast(Any, None), 0, 0, 0, f"http_{number % 300 + 100}", message, None))
+    assert len({outcome.error for outcome in recorded}) == MAX_KINDS + 1
+    assert len(set(told)) <= (MAX_KINDS + 1) * MAX_MESSAGES + 1
+    assert told[-1] == ""
