@@ -10,7 +10,8 @@ from servemark.errors import ExitCode, NoResultError, ServemarkError
 from servemark.output import stderr
 
 EPILOG = (
-    "Exit codes: 0 valid, 2 invalid or unstable, 3 bad option or input, 4 SLO missed, 5 regression, 99 internal error."
+    "Exit codes: 0 valid, 2 invalid or unstable, 3 bad option or input, 4 SLO missed, 5 regression, 99 internal error, "
+    "130 ended by a signal."
 )
 
 app = typer.Typer(
@@ -24,13 +25,19 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _version(
-    version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
-) -> None:
-    if version:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"servemark {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _version(
+    # Its own callback comes before a missing command is noticed.
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+    ),
+) -> None: ...
 
 
 def build() -> TyperGroup:
