@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from servemark.comparison.document import COMPARISON_FILE, Turn, document
 from servemark.comparison.preparation import Preparation, Request
-from servemark.comparison.rate_rounds import RateRounds
-from servemark.comparison.rounds import Rounds
+from servemark.comparison.rate_rounds import RateTurns
+from servemark.comparison.rounds import LoadTurns, Rounds
 from servemark.comparison.timetable import timetable
 from servemark.comparison.validity import exit_code
 from servemark.comparison.warm_up import warm_up
@@ -92,13 +92,11 @@ class Comparison:
         if request.choose_length:
             participants = [participant.lasting(times.round_s) for participant in participants]
             self._opened["duration_s"] = times.round_s
-        Rounds(participants, self.folder, prepared.server, self._go_on, each, self.turns).run(request.pairs)
+        rounds = Rounds(self.folder, prepared.server, self._go_on, each)
+        rounds.run(request.pairs, LoadTurns(participants, self.folder, self.turns))
         if request.max_rate:
             load = replace(request.search, duration_s=times.search_s)
-            rounds = RateRounds(
-                participants, request.config.slo, load, self.folder, prepared.server, self._go_on, each, self.rates
-            )
-            rounds.run(times.rate_rounds)
+            RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)
 
     def _go_on(self) -> None:
         self._write("the rounds go on")

@@ -12,7 +12,8 @@ from loadgen.load.scenario import ConstantRate
 from servemark.comparison import rate_rounds
 from servemark.comparison.contenders import Contender
 from servemark.comparison.hosting import Participant
-from servemark.comparison.rate_rounds import RateRounds
+from servemark.comparison.rate_rounds import RateTurns
+from servemark.comparison.rounds import Rounds
 from servemark.max_rate.search import TOLERANCE
 from servemark.results import directory as results
 from servemark.workload import Slo
@@ -45,10 +46,10 @@ class Engines:
 
 
 @pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[RateRounds, Engines]]:
+def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[RateTurns, Engines]]:
     """Searches and rounds of engines with these capacities, none of which is served, and the runs they make."""
 
-    def made(**capacities: float) -> tuple[RateRounds, Engines]:
+    def made(**capacities: float) -> tuple[RateTurns, Engines]:
         engines = Engines(**capacities)
         monkeypatch.setattr(rate_rounds, "drive_captured", engines)
         found = [
@@ -57,17 +58,17 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
         ]
         server = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
         load = ConstantRate(request_rate=1, duration_s=200, warmup_s=0)
-        rounds = RateRounds(found, Slo(99, 50), load, tmp_path, server, lambda: None, warm_each_turn=False)
-        return rounds, engines
+        turns = RateTurns(found, Slo(99, 50), load)
+        turns.run(Rounds(tmp_path, server, lambda: None, warm_each_turn=False), 3)
+        return turns, engines
 
     return made
 
 
 def test_all_engines_are_searched_and_then_take_turns(
-    rates: Callable[..., tuple[RateRounds, Engines]], tmp_path: Path
+    rates: Callable[..., tuple[RateTurns, Engines]], tmp_path: Path
 ) -> None:
     found, engines = rates(a=400, b=800, c=300)
-    found.run(3)
     for label, capacity in (("a", 400), ("b", 800), ("c", 300)):
         rate = found.rates[label]
         assert rate.reason is None
@@ -83,9 +84,8 @@ def test_all_engines_are_searched_and_then_take_turns(
     assert turns == [*"abc", *"abc", *"ba", *"bc"]  # searches, then A B C, C B A, A B C: c and a go on where they were
 
 
-def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., tuple[RateRounds, Engines]]) -> None:
+def test_without_the_first_engine_there_are_no_rounds(rates: Callable[..., tuple[RateTurns, Engines]]) -> None:
     found, _ = rates(a=2, b=800, c=300)
-    found.run(3)
     reason = found.rates["a"].reason
     assert reason is not None
     assert "p99 needs" in reason
