@@ -63,7 +63,7 @@ def parsing(what: object, error_class: type[ServemarkError], *, fix: str | None 
     except ServemarkError:
         raise
     except Exception as error:
-        words = str(error) or type(error).__name__
+        words = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise error_class(f"{what} cannot be read: {words[:MAX_QUOTED]}", fix=fix) from error
 
 

@@ -5,6 +5,7 @@ kept in the user's cache folder; its libb64 comes from nvidia-pytriton's bundled
 """
 
 import csv
+import hashlib
 import importlib.util
 import io
 import os
@@ -20,6 +21,11 @@ from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import Endpoints, Figures, Load
 
 WHEELS = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.6.77")
+SHA256 = {
+    "perf_analyzer": "f1e1becf820f0b116d8d1745c50569e30d42ddace5a8bccf610914738bdacc8c",
+    "libcudart.so.12": "095296727cfb5f51e5b3ae69a3cb88cbd7b6592f314ace0fdfc4e1d758c2aa85",
+}
+"""Of what the wheels carry, taken from them on 2026-11-22; it is compared each time before the program is run."""
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "servemark" / "perf_analyzer"
 RATE_THREADS = 32
 OUTPUT_BYTES = 3 * 224 * 224 * 4
@@ -27,13 +33,16 @@ OUTPUT_BYTES = 3 * 224 * 224 * 4
 
 
 def command() -> tuple[str, dict[str, str]]:
-    """The program and the environment it needs; downloaded on first use."""
+    """The program and the environment it needs; downloaded on first use. Raises SystemExit where it is another one."""
     found = shutil.which("perf_analyzer")
     if found:
         return found, dict(os.environ)
     program = HOME / "perf_analyzer"
     if not program.exists():
         _download()
+    for name, digest in SHA256.items():
+        if (found := hashlib.sha256((HOME / name).read_bytes()).hexdigest()) != digest:
+            raise SystemExit(f"{HOME / name} has SHA-256 {found}, not {digest}; delete {HOME} to download it again")
     return str(program), {**os.environ, "LD_LIBRARY_PATH": str(HOME)}
 
 
@@ -84,7 +93,7 @@ def _download() -> None:
         for wheel in Path(folder).glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
                 for name in archive.namelist():
-                    if Path(name).name in {"perf_analyzer", "libcudart.so.12"}:
+                    if Path(name).name in SHA256:
                         (HOME / Path(name).name).write_bytes(archive.read(name))
     spec = importlib.util.find_spec("pytriton")
     if spec is not None and spec.origin is not None:

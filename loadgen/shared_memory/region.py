@@ -99,15 +99,19 @@ def new_name(kind: str) -> str:
 
 
 def abandoned() -> Iterator[tuple[str, str]]:
-    """Kind and name of each region whose process was killed; its file is gone when the next one is asked for."""
+    """Kind and name of each region of this user's whose process was killed.
+
+    Its file is gone when the next one is asked for.
+    """
     for path in FOLDER.glob(f"{PREFIX}*"):
         try:
-            fd = os.open(path, os.O_RDWR)
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
             continue  # gone by now, or another user's
         try:
-            # It is in use, or another user's, which a sticky directory keeps.
-            with contextlib.suppress(OSError):
+            if os.fstat(fd).st_uid != os.geteuid():
+                continue  # root could take it away, and must not
+            with contextlib.suppress(OSError):  # it is in use
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield path.name.removeprefix(PREFIX).partition("_")[0], path.name
                 path.unlink(missing_ok=True)

@@ -144,10 +144,8 @@ def _checked(path: Path, samples: Iterator[Sample]) -> Iterator[Sample]:
 
 def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
     """perf_analyzer's input file: {"data": [{"INPUT": [values] | {"content": [values], "shape": [...]}}, ...]}."""
-    try:
+    with parsing(path, InputDataError, fix='perf_analyzer\'s input JSON, {"data": [...]}'):
         steps = list(json.loads(path.read_text())["data"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputDataError(f'{path} is not perf_analyzer input JSON ({{"data": [...]}}): {error!r}') from error
     for number, step in enumerate(steps):
         # perf_analyzer also takes a list of lists: several streams of steps.
         for inputs in step if isinstance(step, list) else [step]:
@@ -155,11 +153,9 @@ def _from_json(path: Path, workload: Workload) -> Iterator[Sample]:
 
 
 def _json_tensor(where: str, inputs: Any, tensor: Tensor) -> np.ndarray[Any, Any]:
-    try:
+    with parsing(_input(where, tensor), InputDataError):
         value = inputs[tensor.name]
         content = value["content"] if isinstance(value, dict) else value
-    except (KeyError, TypeError) as error:
-        raise _unreadable(where, tensor, error) from error
     return _converted(where, content, tensor)
 
 
@@ -176,14 +172,11 @@ def _from_npz(folder: Path, workload: Workload) -> Iterator[Sample]:
 
 def _converted(where: str, values: Any, tensor: Tensor) -> np.ndarray[Any, Any]:
     """The values in the tensor's datatype and shape. Raises InputDataError rather than wrap or cut one off."""
-    try:
+    with parsing(_input(where, tensor), InputDataError), np.errstate(invalid="ignore"):
         given = np.asarray(values)
-        with np.errstate(invalid="ignore"):
-            array = given.astype(tensor.dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _unreadable(where, tensor, error) from error
+        array = given.astype(tensor.dtype)
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
-        raise _unreadable(where, tensor, f"its values are no {tensor.datatype}")
+        raise InputDataError(f"{_input(where, tensor)} cannot be read: its values are no {tensor.datatype}")
     try:
         return array.reshape(tensor.shape)  # one varying size follows from the others
     except ValueError:
@@ -192,5 +185,5 @@ def _converted(where: str, values: Any, tensor: Tensor) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def _unreadable(where: str, tensor: Tensor, why: object) -> InputDataError:
-    return InputDataError(f"{where}: input {tensor.name!r} ({tensor.datatype}) cannot be read: {why}")
+def _input(where: str, tensor: Tensor) -> str:
+    return f"{where}: input {tensor.name!r} ({tensor.datatype})"

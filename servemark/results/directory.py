@@ -21,7 +21,10 @@ HISTOGRAM_FILE = "histograms.json"
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a temporary sibling, synced, then renamed. Raises ResultError."""
+    """Write a file whole or not at all: a temporary sibling, synced, then renamed, and the name synced as well.
+
+    Raises ResultError.
+    """
     try:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         with interrupts.finishing():
@@ -31,11 +34,24 @@ def write_atomically(path: Path, text: str) -> None:
                     file.flush()
                     os.fsync(file.fileno())
                 temporary.replace(path)
+                _sync_names(path.parent)
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
     except OSError as error:
         raise _cannot_write(path, error) from error
+
+
+def _sync_names(folder: Path) -> None:
+    """Have a directory's names on the disk: after a power cut a rename is not there without it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that syncs no directories
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path:

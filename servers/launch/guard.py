@@ -9,6 +9,7 @@ forked, and since nobody would clear the shared memory of a killed server.
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -25,8 +26,10 @@ STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 WATCHED = STOP_SIGNALS | {signal.SIGCHLD}
 
 
-def guard(parent: int, command: list[str], grace_s: float, remove: list[str], afterwards: list[str]) -> int:
+def guard(parent: int, command: list[str], grace_s: float, remove: list[str], afterwards: list[str], claim: str) -> int:
     """Run the command until it ends or must end; return its exit status."""
+    if claim:
+        lock(Path(claim))
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphans of a crashed server become our children, so that we can wait for them
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
@@ -47,6 +50,15 @@ def guard(parent: int, command: list[str], grace_s: float, remove: list[str], af
             _delete(path)
         if afterwards:
             subprocess.run(afterwards, stdin=subprocess.DEVNULL, timeout=30, check=False)
+
+
+def lock(path: Path) -> int:
+    """Make a file whose lock lasts as long as this process: what belongs to it is not abandoned. Its descriptor."""
+    hidden = path.with_name(f".{path.name}")
+    descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    hidden.rename(path)  # nobody sees it under its name before it is locked
+    return descriptor
 
 
 def stop(child: "subprocess.Popen[bytes]", grace_s: float) -> int:

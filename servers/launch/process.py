@@ -21,12 +21,16 @@ TAIL_BYTES = 16_384
 
 @dataclass(frozen=True)
 class Command:
-    """What to run: `remove` are glob patterns of files to delete, `afterwards` a command to run once it has ended."""
+    """What to run: `remove` are glob patterns of files to delete, `afterwards` a command to run once it has ended.
+
+    `claim` is a file that is there, and locked, for as long as the command may run.
+    """
 
     argv: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     remove: Sequence[str] = ()
     afterwards: Sequence[str] = ()
+    claim: str = ""
 
 
 class Process:
@@ -40,6 +44,7 @@ class Process:
             "grace_s": GRACE_S,
             "remove": list(command.remove),
             "afterwards": list(command.afterwards),
+            "claim": command.claim,
         }
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as file:

@@ -1,13 +1,16 @@
 """The Triton in the wheel `nvidia-pytriton`: no Docker, no root; models run in servemark's Python-based backends."""
 
 import contextlib
+import fcntl
 import importlib.util
-import itertools
 import os
+import re
+import secrets
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from servemark.errors import ServerError
@@ -23,7 +26,9 @@ STUB_TIMEOUT_S = 600
 """Triton gives a stub 30 s to load a model, too few for a large one on a busy machine."""
 CANNOT_EXECUTE = 127
 
-_serial = itertools.count()
+_PREFIX = re.compile(r"servemark_[0-9]+_[0-9a-f]+_")
+"""How the names of one server's regions begin: what servemark's process is called here, and a word of the server's."""
+_CLAIM = "claim"
 
 
 def missing() -> ServerError | None:
@@ -57,7 +62,8 @@ def command(job: ServerJob) -> Command:
     wheel = _wheel()
     backends = _backend_directory(wheel, job.scratch / "backends")
     _sweep()
-    prefix = f"servemark_{os.getpid()}_{next(_serial)}_"
+    # Containers share /dev/shm and not their numbers of processes, so that these are no names.
+    prefix = f"servemark_{os.getpid()}_{secrets.token_hex(4)}_"
     settings = {"shm-region-prefix-name": prefix, "stub-timeout-seconds": STUB_TIMEOUT_S}
     return Command(
         argv=[
@@ -70,6 +76,7 @@ def command(job: ServerJob) -> Command:
         ],
         environment=_environment(wheel),
         remove=[str(SHARED_MEMORY / f"{prefix}*"), str(backends)],
+        claim=str(SHARED_MEMORY / f"{prefix}{_CLAIM}"),
     )
 
 
@@ -117,10 +124,28 @@ def _library_remedy(linker_message: str) -> str:
 
 
 def _sweep() -> None:
-    """Remove regions of servemarks that are gone, whose guard was killed as well."""
-    for region in SHARED_MEMORY.glob("servemark_*_*"):
-        pid = region.name.split("_")[1]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            # Another user's stays: a sticky directory keeps it.
-            with contextlib.suppress(OSError):
-                region.unlink()
+    """Remove regions of servemarks that are gone, whose guard was killed as well: this user's, and no live server's."""
+    found: dict[str, list[Path]] = {}
+    for region in SHARED_MEMORY.glob("servemark_*"):
+        if begins := _PREFIX.match(region.name):
+            found.setdefault(begins[0], []).append(region)
+    for prefix, regions in found.items():
+        with contextlib.suppress(OSError), _unclaimed(SHARED_MEMORY / f"{prefix}{_CLAIM}"):
+            for region in regions:
+                if region.lstat().st_uid == os.geteuid():
+                    region.unlink()
+
+
+@contextlib.contextmanager
+def _unclaimed(claim: Path) -> Iterator[None]:
+    """Hold the claim of a server that is gone. Raises OSError where a guard holds it, or where it is another user's."""
+    try:
+        descriptor = os.open(claim, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        yield  # a live server's is there before its regions
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

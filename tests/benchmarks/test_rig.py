@@ -1,6 +1,8 @@
 """The benchmarks' own reading and arithmetic: what they say of perf_analyzer, of CPU time and of aims."""
 
+import hashlib
 import math
+import shutil
 import socket
 import subprocess
 import sys
@@ -38,6 +40,18 @@ def test_what_perf_analyzer_reports_is_read() -> None:
     assert perf_analyzer.read(CLOSED, done) == Figures(3937.89, 6.597, 41.5)
     assert perf_analyzer.read(RATE, done) == Figures(1988.8, 0.628, 41.5, late_share=0.3177)
     assert perf_analyzer.read(RATE, done._replace(output="")).late_share == 0
+
+
+def test_another_program_than_the_published_one_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf_analyzer, "HOME", tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    for name in perf_analyzer.SHA256:
+        (tmp_path / name).write_bytes(b"#!/bin/sh\n")
+    with pytest.raises(SystemExit, match=r"perf_analyzer has SHA-256 .*, not f1e1becf"):
+        perf_analyzer.command()
+    known = {name: hashlib.sha256(b"#!/bin/sh\n").hexdigest() for name in perf_analyzer.SHA256}
+    monkeypatch.setattr(perf_analyzer, "SHA256", known)
+    assert perf_analyzer.command()[0] == str(tmp_path / "perf_analyzer")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,17 @@
 """Inference over gRPC against grpcio's own server: counts, checks, outputs, errors, and the control plane."""
 
+import contextlib
 import dataclasses
+import socket
+import threading
+import time
 import zlib
 
 import numpy as np
 import pytest
+from hyperframe.frame import PingFrame
 
+from loadgen.kserve import grpc_control
 from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import status_name
 from loadgen.kserve.grpc_control import GrpcControl
@@ -15,7 +21,9 @@ from servemark.workload import Tensor, get
 from tests.golden.grpc import ERROR, GoldenGrpc
 from tests.golden.load import constant_ns, tensor
 from tests.support.grpc_load import GrpcLoad
+from tests.support.http2_peer import Peer, answering
 from tests.support.load_config import config
+from tests.support.raw_server import raw_server
 
 WORKLOAD = dataclasses.replace(
     get("ranking_tiny"), inputs=(Tensor("INPUT0", "FP32", (64,)),), outputs=(Tensor("OUTPUT0", "FP32", (64,)),)
@@ -154,6 +162,36 @@ def test_a_foreign_server_is_checked_over_grpc_alone() -> None:
             control.require_model("other", WORKLOAD, "servemark serve x")
     with pytest.raises(ServerError, match=r"no server answers at grpc://.*refused"):
         control.require_model("golden", WORKLOAD, "servemark serve x")
+
+
+def test_a_flood_of_pings_does_not_hold_up_the_control_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is always something to read, so that no wait for the socket would ever end in a time-out."""
+
+    def respond(peer: Peer, _stream: int) -> None:
+        pings = PingFrame(0, b"12345678").serialize() * 100_000
+        threading.Thread(target=swallow, args=[peer.socket], daemon=True).start()
+        end = time.monotonic() + 10
+        try:
+            while time.monotonic() < end:
+                peer.socket.sendall(pings)
+        except OSError:
+            hung_up.set()
+            raise
+
+    def swallow(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while connection.recv(1 << 16):
+                pass
+
+    hung_up = threading.Event()
+    monkeypatch.setattr(grpc_control, "TIMEOUT_S", 0.5)
+    with (
+        raw_server(answering(respond)) as (port, accepted),
+        pytest.raises(ServerError, match=r"no server answers at grpc://.*timed out"),
+    ):
+        GrpcControl(f"grpc://127.0.0.1:{port}").require_model("golden", WORKLOAD, "servemark serve x")
+    assert accepted == [1]
+    assert hung_up.wait(20), "it waited until the flood was over"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,13 @@ def test_only_what_a_killed_process_left_is_abandoned(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [ours.name]
     assert list(abandoned()) == []
     ours.close()
+
+
+def test_what_another_user_left_is_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / new_name("system")).touch()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert list(abandoned()) == []
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_places_are_aligned_and_do_not_overlap() -> None:

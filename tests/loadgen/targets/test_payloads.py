@@ -98,19 +98,25 @@ def test_fewer_samples_than_a_batch_go_round(tmp_path: Path) -> None:
 
 
 BAD_JSON: list[tuple[str, str]] = [
-    ("", "is not perf_analyzer input JSON"),
-    ("[1]", "is not perf_analyzer input JSON"),
-    ('{"data": 7}', "is not perf_analyzer input JSON"),
-    ('{"rows": []}', "is not perf_analyzer input JSON"),
+    ("", r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
+    ("[1]", r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
+    ('{"data": 7}', r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
+    ('{"rows": []}', r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
     ('{"data": []}', "holds no sample"),
     ('{"data": [{"user": [1]}]}', r"data\[0\]: input 'seq' .*cannot be read"),
+    ("[" * 100_000, "cannot be read"),
+    ('{"data": [{"user": [1' + "0" * 5_000 + '], "seq": [1, 2, 3, 4, 5]}]}', "cannot be read"),
+    (
+        '{"data": [{"user": ' + "[" * 200 + "1" + "]" * 200 + ', "seq": [1, 2, 3, 4, 5]}]}',
+        r"input 'user' .*cannot be read",
+    ),
     ('{"data": [7]}', r"data\[0\]: input 'user' .*cannot be read"),
     ('{"data": [{"user": ["x"], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*cannot be read"),
     ('{"data": [{"user": [99999999999], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*cannot be read"),
     ('{"data": [{"user": [1], "seq": [1, 2]}]}', "'seq' has 2 elements"),
     ('{"data": [{"user": [1.5], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: input 'user' .*values are no INT32"),
     ('{"data": [{"user": [1], "seq": [[1, 2], [3, 4, 5]]}]}', r"data\[0\]: input 'seq' .*cannot be read"),
-    ("\x00\xff", "is not perf_analyzer input JSON"),
+    ("\x00\xff", r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
 ]
 
 

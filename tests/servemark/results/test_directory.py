@@ -1,8 +1,10 @@
 """Result directories: whole or not at all, a full disk shows early, and what is no result is refused."""
 
+import errno
 import json
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +47,29 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     results.write(tmp_path, RESULT | {"partial": False})
     assert results.read(tmp_path)["partial"] is False
     assert sorted(p.name for p in tmp_path.iterdir()) == ["histograms.json", "result.json"]
+
+
+def test_the_name_of_a_result_is_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was synced, and what the folder held then: the file before it has its name, the folder after it."""
+    synced: list[tuple[bool, list[str]]] = []
+
+    def note(descriptor: int) -> None:
+        names = sorted(path.name for path in tmp_path.iterdir())
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), names))
+
+    monkeypatch.setattr(os, "fsync", note)
+    results.write_atomically(tmp_path / "result.json", "{}")
+    assert synced == [(False, [f".result.json.{os.getpid()}"]), (True, ["result.json"])]
+
+
+def test_a_file_system_that_syncs_no_folders_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    results.write_atomically(tmp_path / "result.json", "{}")
+    assert (tmp_path / "result.json").read_text() == "{}"
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

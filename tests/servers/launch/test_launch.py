@@ -177,18 +177,42 @@ def test_dead_server_is_noticed_and_cleared(repository: Path) -> None:
         assert set(regions(os.getpid())) == before
 
 
-def test_regions_of_a_dead_servemark_are_swept_at_the_next_start() -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    stale, ours = (Path("/dev/shm") / f"servemark_{pid}_0_test" for pid in (dead.pid, os.getpid()))
-    stale.touch()
-    ours.touch()
-    try:
+GUARDED = """
+import sys
+from pathlib import Path
+from servers.launch.guard import lock
+lock(Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_regions_of_a_dead_servemark_are_swept_at_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whose guard is gone, not whose number is: containers with a /dev/shm in common count their processes from 1."""
+    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
+    claim = tmp_path / "servemark_1_0a_claim"
+    others = {"servemark_load_system_1_0b", "servemark_notes", "psm_1"}
+    for name in ("servemark_1_0a_region", "servemark_1_0b_region", *others):
+        (tmp_path / name).touch()
+    command = [sys.executable, "-c", GUARDED, str(claim)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guard:
+        assert guard.stdout is not None
+        assert guard.stdout.readline() == b"locked\n"
         embedded._sweep()
-        assert (stale.exists(), ours.exists()) == (False, True)
-    finally:
-        stale.unlink(missing_ok=True)
-        ours.unlink()
+        assert {path.name for path in tmp_path.iterdir()} == {"servemark_1_0a_region", claim.name, *others}
+        guard.kill()
+    embedded._sweep()
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+def test_regions_of_another_user_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
+    (tmp_path / "servemark_1_0a_region").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    embedded._sweep()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_what_cannot_be_swept_does_not_stop_a_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -197,9 +221,7 @@ def test_what_cannot_be_swept_does_not_stop_a_start(monkeypatch: pytest.MonkeyPa
     def refuse(_: Path, **__: object) -> None:
         raise PermissionError
 
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    (tmp_path / f"servemark_{dead.pid}_0_test").touch()
+    (tmp_path / "servemark_1_0a_region").touch()
     monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(Path, "unlink", refuse)
     embedded._sweep()
