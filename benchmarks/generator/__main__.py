@@ -20,6 +20,7 @@ from benchmarks.generator.comparisons import COMPARISONS
 from benchmarks.generator.memory import memory
 from benchmarks.generator.open_loop import open_loop
 from benchmarks.generator.precision import precision
+from benchmarks.generator.priority import priority
 from benchmarks.generator.processes import processes
 from benchmarks.generator.recorder_cost import recorder_cost
 from servemark.machine import environment
@@ -27,6 +28,7 @@ from servemark.machine import environment
 BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     **COMPARISONS,
     "open-loop": open_loop,
+    "priority": priority,
     "processes": processes,
     "precision": precision,
     "recorder": recorder_cost,

@@ -7,32 +7,20 @@ p50 is printed; the aim is at most 1.10.
 """
 
 import argparse
-import json
-import subprocess
-import sys
-import tempfile
 
 import servers
 from benchmarks.rig.pairs import interleave
+from benchmarks.rig.servemark_run import metrics_of
 from exporters import export
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.stats.ratios import ratio_of_pairs
 from servemark.workload import get
 
-TIMEOUT_S = 300
-
 
 def p50_ms(entry: Entry, seconds: float, *target: str) -> float:
     """Median latency of one run."""
-    command = [sys.executable, "-m", "servemark", "run", entry.workload, "--engine", entry.engine, "--json", *target]
-    with tempfile.TemporaryDirectory() as out:
-        command += ["--concurrency", "1", "--warmup", "1", "--duration", f"{seconds:g}", "--out", out]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    metrics = json.loads(done.stdout)["metrics"] if done.stdout else None
-    if metrics is None or metrics["errors"]["count"] or metrics["latency_ms"]["p50"] is None:
-        raise SystemExit(f"the run failed:\n{done.stderr}")
-    return float(metrics["latency_ms"]["p50"])
+    return float(metrics_of(entry, seconds, "--concurrency", "1", *target)["latency_ms"]["p50"])
 
 
 def main() -> None:

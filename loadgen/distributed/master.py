@@ -25,6 +25,7 @@ from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
+from servemark.machine.scheduling import Granted, least
 from servemark.repository.entry import Golden
 from servemark.workload.agreement import Discrepancy
 
@@ -159,6 +160,10 @@ class Master:
     @property
     def cpu_share(self) -> float | None:
         return max((worker.cpu_share for worker in self.workers if worker.cpu_share is not None), default=None)
+
+    @property
+    def granted(self) -> Granted:
+        return least((str(worker), worker.priority, worker.priority_note) for worker in self.workers)
 
     @property
     def workers(self) -> list[WorkerFigures]:

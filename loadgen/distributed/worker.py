@@ -181,6 +181,7 @@ class Worker:
             "final": final,
             "recorder": state_of(sender.recorder),
             "cpu_share": sender.cpu_share,
+            "granted": asdict(sender.granted),
             "max_in_flight": sender.peak_in_flight,
             "interrupted": sender.interrupted,
             "checked": asdict(checked) if checked else None,

@@ -7,6 +7,7 @@ from loadgen.distributed.messages import Message
 from loadgen.distributed.recorder_state import State
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.errors import ExitCode, WorkerError
+from servemark.machine.scheduling import Priority
 from servemark.stats.histogram import Histogram
 
 STALLED_S = 10.0
@@ -95,6 +96,7 @@ class WorkerView:
     def figures(self) -> WorkerFigures:
         """As the result lists it."""
         report, state = self.report or {}, self.state
+        granted = report.get("granted")
         delay = Histogram.unpack(state["schedule_delay"]) if state else Histogram()
         return WorkerFigures(
             index=self.index,
@@ -103,6 +105,8 @@ class WorkerView:
             requests=state["scheduled"] if state else 0,
             schedule_delay_p99_ms=delay.percentile(99) if delay.count else None,
             cpu_share=report.get("cpu_share"),
+            priority=Priority(granted["priority"]) if granted else None,
+            priority_note=granted and granted["note"],
             max_in_flight=report.get("max_in_flight", 0),
             clock_uncertainty_ms=self.clock.uncertainty_ns / 1e6,
             trouble=self.trouble,

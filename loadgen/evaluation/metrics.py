@@ -90,6 +90,7 @@ def _client(config: LoadConfig, measured: Measured) -> Client:
         Client,
         {
             **cpu,
+            **measured.granted.to_dict(),
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
             "workers": len(measured.workers) or 1,

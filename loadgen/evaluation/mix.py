@@ -8,6 +8,7 @@ from typing import Any, cast
 from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.evaluation.metrics import errors_of
 from servemark.errors import OptionError
+from servemark.machine.scheduling import Priority, least
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
@@ -149,14 +150,18 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> Metrics:
         },
         "energy": _energy(metrics, throughput["inferences_per_s"]),
         "server": cast(ServerFigures, unknown(ServerFigures.__annotations__, _OWN)),
-        "client": _client([each["client"] for each in metrics]),
+        "client": _client(parts),
     }
 
 
-def _client(clients: Sequence[Client]) -> Client:
-    """Of the processes together; the busiest one's share of a core."""
+def _client(parts: Sequence[Part]) -> Client:
+    """Of the processes together; the busiest one's share of a core, and the least priority."""
+    clients = [part.result["metrics"]["client"] for part in parts]
+    named = zip([part.name for part in parts], clients, strict=True)
+    granted = least((name, Priority(each["priority"]), each.get("priority_note")) for name, each in named)
     joined = {
         **_joined(clients, ["cpu_share"], max),
+        **granted.to_dict(),
         "max_in_flight": sum(each["max_in_flight"] for each in clients),
         "waited_share": max(each["waited_share"] or 0.0 for each in clients),
         **unknown(["own_delay_p99_ms"], _OWN),

@@ -13,6 +13,7 @@ from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
+from servemark.machine.scheduling import Granted, Priority
 from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
@@ -54,6 +55,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
+        not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
         slo_percentile=slo.percentile if slo else None,
         slo_limit_ms=slo.limit_ms if slo else None,
@@ -106,6 +108,10 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
         elif open_loop and late is not None and late > limit:
             troubles.append(f"{worker}: it sent late, by {late:.3g} ms at p99 (limit {limit:.3g} ms)")
     return troubles
+
+
+def _not_realtime(granted: Granted) -> str | None:
+    return None if granted.priority is Priority.REALTIME else granted.note or f"--priority {granted.priority.value}"
 
 
 def _p99(histogram: Histogram) -> float:

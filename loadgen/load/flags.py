@@ -7,12 +7,16 @@ from typing import Any
 
 from loadgen.load.arrivals import Distribution
 from loadgen.transport.server_url import DEFAULT_URLS
+from servemark.machine.scheduling import Priority
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.repository.entry import DEFAULT_ENGINE, FULL
 from servemark.workload.agreement import PRECISIONS
 
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
+AUTO = "auto"
+PRIORITIES = (AUTO, *Priority)
+"""How soon the sending thread runs: the best that is permitted for an open loop, or one by name."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,13 @@ FLAGS = (
     Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
     Flag("request_timeout", "A request unanswered this long after its schedule fails.", "30", metavar="S"),
     Flag("max_in_flight", "Open loop: most requests in flight; others wait.", "1024", metavar="N"),
+    Flag(
+        "priority",
+        "Sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
+        AUTO,
+        metavar="P",
+        choices=PRIORITIES,
+    ),
     Flag("max_error_share", "Largest failed share of a valid run.", "0.01", metavar="X"),
     Flag(
         "model_repository",

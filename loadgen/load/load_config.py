@@ -46,6 +46,7 @@ class LoadConfig:
     start_file: Path | None
     request_timeout_s: float
     max_in_flight: int
+    priority: str
     max_error_share: float
     streaming: bool
     shared_memory: str
@@ -143,6 +144,7 @@ class LoadConfig:
             start_file=Path(options.start_file) if options.start_file else None,
             request_timeout_s=above("--request-timeout", options.request_timeout, 0),
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
+            priority=one_of("--priority", options.priority, flags.PRIORITIES),
             max_error_share=share,
             streaming=options.streaming,
             shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
@@ -175,6 +177,7 @@ class LoadConfig:
             "start_file": str(self.start_file or ""),
             "request_timeout": text_of(self.request_timeout_s),
             "max_in_flight": str(self.max_in_flight),
+            "priority": self.priority,
             "max_error_share": text_of(self.max_error_share),
             "streaming": self.streaming,
             "shared_memory": self.shared_memory,
@@ -201,6 +204,7 @@ class LoadConfig:
             "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
+            "priority": self.priority,
             "max_error_share": self.max_error_share,
             "request_log": self.request_log,
             "windows": self.windows,

@@ -12,6 +12,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
 
 PROGRESS_NS = 1_000_000_000
@@ -53,6 +54,10 @@ class Load(Timed, Protocol):
         """Share of one core that the generator used, of several processes the busiest."""
 
     @property
+    def granted(self) -> Granted:
+        """The priority of the sending thread, of several the least."""
+
+    @property
     def workers(self) -> list[WorkerFigures]:
         """Each process that sent a share, where there are several."""
 
@@ -68,6 +73,7 @@ class Measured:
     statistics: Statistics
     energy: Energy
     cpu_share: float | None = None
+    granted: Granted = field(default_factory=Granted)
     peak_in_flight: int = 0
     checked: Checked | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
@@ -127,6 +133,7 @@ class Measurement:
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
         measured.cpu_share = load.cpu_share if measured.measured_s else None
+        measured.granted = load.granted
         measured.peak_in_flight = load.peak_in_flight
         measured.checked = load.checked()
         measured.interrupted = load.interrupted

@@ -11,6 +11,7 @@ from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
+from loadgen.driver.priority import SendersPriority
 from loadgen.kserve.server_statistics import failure_kind
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
@@ -26,6 +27,7 @@ from loadgen.sut.channel import Outcome
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
+from servemark.machine.scheduling import Granted
 from servemark.output import printable
 from servemark.repository.entry import Golden
 
@@ -61,10 +63,12 @@ class Sender:
         self._golden: Golden | None = None
         self._log: RequestLog | None = None
         self._cpu = CpuTime()
+        self._priority = SendersPriority(config.priority, open_loop=config.open_loop)
         self.readings: Sequence[Reading] = (self._cpu,)
 
     def prepare(self, golden: Golden | None) -> None:
-        """Make the requests and the schedule; opens nothing. Raises InputDataError, ServerError."""
+        """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
+        self._priority.require()
         self._golden = golden
         self._requests = self.share.requests(self.target.payloads(golden))
         self.schedule = self.config.scenario.schedule(self.config.seed)
@@ -110,7 +114,8 @@ class Sender:
         """
         self._on_tick = on_tick
         try:
-            self._driver.run(self._arrivals)
+            with self._priority:
+                self._driver.run(self._arrivals)
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
             self.interrupted = self.interrupted or f"cut short by {type(error).__name__}"
@@ -152,6 +157,11 @@ class Sender:
         return self._cpu.share
 
     @property
+    def granted(self) -> Granted:
+        """The priority of the thread that sends."""
+        return self._priority.granted
+
+    @property
     def workers(self) -> list[WorkerFigures]:
         """None: this process sent all of it."""
         return []
@@ -180,6 +190,7 @@ class Sender:
 
     def _tick(self, now: int) -> None:
         self.recorder.tick(now)
+        self._priority.watch()
         if self._log is not None:
             self._log.flush()
         self._on_tick(now)

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import cast
 
+from servemark.machine.scheduling import Priority
 from servemark.results.schema.run import Worker
 
 
@@ -21,6 +22,8 @@ class WorkerFigures:
     """Half of the shortest round trip: the worker's clock may be off by so much."""
     trouble: str | None = None
     """Why its share of the load is not what was asked for, None where it is."""
+    priority: Priority | None = None
+    priority_note: str | None = None
 
     def __str__(self) -> str:
         return f"worker {self.index} ({self.host}, pid {self.pid})"

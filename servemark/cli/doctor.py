@@ -67,6 +67,7 @@ def _machine() -> Iterator[Check]:
     found, cores = collect(), limits.cores()
     yield Check("cpu", True, f"{found['cpu']}, {cores}, {found['memory_gb']} GB, Python {found['python']}")
     yield _idle()
+    yield _priority()
     if cores.limited_by == "quota":
         advice = f"engines start {cores.affinity} threads: --option intra_op_thread_count={cores.allowed}"
         yield Check("cpu quota", True, f"{cores.quota:g} cores, of which engines know nothing; {advice}")
@@ -76,6 +77,19 @@ def _machine() -> Iterator[Check]:
     yield Check("gpu", bool(gpus), ", ".join(gpus) or found["gpus_reason"] or "none")
     free_gb = shutil.disk_usage(RESULTS.parent).free / 1e9
     yield Check("disk", free_gb >= ROOM_GB, f"{free_gb:.0f} GB free, the default job needs {ROOM_GB:g}", needed=True)
+
+
+def _priority() -> Check:
+    """Whether an open loop can send on time beside a server that takes all cores."""
+    from servemark.machine.scheduling import Priority, refusal
+
+    refused = {priority: refusal(priority) for priority in (Priority.REALTIME, Priority.SLICE)}
+    realtime, slice_ = refused.values()
+    if realtime is None:
+        return Check("send priority", True, "real time: an open loop sends on time while a server takes all cores")
+    instead = "the shortest slice instead" if slice_ is None else f"no slice: {slice_}"
+    fix = "run as root or with CAP_SYS_NICE, or `ulimit -r 1`"
+    return Check("send priority", False, f"no real time: {realtime} ({fix}); {instead}")
 
 
 def _idle() -> Check:

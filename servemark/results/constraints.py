@@ -49,6 +49,8 @@ class Observations:
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
+    not_realtime: str | None = None
+    """Why the sending thread had no real-time priority, None where it had."""
     latency_p99_ms: float = 0.0
     slo_percentile: float | None = None
     slo_limit_ms: float | None = None
@@ -126,9 +128,10 @@ def _achieved(seen: Observations) -> Constraint:
 def _schedule_delay(seen: Observations) -> Constraint:
     limit = schedule_delay_limit_ms(seen.latency_p99_ms)
     value = seen.schedule_delay_p99_ms
-    remedy = (
+    late = (
         "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is reached"
     )
+    remedy = f"{late}; it had no real-time priority ({seen.not_realtime})" if seen.not_realtime else late
     return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
 
 

@@ -70,6 +70,7 @@ class Config(TypedDict):
     shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
     request_timeout_s: Annotated[float, "A request without an answer so long after its schedule has failed (s)."]
     max_in_flight: Annotated[int, "Most requests that an open loop has in flight."]
+    priority: NotRequired[Annotated[str, "Priority of the sending thread that was asked for; `auto`: the best."]]
     max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
     windows: Annotated[int, "Windows of the measured interval."]
@@ -208,6 +209,14 @@ class Client(TypedDict):
     """The load generator itself."""
 
     cpu_share: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
+    priority: NotRequired[
+        Annotated[
+            Literal["realtime", "slice", "normal"],
+            "Of the sending thread at the end: real-time round robin, the shortest slice, or as every thread. "
+            "Of several processes the least.",
+        ]
+    ]
+    priority_note: NotRequired[Annotated[str, "Why it is no better one. Absent: it is the best."]]
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
     own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
@@ -261,6 +270,8 @@ class Worker(TypedDict):
     requests: Annotated[int, "Requests of its share."]
     schedule_delay_p99_ms: Annotated[float | None, "Its schedule delay at p99 (ms)."]
     cpu_share: Annotated[float | None, "Share of one core that it used."]
+    priority: NotRequired[Annotated[str | None, "Priority of its sending thread. Null: it has not said."]]
+    priority_note: NotRequired[Annotated[str | None, "Why it is no better one."]]
     max_in_flight: Annotated[int, "Most requests that it had in flight."]
     clock_uncertainty_ms: Annotated[float, "Its clock may be off by so much (ms)."]
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]

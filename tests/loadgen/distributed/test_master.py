@@ -68,7 +68,10 @@ class Workers:
             recorder.outcome(answered(number / rate, 0.01))
         recorder.tick(round(until_s * S) - 1)
         recorder.flush()
-        report = {"cpu_share": 0.1, "max_in_flight": 2, "interrupted": early, "checked": None}
+        granted = (
+            {"priority": "normal", "note": "not permitted"} if name == "b" else {"priority": "realtime", "note": None}
+        )
+        report = {"cpu_share": 0.1, "granted": granted, "max_in_flight": 2, "interrupted": early, "checked": None}
         self.say(name, "state", final=final, recorder=state_of(recorder), **report)
 
     def orders(self, kind: str) -> list[tuple[str, dict[str, Any]]]:
@@ -188,6 +191,7 @@ def test_a_run_ends_with_the_last_figures_of_every_worker(monkeypatch: pytest.Mo
     )
     assert ticks[-1] == pytest.approx(5.9, abs=0.11)
     assert (master.recorder.scheduled, master.peak_in_flight, master.cpu_share) == (50, 4, 0.1)
+    assert (master.granted.priority, master.granted.note) == ("normal", "worker 1 (h, pid 1): not permitted")
     assert [(worker.requests, worker.trouble) for worker in master.workers] == [(20, None), (30, None)]
     assert master.interrupted is None
 

@@ -82,6 +82,8 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
             "server": {"queue_ms": 1.0},
             "client": {
                 "cpu_share": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
+                "priority": "slice" if name == "b" else "realtime",
+                **({"priority_note": "what b was refused"} if name == "b" else {}),
             },
         },
         "windows": [{"start_s": 0.0, "requests_per_s": rate, "p50_ms": 1.0, "p99_ms": None, "errors": errors}],
@@ -106,6 +108,8 @@ def test_the_whole_is_merged_not_averaged() -> None:
     assert document["metrics"]["errors"]["by_kind"] == {"timeout": 6}
     assert document["metrics"]["errors"]["share"] == pytest.approx(6 / 1206)
     assert document["metrics"]["early_stopping"]["requests"] == 1206
+    client = document["metrics"]["client"]
+    assert (client["priority"], client["priority_note"]) == ("slice", "b: what b was refused")
     # one meter read both: the joules of the first process, over the inferences of both
     assert document["metrics"]["energy"]["joules_per_inference"] == pytest.approx(0.3 * 90 / 120)
     assert document["windows"][0]["requests_per_s"] == pytest.approx(120)

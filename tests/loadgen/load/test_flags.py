@@ -10,6 +10,7 @@ from servemark.cli._load_flags import takes_load
 
 EVERY = {flag.name for flag in FLAGS if not flag.of_locustfiles}
 SERVER, ARRIVALS = set(names_of("server")), set(names_of("arrivals"))
+UNTAKEN = {"shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log", "priority"}
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ SERVER, ARRIVALS = set(names_of("server")), set(names_of("arrivals"))
         ("run", set()),
         ("compare", {"model_name", "engine"}),
         ("tune", SERVER | ARRIVALS),
-        ("mlperf", {*ARRIVALS, "shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log"}),
+        ("mlperf", {*ARRIVALS, *UNTAKEN}),
     ],
 )
 def test_a_command_takes_what_it_does_not_leave_out(command: str, left_out: set[str]) -> None:

@@ -1,0 +1,107 @@
+"""The sending thread's priority: an open loop asks to run as soon as a request is due, within a bound."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from loadgen.load.flags import AUTO
+from servemark.errors import OptionError
+from servemark.machine.scheduling import Attributes, Granted, Priority, is_realtime, named, ordinary, refusal, schedule
+
+MOST_SHARE = 0.5
+"""Of a core, in real time. A fair scheduler gives a thread as much beside one other, so up to here real time changes
+when the generator runs, and takes nothing from the server that it would have had otherwise."""
+WATCHED_S = 1.0
+"""Over which the share is taken: a generator that catches up after a stall may use a core for a moment."""
+_CLOSED = "a closed loop waits for answers, not for a schedule"
+_CLOCKS = (time.monotonic, time.thread_time)
+
+
+class SendersPriority:
+    """The priority of the thread that enters it, until it leaves; `granted` says which one that is.
+
+    `asked` is a value of --priority. `auto` is the best that is permitted for an open loop. A closed loop's thread, and
+    one for which somebody chose another priority (nice, chrt), is left as it is.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        *,
+        open_loop: bool,
+        clocks: tuple[Callable[[], float], Callable[[], float]] = _CLOCKS,
+    ) -> None:
+        self.granted = Granted()
+        self._asked, self._open_loop = asked, open_loop
+        self._wall, self._used = clocks
+        self._before: Attributes | None = None
+
+    def require(self) -> None:
+        """Check that a priority asked for by name can be had. Raises OptionError."""
+        if self._asked == AUTO:
+            return
+        why = refusal(Priority(self._asked))
+        if why is not None:
+            raise OptionError(
+                f"--priority {self._asked}: {why}",
+                fix="run as root or with CAP_SYS_NICE, allow it (`ulimit -r 1`), or leave out --priority",
+            )
+
+    def __enter__(self) -> Self:
+        self._since = self._wall(), self._used()
+        reasons: list[str] = []
+        try:
+            self._before = Attributes.now()
+        except OSError as error:
+            self.granted = Granted(note=error.strerror)
+            return self
+        self._take(self._wanted(self._before, reasons), self._before, reasons)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            if self._before is not None:
+                schedule(Priority.NORMAL, self._before)
+
+    def watch(self) -> None:
+        """Give real time up for good where the thread takes more of a core than it would have got without it."""
+        if self.granted.priority is not Priority.REALTIME or self._before is None or is_realtime(self._before):
+            return
+        now = self._wall()
+        since, used = self._since
+        if now - since < WATCHED_S:
+            return
+        self._since = now, self._used()
+        share = (self._since[1] - used) / (now - since)
+        if share > MOST_SHARE:
+            given_up = f"real time was given up: it used {share:.0%} of a core, more than {MOST_SHARE:.0%}"
+            self._take([Priority.SLICE, Priority.NORMAL], self._before, [given_up])
+
+    def _take(self, wanted: list[Priority], before: Attributes, reasons: list[str]) -> None:
+        """Take the first that is permitted; why it is none before it."""
+        for priority in wanted:
+            try:
+                schedule(priority, before)
+            except OSError as error:
+                reasons.append(f"{priority.value}: {error.strerror}")
+            else:
+                got = Priority.REALTIME if is_realtime(before) and priority is Priority.NORMAL else priority
+                self.granted = Granted(got, "; ".join(reasons) or None)
+                return
+        self.granted = Granted(note="; ".join(reasons))
+
+    def _wanted(self, before: Attributes, reasons: list[str]) -> list[Priority]:
+        """What to try, in order; why nothing is."""
+        if self._asked != AUTO:
+            return [Priority(self._asked)]
+        if not ordinary(before):
+            reasons.append(f"left as it was started: {named(before)}")
+            return [Priority.NORMAL]
+        if not self._open_loop:
+            reasons.append(_CLOSED)
+            return [Priority.NORMAL]
+        return list(Priority)

@@ -1,0 +1,148 @@
+"""How Linux schedules a thread among others: real-time round robin, a shorter slice, or as every thread.
+
+sched(7), sched_setattr(2). Slices of a thread's own: Linux 6.12, EEVDF, whose `sched_runtime` of a SCHED_OTHER thread
+is the slice that it asks for. A shorter one has an earlier deadline, so the thread runs sooner after it has woken up.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+SHORTEST_SLICE_NS = 100_000
+"""The kernel takes no shorter one."""
+ROUND_ROBIN_PRIORITY = 1
+"""The lowest: it goes before ordinary threads and after every other real-time one."""
+_RESET_ON_FORK = 1
+# <asm/unistd.h>: sched_setattr and sched_getattr.
+_CALLS = {
+    "x86_64": (314, 315),
+    "i386": (351, 352),
+    "i686": (351, 352),
+    "aarch64": (274, 275),
+    "riscv64": (274, 275),
+    "loongarch64": (274, 275),
+    "armv7l": (380, 381),
+    "ppc64le": (355, 356),
+    "s390x": (345, 346),
+}
+
+
+class Priority(StrEnum):
+    """How soon a thread runs that has woken up, the best first."""
+
+    REALTIME = "realtime"
+    SLICE = "slice"
+    NORMAL = "normal"
+
+
+@dataclass(frozen=True)
+class Granted:
+    """The priority that a thread has, and why it is no better one."""
+
+    priority: Priority = Priority.NORMAL
+    note: str | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """As result.json holds it."""
+        return {"priority": self.priority.value, **({"priority_note": self.note} if self.note else {})}
+
+
+def least(several: Iterable[tuple[str, Priority | None, str | None]]) -> Granted:
+    """The least priority of several, each with its name and note; None is one that is not known."""
+    known = [(name, priority, note) for name, priority, note in several if priority is not None]
+    if not known:
+        return Granted()
+    name, priority, note = max(known, key=lambda each: list(Priority).index(each[1]))
+    return Granted(priority, note and f"{name}: {note}")
+
+
+class Attributes(ctypes.Structure):
+    """`struct sched_attr` of the calling thread; times in ns."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("policy", ctypes.c_uint32),
+        ("flags", ctypes.c_uint64),
+        ("nice", ctypes.c_int32),
+        ("priority", ctypes.c_uint32),
+        ("runtime", ctypes.c_uint64),
+        ("deadline", ctypes.c_uint64),
+        ("period", ctypes.c_uint64),
+    )
+    policy: int
+    flags: int
+    nice: int
+    priority: int
+    runtime: int
+
+    @classmethod
+    def now(cls) -> Self:
+        """Those that the thread has. Raises OSError where the kernel cannot say."""
+        found = cls()
+        _call(1, ctypes.byref(found), ctypes.sizeof(found), 0)
+        return found
+
+    def apply(self) -> None:
+        """Give them to the thread. Children and threads that it starts have the usual ones. Raises OSError."""
+        self.flags |= _RESET_ON_FORK  # which an unprivileged thread cannot take back
+        _call(0, ctypes.byref(self), 0)
+
+
+def schedule(priority: Priority, before: Attributes) -> None:
+    """Schedule the calling thread so; `before` is what it had at first, nice value included. Raises OSError."""
+    wanted = Attributes(ctypes.sizeof(Attributes), before.policy, before.flags, before.nice, before.priority)
+    if priority is Priority.REALTIME:
+        wanted.policy, wanted.priority, wanted.nice = os.SCHED_RR, ROUND_ROBIN_PRIORITY, 0
+    elif priority is Priority.SLICE:
+        wanted.runtime = SHORTEST_SLICE_NS
+    wanted.apply()
+    if priority is Priority.SLICE and Attributes.now().runtime != SHORTEST_SLICE_NS:
+        raise OSError(errno.ENOTSUP, "this kernel has no slice of a thread's own (Linux 6.12)")
+
+
+def refusal(priority: Priority) -> str | None:
+    """Why the calling thread may not be scheduled so, None where it may; it is left as it was."""
+    try:
+        before = Attributes.now()
+        try:
+            schedule(priority, before)
+        finally:
+            schedule(Priority.NORMAL, before)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def is_realtime(found: Attributes) -> bool:
+    """Whether a thread goes before all ordinary ones."""
+    return found.policy in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+def ordinary(found: Attributes) -> bool:
+    """Whether nobody has chosen another scheduling for the thread: chrt, nice."""
+    return found.policy == os.SCHED_OTHER and found.nice <= 0
+
+
+def named(found: Attributes) -> str:
+    """A thread's scheduling in words: "SCHED_FIFO 10", "nice 15"."""
+    names = {getattr(os, name): name for name in ("SCHED_FIFO", "SCHED_RR", "SCHED_BATCH", "SCHED_IDLE")}
+    if found.policy == os.SCHED_OTHER:
+        return f"nice {found.nice}"
+    name = names.get(found.policy, f"policy {found.policy}")
+    return f"{name} {found.priority}" if found.priority else name
+
+
+def _call(which: int, *arguments: object) -> None:
+    """sched_setattr (0) or sched_getattr (1) of the calling thread; glibc has no function for them."""
+    numbers = _CALLS.get(platform.machine())
+    if numbers is None:
+        raise OSError(errno.ENOSYS, f"not known how to ask for it on {platform.machine()}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(ctypes.c_long(numbers[which]), 0, *arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,126 @@
+"""What the sending thread asks for, what it gets, and when it gives real time up."""
+
+import ctypes
+import os
+from collections.abc import Callable
+
+import pytest
+
+from loadgen.driver import priority as module
+from loadgen.driver.priority import MOST_SHARE, WATCHED_S, SendersPriority
+from servemark.errors import OptionError
+from servemark.machine.scheduling import Attributes, Priority
+
+PERMISSION = "Operation not permitted"
+
+
+class Kernel:
+    """A kernel that refuses some priorities, and a thread that uses as much of a core as a test says."""
+
+    def __init__(self, *refused: Priority, policy: int = os.SCHED_OTHER, nice: int = 0) -> None:
+        self.refused = refused
+        self.before = Attributes(ctypes.sizeof(Attributes), policy, 0, nice, 0)
+        self.now = Priority.NORMAL
+        self.wall_s = self.used_s = 0.0
+
+    def schedule(self, priority: Priority, before: Attributes) -> None:
+        assert before is self.before
+        if priority in self.refused:
+            raise PermissionError(1, PERMISSION)
+        self.now = priority
+
+    def refusal(self, priority: Priority) -> str | None:
+        return PERMISSION if priority in self.refused else None
+
+    def asked(self, priority: str = "auto", *, open_loop: bool = True) -> SendersPriority:
+        return SendersPriority(priority, open_loop=open_loop, clocks=(lambda: self.wall_s, lambda: self.used_s))
+
+    def work(self, seconds: float, share: float) -> None:
+        self.wall_s += seconds
+        self.used_s += share * seconds
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kernel]:
+    def make(*refused: Priority, **started: int) -> Kernel:
+        made = Kernel(*refused, **started)
+        monkeypatch.setattr(module, "schedule", made.schedule)
+        monkeypatch.setattr(module, "refusal", made.refusal)
+        monkeypatch.setattr(Attributes, "now", lambda: made.before)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("refused", "got", "note"),
+    [
+        ((), Priority.REALTIME, None),
+        ((Priority.REALTIME,), Priority.SLICE, f"realtime: {PERMISSION}"),
+        ((Priority.REALTIME, Priority.SLICE), Priority.NORMAL, f"realtime: {PERMISSION}; slice: {PERMISSION}"),
+        ((*Priority,), Priority.NORMAL, "; ".join(f"{each.value}: {PERMISSION}" for each in Priority)),
+    ],
+)
+def test_an_open_loop_takes_the_best_that_is_permitted(
+    kernel: Callable[..., Kernel], refused: tuple[Priority, ...], got: Priority, note: str | None
+) -> None:
+    system = kernel(*refused)
+    with system.asked() as held:
+        assert (held.granted.priority, held.granted.note, system.now) == (got, note, got)
+    assert system.now is Priority.NORMAL
+
+
+def test_a_closed_loop_stays_as_it_is(kernel: Callable[..., Kernel]) -> None:
+    system = kernel()
+    with system.asked(open_loop=False) as held:
+        assert system.now is held.granted.priority is Priority.NORMAL
+        assert "closed loop" in (held.granted.note or "")
+
+
+@pytest.mark.parametrize(
+    ("started", "got", "words"),
+    [
+        ({"nice": 15}, Priority.NORMAL, "nice 15"),
+        ({"policy": os.SCHED_BATCH}, Priority.NORMAL, "SCHED_BATCH"),
+        ({"policy": os.SCHED_FIFO}, Priority.REALTIME, "SCHED_FIFO"),
+    ],
+)
+def test_what_nice_or_chrt_chose_is_left(
+    kernel: Callable[..., Kernel], started: dict[str, int], got: Priority, words: str
+) -> None:
+    system = kernel(**started)
+    with system.asked() as held:
+        system.work(2 * WATCHED_S, 1.0)
+        held.watch()
+        assert (held.granted.priority, system.now) == (got, Priority.NORMAL)
+        assert held.granted.note == f"left as it was started: {words}"
+
+
+@pytest.mark.parametrize("name", Priority)
+def test_one_asked_for_by_name_is_had_or_refused(kernel: Callable[..., Kernel], name: Priority) -> None:
+    held = kernel(nice=15).asked(name.value, open_loop=False)
+    held.require()
+    with held:
+        assert held.granted.priority is name
+    with pytest.raises(OptionError, match=f"--priority {name.value}: {PERMISSION}"):
+        kernel(name).asked(name.value).require()
+
+
+def test_real_time_is_given_up_by_a_generator_that_would_starve_the_server(kernel: Callable[..., Kernel]) -> None:
+    system = kernel()
+    with system.asked() as held:
+        for _ in range(5):
+            system.work(WATCHED_S, MOST_SHARE - 0.01)
+            held.watch()
+        system.work(WATCHED_S / 2, 1.0)  # catching up after a stall
+        held.watch()
+        system.work(WATCHED_S / 2, 0.0)
+        held.watch()
+        assert (held.granted.priority, system.now) == (Priority.REALTIME, Priority.REALTIME)
+        system.work(WATCHED_S, 0.7)
+        held.watch()
+        assert (held.granted.priority, system.now) == (Priority.SLICE, Priority.SLICE)
+        assert "70% of a core" in (held.granted.note or "")
+        system.work(WATCHED_S, 0.1)
+        held.watch()
+        assert system.now is Priority.SLICE
