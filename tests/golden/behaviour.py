@@ -1,5 +1,7 @@
 """What the golden server does to each request, and when: a function of its arrival time and its number alone."""
 
+import math
+import random
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +16,8 @@ class Behaviour:
     """Known behaviour by construction; every `*_every` counts inference requests from 1 and 0 turns it off.
 
     The server is infinitely parallel unless `capacity_per_s` makes it one first-in-first-out server whose service time
-    is 1 / capacity_per_s. A request that arrives in a stall starts at the stall's end. `delay_s` follows the service.
+    is 1 / capacity_per_s, or `exponential` of that mean: M/D/1 and M/M/1 under Poisson arrivals. A request that arrives
+    in a stall starts at the stall's end. `delay_s` follows the service.
     """
 
     model: str = "golden"
@@ -29,6 +32,7 @@ class Behaviour:
     stall_phase_s: float = 0.0  # from the anchor to the start of the first stall
     stall_anchor: Literal["start", "first_request"] = "start"
     capacity_per_s: float = 0.0
+    exponential: bool = False
     error_every: int = 0
     error_status: int = 500
     wrong_shape_every: int = 0
@@ -60,6 +64,13 @@ class Behaviour:
     def output_tensors(self) -> tuple[Tensor, ...]:
         """The model's outputs, without the batch dimension."""
         return tuple(Tensor.parse(text) for text in self.outputs)
+
+    def service_ns(self, number: int) -> int:
+        """How long the one server takes for inference request `number`; 0 without a capacity."""
+        if not self.capacity_per_s:
+            return 0
+        times = random.Random(number).expovariate(1.0) if self.exponential else 1.0  # noqa: S311 - no secret
+        return math.ceil(times * 1e9 / self.capacity_per_s)
 
     def kind(self, number: int) -> str:
         """What happens to inference request `number` (from 1): one of KINDS, or "ok"."""

@@ -1,7 +1,6 @@
 """What the golden server writes down: each request as it really came, and what Triton's statistics say of them."""
 
 import dataclasses
-import math
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -53,9 +52,8 @@ class Record:
         first_ns = self.entries[0].arrival_ns if self.entries else arrival_ns
         anchor_ns = first_ns if behaviour.stall_anchor == "first_request" else self.started_ns
         start_ns = behaviour.after_stall_ns(max(arrival_ns, self.free_ns), anchor_ns)
-        service_ns = 0
+        service_ns = behaviour.service_ns(number)
         if behaviour.capacity_per_s:
-            service_ns = math.ceil(1e9 / behaviour.capacity_per_s)
             self.free_ns = start_ns + service_ns
         kind = behaviour.kind(number)
         due_ns = start_ns + service_ns + round(behaviour.delay_s * 1e9)
