@@ -14,14 +14,18 @@ HISTOGRAMS = ("latency", "service_time", "schedule_delay", "waited_delay")
 COUNTS = ("late", "completed", "scheduled", "outside", "in_flight_at_start")
 
 
-def state_of(recorder: Recorder) -> dict[str, Any]:
-    """Everything but the sampled answers, as msgpack can hold it. Times are from the interval's start, in ns."""
+def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
+    """Everything but the sampled answers, as msgpack can hold it. Times are from the interval's start, in ns.
+
+    A trace's seconds grow with its length: they come at the end only.
+    """
     interval = recorder.interval
     return {
         "length_ns": interval.end - interval.start,
         **{name: getattr(recorder, name).pack() for name in HISTOGRAMS},
         **{name: getattr(recorder, name) for name in COUNTS},
         "windows": [[w.latency.pack(), w.completed, w.scheduled, w.errors] for w in recorder.windows],
+        "seconds": recorder.seconds.pack() if final and recorder.seconds is not None else None,
         "errors": dict(recorder.errors),
         "messages": recorder.messages,
     }
@@ -48,6 +52,8 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
             known += [message for message in said if message not in known][: MAX_MESSAGES - len(known)]
         for window, other in zip(recorder.windows, _windows(state, interval), strict=False):
             window.add(other)
+        if recorder.seconds is not None and state["seconds"] is not None:
+            recorder.seconds.add(state["seconds"])
     return recorder
 
 

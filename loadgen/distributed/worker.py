@@ -179,7 +179,7 @@ class Worker:
         checked = sender.checked() if final else None
         return {
             "final": final,
-            "recorder": state_of(sender.recorder),
+            "recorder": state_of(sender.recorder, final=final),
             "cpu_share": sender.cpu_share,
             "granted": asdict(sender.granted),
             "max_in_flight": sender.peak_in_flight,

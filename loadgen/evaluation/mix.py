@@ -230,13 +230,17 @@ def _limited_by(parts: Sequence[Part]) -> LimitedBy:
 
 def _windows(parts: Sequence[Part]) -> list[WindowFigures]:
     """Throughput and errors of all; percentiles of a window are each workload's own."""
+    own = unknown(["p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "over_slo"], _OWN)
     return [
-        {
-            "start_s": windows[0]["start_s"],
-            "requests_per_s": sum(window["requests_per_s"] for window in windows),
-            "p50_ms": None,
-            "p99_ms": None,
-            "errors": sum(window["errors"] for window in windows),
-        }
+        cast(
+            WindowFigures,
+            {
+                "start_s": windows[0]["start_s"],
+                "requests_per_s": sum(window["requests_per_s"] for window in windows),
+                "count": sum(window["count"] for window in windows),
+                "errors": sum(window["errors"] for window in windows),
+                **own,
+            },
+        )
         for windows in zip(*(part.result["windows"] for part in parts), strict=False)
     ]

@@ -61,7 +61,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         "verdict": verdict,
         "limited_by": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
-        "windows": _windows(measured),
+        "windows": _windows(config, measured),
         "stages": _stages(config, measured),
         **({"workers": [worker.to_dict() for worker in measured.workers]} if measured.workers else {}),
         "partial": measured.interrupted is not None,
@@ -80,11 +80,14 @@ def histograms(measured: Measured) -> dict[str, str]:
     return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
 
 
-def _windows(measured: Measured) -> list[WindowFigures]:
+def _windows(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
     interval, measured_s = measured.recorder.interval, measured.measured_s
+    limit_ms = config.slo.limit_ms if config.slo else None
+    if measured.recorder.seconds is not None:
+        return measured.recorder.seconds.figures(measured_s, limit_ms)
     placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
-    return [w.to_dict(s, min(length_s, measured_s - s)) for s, length_s, w in placed if s < measured_s]
+    return [w.to_dict(s, min(length_s, measured_s - s), limit_ms) for s, length_s, w in placed if s < measured_s]
 
 
 def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:

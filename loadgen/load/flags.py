@@ -117,8 +117,15 @@ FLAGS = (
     ),
     Flag(
         "trace",
-        "Open loop from a CSV or JSONL file of arrival times in seconds.",
+        "Open loop from a CSV or JSONL file of arrival times.",
         metavar="FILE",
+        group="arrivals",
+        in_web_ui=True,
+    ),
+    Flag(
+        "trace_speed",
+        "Play the trace so many times as fast; 1 if not given.",
+        metavar="X",
         group="arrivals",
         in_web_ui=True,
     ),

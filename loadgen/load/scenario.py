@@ -114,6 +114,7 @@ class Scenario(ABC):
             "request_distribution": gaps and gaps.distribution.value,
             "stages": self._own("stages_text"),
             "trace": trace and str(trace.file),
+            "trace_speed": trace and trace.speed,
             "duration_s": self.duration_s,
             "warmup_s": self.warmup_s,
         }
@@ -257,9 +258,12 @@ def read_scenario(options: argparse.Namespace) -> Scenario:
     duration_s = above("--duration", options.duration, 0)
     warmup_s = at_least("--warmup", options.warmup, 0)
     gaps = Gaps.from_options(options)
+    speed = optional_number("--trace-speed", options.trace_speed)
+    if speed is not None and (speed <= 0 or not options.trace):
+        raise OptionError(f"--trace-speed {speed:g} is no speed of a trace", fix="above 0, and with --trace FILE")
     scenario: Scenario
     if options.trace:
-        scenario = TraceReplay(trace=read_trace(Path(options.trace)), warmup_s=warmup_s)
+        scenario = TraceReplay(trace=read_trace(Path(options.trace), speed or 1.0), warmup_s=warmup_s)
     elif options.stages:
         scenario = Stages(stages=parse_stages(options.stages), gaps=gaps, warmup_s=warmup_s)
     elif rate is not None:

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,9 +18,11 @@ import numpy.typing as npt
 from servemark.errors import InputDataError, parsing
 from servemark.results.schema.run import TraceLoad
 
-TIME, SAMPLE = "time_s", "sample"
+TIMES, SAMPLE = ("time_s", "time", "timestamp"), "sample"
+"""Names that the time may have, and that of the sample."""
 MAX_DURATION_S = 7 * 86400.0
-"""Times count from the trace's start; one beyond a week is a calendar time."""
+UNIX_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
+"""From these numbers on (1973 in each unit) a time is Unix time in ns, us, ms or s; below them it is none."""
 MAX_ARRIVALS = 20_000_000
 MAX_BYTES = 1 << 30
 MAX_SAMPLE = 1 << 53
@@ -28,16 +31,21 @@ MAX_QUOTED = 16
 """Characters of a line that an error shows: enough to find it, too few to read a file that is no trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 NAME = "name a CSV or JSONL file of arrival times"
+KINDS = "seconds from the start, Unix time or ISO 8601"
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Arrival times in seconds from the start, ascending, and where it says so which sample each of them sends."""
+    """Arrival times in seconds from the start as they are played, ascending, and perhaps each one's sample."""
 
     file: Path
     digest: str
     times_s: npt.NDArray[np.float64] = field(repr=False, compare=False)
     samples: npt.NDArray[np.int64] | None = field(repr=False, compare=False)
+    first: datetime | None = None
+    """When the first arrival came, where the file has calendar times: they count from it."""
+    speed: float = 1.0
+    """How many times as fast as it was recorded it is played."""
 
     @property
     def duration_s(self) -> float:
@@ -56,14 +64,17 @@ class Trace:
             "sha256": self.digest,
             "arrivals": len(self.times_s),
             "samples": self.samples is not None,
+            "first": None if self.first is None else self.first.isoformat(timespec="milliseconds"),
+            "speed": self.speed,
         }
 
 
-def read_trace(path: Path) -> Trace:
-    """Read a trace. Raises InputDataError naming file and line.
+def read_trace(path: Path, speed: float = 1.0) -> Trace:
+    """Read a trace, to be played so many times as fast. Raises InputDataError naming file and line.
 
-    CSV: the arrival time in seconds first, then if given the index of its sample in the input data; or with a header,
-    columns `time_s` and `sample` among others. JSON lines: a number, or an object with these names, in each line.
+    CSV: the arrival time first, then if given the index of its sample in the input data; or with a header, a column of
+    TIMES and `sample` among others. JSON lines: a time, or an object with these names, in each line. A time is in
+    seconds from the trace's start, or a calendar time: those count from the first arrival.
     """
     try:
         content = _content(path)
@@ -73,25 +84,40 @@ def read_trace(path: Path) -> Trace:
     except UnicodeDecodeError as error:
         raise InputDataError(f"--trace {path} is no text: byte {error.start} is no UTF-8", fix=NAME) from None
     with parsing(f"--trace {path}", InputDataError, fix=NAME):
-        return _trace(path, content, lines)
+        trace = _trace(path, content, lines, speed)
+    if trace.duration_s > MAX_DURATION_S:
+        raise InputDataError(f"--trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
+    return trace
 
 
-def _trace(path: Path, content: bytes, lines: list[str]) -> Trace:
+def _trace(path: Path, content: bytes, lines: list[str], speed: float) -> Trace:
     rows = _json_rows(path, lines) if path.suffix in JSON_LINES else _csv_rows(path, lines)
     times: list[float] = []
     samples: list[int] = []
-    for line, time, sample in rows:
-        times.append(_time(path, line, time, times[-1] if times else 0.0))
+    calendar = False
+    for line, value, sample in rows:
+        time, dated = _time(path, line, value)
+        if not times:
+            calendar = dated
+        elif dated != calendar:
+            _fail(path, line, f"{_quoted(value)} is {'a' if dated else 'no'} calendar time, unlike those before it")
+        elif time < times[-1]:
+            _fail(
+                path, line, f"{_quoted(value)} is {times[-1] - time:.3g} s before the last: sort the arrivals by time"
+            )
+        times.append(time)
         if sample is not None:
             samples.append(_sample(path, line, sample))
         if len(samples) not in (0, len(times)):
             _fail(path, line, f"{SAMPLE!r} is given for some arrivals and missing for others")
     if not times:
-        raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in seconds in each line")
+        raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in each line")
     if len(times) > MAX_ARRIVALS:
         raise InputDataError(f"--trace {path} has {len(times):,} arrivals, at most {MAX_ARRIVALS:,}", fix="cut it")
     digest = hashlib.sha256(content).hexdigest()
-    return Trace(path, digest, np.array(times), np.array(samples, np.int64) if samples else None)
+    played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
+    first = datetime.fromtimestamp(times[0], UTC) if calendar else None
+    return Trace(path, digest, played, np.array(samples, np.int64) if samples else None, first, speed)
 
 
 def _content(path: Path) -> bytes:
@@ -113,13 +139,13 @@ def _quoted(value: Any) -> str:
 def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
     """(line, time, sample or None) of each row."""
     rows = [(number, row) for number, row in enumerate(csv.reader(lines), start=1) if row]
-    columns = [TIME, SAMPLE]
-    if rows and not _is_number(rows[0][1][0]):
+    columns = [TIMES[0], SAMPLE]
+    if rows and _read_time(rows[0][1][0]) is None:
         line, header = rows.pop(0)
         columns = [name.strip() for name in header]
-        if TIME not in columns:
-            _fail(path, line, f"the header has no column {TIME!r}: {_quoted(', '.join(columns))}")
-    time_at = columns.index(TIME)
+        if not set(TIMES) & set(columns):
+            _fail(path, line, f"the header has no column {' or '.join(TIMES)}: {_quoted(', '.join(columns))}")
+    time_at = next(columns.index(name) for name in TIMES if name in columns)
     sample_at = columns.index(SAMPLE) if SAMPLE in columns else None
     for line, row in rows:
         if len(row) > len(columns) or len(row) <= time_at:
@@ -137,24 +163,38 @@ def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
         except ValueError:
             _fail(path, line, f"{_quoted(text)} is no JSON")
         if isinstance(value, dict):
-            if TIME not in value:
-                _fail(path, line, f"no {TIME!r} in {_quoted(text)}")
-            yield line, value[TIME], value.get(SAMPLE)
+            name = next((name for name in TIMES if name in value), None)
+            if name is None:
+                _fail(path, line, f"no {' or '.join(TIMES)} in {_quoted(text)}")
+            yield line, value[name], value.get(SAMPLE)
         else:
             yield line, value, None
 
 
-def _time(path: Path, line: int, value: Any, before: float) -> float:
-    if not _is_number(value):
-        _fail(path, line, f"{_quoted(value)} is no time in seconds")
-    time = float(value)
+def _time(path: Path, line: int, value: Any) -> tuple[float, bool]:
+    """A time in seconds, and whether it is a calendar time."""
+    found = _read_time(value)
+    if found is None:
+        _fail(path, line, f"{_quoted(value)} is no time: {KINDS}")
+    time, calendar = found
     if time < 0:
         _fail(path, line, f"{time:g} s is negative")
-    if time > MAX_DURATION_S:
-        _fail(path, line, f"{time:g} s is more than a week: times count from the trace's start, subtract the first")
-    if time < before:
-        _fail(path, line, f"{time:g} s comes after {before:g} s: sort the arrivals by time")
-    return time
+    if time > MAX_DURATION_S and not calendar:
+        _fail(path, line, f"{time:g} s is more than a week: give {KINDS}")
+    return found
+
+
+def _read_time(value: Any) -> tuple[float, bool] | None:
+    """A time in seconds, and whether it is a calendar time; None where it is no time."""
+    if _is_number(value):
+        number = float(value)
+        unit = next((unit for least, unit in UNIX_UNITS if number >= least), None)
+        return (number, False) if unit is None else (number * unit, True)
+    try:
+        found = datetime.fromisoformat(value.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), True
+    except (AttributeError, ValueError, OverflowError):
+        return None
 
 
 def _sample(path: Path, line: int, value: Any) -> int:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
 from loadgen.measurement.failures import MAX_MESSAGES
+from loadgen.measurement.seconds import Seconds
 from loadgen.measurement.windows import Interval, Window
 from loadgen.sut.channel import Answer, Outcome
 from servemark.results.constraints import MAX_WINDOWS
@@ -53,6 +54,7 @@ class Recorder:
         self.waited_delay = Histogram()
         """The part of the schedule delays of requests that waited for --max-in-flight."""
         self.windows = [Window() for _ in range(interval.windows)]
+        self.seconds = Seconds(interval) if interval.by_second else None
         self.errors: Counter[str] = Counter()
         self.messages: dict[str, list[str]] = {}
         self.sampled: list[tuple[tuple[int, ...], Answer]] = []
@@ -141,6 +143,8 @@ class Recorder:
         self.in_flight_at_start += int(((scheduled < start) & (done >= start)).sum())
         for index, count in _counts(self.interval.window_of(done[came])):
             self.windows[index].completed += count
+        if self.seconds is not None:
+            self.seconds.came(done[came])
         inside = (scheduled >= start) & (scheduled < end)
         self.outside += int((~inside).sum())
         self._measure(rows[inside])
@@ -160,6 +164,8 @@ class Recorder:
         for index, count in _counts(indices):
             self.windows[index].scheduled += count
             self.windows[index].latency.record(latency[indices == index])
+        if self.seconds is not None:
+            self.seconds.measured(scheduled, latency)
 
     def _count_failure(self, outcome: Outcome) -> None:
         if not self.interval.start <= outcome.scheduled < self.interval.end:
@@ -171,6 +177,8 @@ class Recorder:
         window = self.windows[self.interval.window_of(np.array([outcome.scheduled]))[0]]
         window.scheduled += 1
         window.errors += 1
+        if self.seconds is not None:
+            self.seconds.failed(outcome.scheduled)
         messages = self.messages.setdefault(kind, [])
         if outcome.message and outcome.message not in messages and len(messages) < MAX_MESSAGES:
             messages.append(outcome.message)

@@ -15,6 +15,7 @@ from loadgen.driver.priority import SendersPriority
 from loadgen.kserve.server_statistics import failure_kind
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
@@ -213,7 +214,8 @@ def interval_from(config: LoadConfig, start_ns: int) -> Interval:
     """The measured interval of a schedule that begins then."""
     measured_from = start_ns + int(config.warmup_s * 1e9)
     edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
-    return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges)
+    by_second = config.scenario.mode is Mode.TRACE
+    return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges, by_second)
 
 
 def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:

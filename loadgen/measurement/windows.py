@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.schema.header import unknown
 from servemark.results.schema.run import WindowFigures
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
+from servemark.stats.percentiles import percentile_key, samples_needed
+
+SHOWN_PERCENTILES = (50.0, 90.0, 95.0, 99.0)
+NO_LIMIT = "no latency objective: --slo"
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Interval:
     windows: int
     edges: tuple[int, ...] = ()
     """Boundaries of the windows, the interval's own included, where they are not of equal length."""
+    by_second: bool = False
+    """Whether what happens in each second is kept besides."""
 
     @property
     def window_ns(self) -> float:
@@ -84,13 +91,30 @@ class Window:
         """Half as many, twice as long."""
         return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
 
-    def to_dict(self, start_s: float, length_s: float) -> WindowFigures:
-        """As result.json holds it; `requests_per_s` counts the responses that came in this window."""
-        enough = {p: self.latency.count >= samples_needed(p) for p in (50, 99)}
-        return {
-            "start_s": round(start_s, 6),
-            "requests_per_s": self.completed / length_s,
-            "p50_ms": self.latency.percentile(50) if enough[50] else None,
-            "p99_ms": self.latency.percentile(99) if enough[99] else None,
-            "errors": self.errors,
-        }
+    def to_dict(self, start_s: float, length_s: float, limit_ms: float | None) -> WindowFigures:
+        """As result.json holds it; `limit_ms` is the latency objective's."""
+        return window_figures(start_s, length_s, self.latency, self.completed, self.errors, limit_ms)
+
+
+def window_figures(
+    start_s: float, length_s: float, latency: Histogram, completed: int, errors: int, limit_ms: float | None
+) -> WindowFigures:
+    """A window as result.json holds it: the percentiles that its count supports, and how many exceeded the limit.
+
+    `completed` counts the responses that came in it, `latency` those of the requests that were scheduled in it.
+    """
+    out: dict[str, Any] = {
+        "start_s": round(start_s, 6),
+        "requests_per_s": completed / length_s,
+        "count": latency.count,
+        "errors": errors,
+    }
+    for percentile in SHOWN_PERCENTILES:
+        key, needed = f"{percentile_key(percentile)}_ms", samples_needed(percentile)
+        if latency.count >= needed:
+            out[key] = latency.percentile(percentile)
+        else:
+            out |= unknown([key], f"needs {needed} requests, has {latency.count}")
+    out |= {"max_ms": latency.max_ns / 1e6} if latency.count else unknown(["max_ms"], "no request succeeded")
+    over = unknown(["over_slo"], NO_LIMIT) if limit_ms is None else {"over_slo": latency.count_above(limit_ms) + errors}
+    return cast(WindowFigures, out | over)

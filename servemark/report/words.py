@@ -16,8 +16,12 @@ def describe(scenario: Scenario) -> str:
             more = f", {len(stages) - SHOWN_STAGES} more" if len(stages) > SHOWN_STAGES else ""
             return f"{', '.join(stages[:SHOWN_STAGES])}{more} {distribution}"
         case "trace":
-            assert scenario["trace"] is not None
-            return f"trace {scenario['trace']['file']}, {scenario['trace']['arrivals']:,} arrivals"
+            trace = scenario["trace"]
+            assert trace is not None
+            first = f" from {trace['first']}" if trace.get("first") else ""
+            speed = trace.get("speed", 1.0)
+            faster = "" if speed == 1 else f" at {speed:g} times the speed"
+            return f"trace {trace['file']}, {trace['arrivals']:,} arrivals{first}{faster}"
         case _:
             return f"{scenario['requested_rate']:g}/s {distribution}"
 

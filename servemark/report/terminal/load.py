@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import title
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import Errors, Objective, OutputAgreement, Result, Worker
@@ -53,6 +54,8 @@ def _facts(result: Result) -> list[Text]:
         f"{_rate(throughput['requests_per_s'])} requests/s, {_rate(throughput['inferences_per_s'])} inferences/s; "
         f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
     ]
+    if worst := worst_seconds(result):
+        lines.append(worst)
     bounds = metrics["early_stopping"]["bounds_ms"]
     shown = [key for key in _COLUMNS if bounds.get(key) is not None]
     if shown:

@@ -20,6 +20,8 @@ class TraceLoad(TypedDict):
     sha256: Annotated[str, "Digest of the file: equal for equal traces."]
     arrivals: Annotated[int, "Arrivals in the trace."]
     samples: Annotated[bool, "Whether the trace names the sample of each arrival."]
+    first: NotRequired[Annotated[str | None, "When the first arrival came (ISO 8601). Null: times count from 0."]]
+    speed: NotRequired[Annotated[float, "How many times as fast as recorded it was played."]]
 
 
 class Scenario(TypedDict):
@@ -62,6 +64,7 @@ class Config(TypedDict):
     request_distribution: Annotated[str | None, "Distribution of the gaps between arrivals."]
     stages: Annotated[str | None, "Stages as `seconds:rate`, separated by commas."]
     trace: Annotated[str | None, "File of the trace."]
+    trace_speed: NotRequired[Annotated[float | None, "How many times as fast as recorded the trace was played."]]
     duration_s: Annotated[float, "Measured seconds."]
     warmup_s: Annotated[float, "Seconds before the measured interval."]
     seed: Annotated[int, "Seed of schedule and inputs."]
@@ -244,9 +247,14 @@ class WindowFigures(TypedDict):
 
     start_s: Annotated[float, "Start, from the start of the interval (s)."]
     requests_per_s: Annotated[float, "Good answers that came in it, per second."]
-    p50_ms: Annotated[float | None, "Median latency (ms). Null: too few requests."]
-    p99_ms: Annotated[float | None, "99th percentile of the latency (ms). Null: too few requests."]
+    count: NotRequired[Annotated[int, "Good requests that were scheduled in it."]]
     errors: Annotated[int, "Failed requests that were scheduled in it."]
+    p50_ms: Annotated[float | None, "Median latency (ms)."]
+    p90_ms: NotRequired[Annotated[float | None, "90th percentile of the latency (ms)."]]
+    p95_ms: NotRequired[Annotated[float | None, "95th percentile of the latency (ms)."]]
+    p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
+    max_ms: NotRequired[Annotated[float | None, "Longest latency (ms)."]]
+    over_slo: NotRequired[Annotated[int | None, "Requests over the latency objective. A failed one is."]]
 
 
 class StageFigures(TypedDict):
@@ -348,7 +356,10 @@ class Result(RunHeader):
     verdict: Annotated[VerdictOfRun, "Whether the run may be quoted."]
     limited_by: Annotated[LimitedBy, "What limited the run."]
     metrics: Annotated[Metrics, "Everything that was measured."]
-    windows: Annotated[list[WindowFigures], "Windows of the measured interval, in order."]
+    windows: Annotated[
+        list[WindowFigures],
+        "Windows of the measured interval, in order: of 1 s for a trace of an hour at most, else at most 10.",
+    ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
     workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]

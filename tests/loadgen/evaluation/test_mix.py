@@ -86,7 +86,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
                 **({"priority_note": "what b was refused"} if name == "b" else {}),
             },
         },
-        "windows": [{"start_s": 0.0, "requests_per_s": rate, "p50_ms": 1.0, "p99_ms": None, "errors": errors}],
+        "windows": [{"start_s": 0.0, "requests_per_s": rate, "count": 100, "p50_ms": 1.0, "errors": errors}],
         "partial": False,
     }  # fmt: skip
     encoded = dict.fromkeys(("latency_us", "service_time_us", "schedule_delay_us"), histogram.encode())
@@ -113,6 +113,7 @@ def test_the_whole_is_merged_not_averaged() -> None:
     # one meter read both: the joules of the first process, over the inferences of both
     assert document["metrics"]["energy"]["joules_per_inference"] == pytest.approx(0.3 * 90 / 120)
     assert document["windows"][0]["requests_per_s"] == pytest.approx(120)
+    assert (document["windows"][0]["count"], document["windows"][0]["p50_ms"]) == (200, None)
     assert (document["verdict"]["valid"], document["verdict"]["exit_code"]) == (False, 2)
     assert {c["name"]: c["ok"] for c in document["verdict"]["constraints"]} == {
         "a.error_share": True, "b.error_share": False,

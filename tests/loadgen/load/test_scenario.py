@@ -121,12 +121,14 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     assert (result["scenario"]["mode"], result["scenario"]["duration_s"]) == ("trace", 2.0)
     assert result["scenario"]["trace"] == {
         "file": "trace.csv", "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True,
+        "first": None, "speed": 1.0,
     }  # fmt: skip
     assert result["metrics"]["latency_ms"]["count"] == len(log) == 6
     # one at a time, so that the order of arrival is that of the trace also where some were sent late
     contents = [entry["crc32"] for entry in log]
     assert [contents.index(content) for content in contents] == [0, 1, 1, 0, 4, 5]
     assert "steady_state" in result["verdict"]["not_judged"]
+    assert [(w["start_s"], w["count"], w["over_slo"]) for w in result["windows"]] == [(0, 5, None), (1, 1, None)]
 
 
 def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from loadgen.load.scenario import Scenario
 from loadgen.load.trace import read_trace
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, OptionError
 from tests.support.load_config import config
 
 
@@ -40,28 +40,40 @@ def test_traces(name: str, text: str, times: list[float], samples: list[int] | N
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("t.csv", "0\n2\n1\n", "t.csv:3: 1 s comes after 2 s: sort the arrivals"),
+        ("t.csv", "0\n2\n1\n", "t.csv:3: '1' is 1 s before the last: sort the arrivals"),
         ("t.csv", "0\n-0.5\n", "t.csv:2: -0.5 s is negative"),
-        ("t.csv", "0\nnan\n", "t.csv:2: 'nan' is no time in seconds"),
-        ("t.csv", "0\nlater\n", "t.csv:2: 'later' is no time in seconds"),
-        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column 'time_s': 'when, who'"),
+        ("t.csv", "0\nnan\n", "t.csv:2: 'nan' is no time: seconds"),
+        ("t.csv", "0\nlater\n", "t.csv:2: 'later' is no time: seconds from the start, Unix time or ISO 8601"),
+        ("t.csv", "when,who\n1,2\n", "t.csv:1: the header has no column time_s or time or timestamp: 'when, who'"),
         ("t.csv", "1,2,3\n", "t.csv:1: 3 values, 2 at most are expected"),
         ("t.csv", "0,1\n1\n", "t.csv:2: 'sample' is given for some arrivals and missing for others"),
         ("t.csv", "0,1.5\n", "t.csv:1: '1.5' is no index of a sample"),
         ("t.csv", "0,-1\n", "t.csv:1: '-1' is no index of a sample"),
-        ("t.csv", "time_s\n1700000000.5\n", "t.csv:2: 1.7e+09 s is more than a week"),
+        ("t.csv", "time_s\n700000\n", "t.csv:2: 700000 s is more than a week: give seconds from the start"),
+        ("t.csv", "1700000000\n1700700000\n", "t.csv lasts 700,001 s, more than a week"),
+        ("t.csv", "0\n1700000000\n", "t.csv:2: '1700000000' is a calendar time, unlike"),
+        ("t.csv", "2026-11-20T10:00:00Z\n3\n", "t.csv:2: '3' is no calendar time, unlike"),
+        ("t.csv", "2026-11-20 10:00\n2026-11-20 09:59\n", "t.csv:2: '2026-11-20 09:5... is 60 s before the last"),
         ("t.csv", "time_s\n", "t.csv holds no arrival"),
         ("t.csv", "", "t.csv holds no arrival"),
-        ("t.jsonl", '0.5\n{"time": 1}\n', "t.jsonl:2: no 'time_s' in"),
+        ("t.jsonl", '0.5\n{"when": 1}\n', "t.jsonl:2: no time_s or time or timestamp in"),
         ("t.jsonl", "0.5\n{\n", "t.jsonl:2: '{' is no JSON"),
-        ("t.jsonl", "true\n", "t.jsonl:1: True is no time in seconds"),
+        ("t.jsonl", "true\n", "t.jsonl:1: True is no time"),
         ("t.csv", b"\xff\xfe", "t.csv is no text"),
         ("t.csv", None, "t.csv cannot be read: No such file"),
-        ("t.csv", "TOKEN=abcdefghijklmnop\n", "the header has no column 'time_s': 'TOKEN=abcdefghi..."),
-        ("t.csv", "0\nTOKEN=abcdefghijklmnop\n", "t.csv:2: 'TOKEN=abcdefghi... is no time in seconds"),
+        (
+            "t.csv",
+            "TOKEN=abcdefghijklmnop\n",
+            "the header has no column time_s or time or timestamp: 'TOKEN=abcdefghi...",
+        ),
+        ("t.csv", "0\nTOKEN=abcdefghijklmnop\n", "t.csv:2: 'TOKEN=abcdefghi... is no time"),
         ("t.csv", "0,TOKEN=abcdefghijklmnop\n", "t.csv:1: 'TOKEN=abcdefghi... is no index of a sample"),
         ("t.jsonl", "TOKEN=abcdefghijklmnop\n", "t.jsonl:1: 'TOKEN=abcdefghi... is no JSON"),
-        ("t.jsonl", '{"TOKEN": "abcdefghijklmnop"}\n', "t.jsonl:1: no 'time_s' in '{\"TOKEN\": \"abcd..."),
+        (
+            "t.jsonl",
+            '{"TOKEN": "abcdefghijklmnop"}\n',
+            't.jsonl:1: no time_s or time or timestamp in \'{"TOKEN": "abcd...',
+        ),
     ],
 )
 def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, words: str, tmp_path: Path) -> None:
@@ -71,6 +83,43 @@ def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, word
         scenario("--trace", str(tmp_path / name))
     assert words in error.value.what
     assert "mnop" not in str(error.value)
+
+
+CALENDAR = {
+    "seconds": "1763632800.25\n1763632800.75\n1763632803\n",
+    "milliseconds": "1763632800250\n1763632800750\n1763632803000\n",
+    "microseconds": "1763632800250000\n1763632800750000\n1763632803000000\n",
+    "nanoseconds": "1763632800250000000\n1763632800750000000\n1763632803000000000\n",
+    "utc": "2025-11-20T10:00:00.250Z\n2025-11-20T10:00:00.750Z\n2025-11-20T10:00:03Z\n",
+    "zones": "2025-11-20T12:00:00.250+02:00\n2025-11-20 10:00:00.75\n2025-11-20T10:00:03\n",
+    "both": "timestamp\n1763632800.25\n2025-11-20T10:00:00.750Z\n1763632803000\n",
+}
+
+
+@pytest.mark.parametrize("text", CALENDAR.values(), ids=CALENDAR)
+def test_calendar_times_count_from_the_first_arrival(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    trace = read_trace(tmp_path / "t.csv")
+    assert trace.times_s.tolist() == pytest.approx([0, 0.5, 2.75], abs=1e-5)
+    assert (trace.to_dict()["first"], trace.duration_s) == ("2025-11-20T10:00:00.250+00:00", 3)
+
+
+def test_a_trace_is_played_faster(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("1\n2\n7\n")
+    found = scenario("--trace", str(tmp_path / "t.csv"), "--trace-speed", "2", "--warmup", "1")
+    assert (found.duration_s, found.rate, found.to_config()["trace_speed"]) == (4, 3 / 4, 2)
+    schedule = found.schedule(0)
+    assert schedule is not None
+    assert schedule[-3:].tolist() == [1_500_000_000, 2_000_000_000, 4_500_000_000]
+    assert found.options()["trace_speed"] == "2"
+    with pytest.raises(InputDataError, match=r"lasts 7,000,001 s, more than a week"):
+        scenario("--trace", str(tmp_path / "t.csv"), "--trace-speed", "1e-6")
+
+
+@pytest.mark.parametrize("flags", [["--trace-speed", "2"], ["--trace", "t.csv", "--trace-speed", "0"]])
+def test_a_speed_is_that_of_a_trace(flags: list[str]) -> None:
+    with pytest.raises(OptionError, match=r"--trace-speed . is no speed of a trace"):
+        scenario(*flags)
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])

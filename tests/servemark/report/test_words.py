@@ -29,6 +29,15 @@ STAGES = [{"duration_s": 10.0, "rate": 100.0 * number} for number in range(1, 9)
             "open loop, trace t.csv, 12,345 arrivals",
         ),
         (
+            {
+                "mode": "trace",
+                "trace": {"file": "t.csv", "arrivals": 3, "first": "2026-11-20T10:00:00.000+00:00", "speed": 2.0},
+                "distribution": None,
+            },
+            "trace t.csv, 3 arrivals from 2026-11-20T10:00:00.000+00:00 at 2 times the speed",
+            "open loop, trace t.csv, 3 arrivals from 2026-11-20T10:00:00.000+00:00 at 2 times the speed",
+        ),
+        (
             {"mode": "max-rate", "requested_rate": 123.456, "distribution": "poisson"},
             "123.456/s poisson",
             "highest rate, poisson 123.46 requests/s",

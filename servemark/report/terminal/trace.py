@@ -1,0 +1,67 @@
+"""When a trace was slow: its worst seconds, in words."""
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import Result, TraceLoad, WindowFigures
+
+SHOWN = 3
+"""So many of the worst are named."""
+_PERCENTILES = ("p99", "p95", "p90", "p50")
+
+
+def worst_seconds(result: Result) -> str | None:
+    """One line, like "p99 over 20 ms in 2 of 21 s; worst: second 14: p95 113.8 ms, 37 of 213 over"; None: no trace."""
+    trace, windows = result["scenario"]["trace"], result["windows"]
+    # Results of earlier versions have no such windows.
+    if trace is None or "first" not in trace or not any(window["count"] + window["errors"] for window in windows):
+        return None
+    objective = result["metrics"]["early_stopping"]["slo"]
+    length_s = windows[1]["start_s"] if len(windows) > 1 else 1.0
+    if objective is None:
+        ranked = sorted(windows, key=_longest, reverse=True)
+        return f"worst seconds: {_named(ranked[:SHOWN], trace, length_s)}"
+    over = [window for window in windows if _misses(window, objective["percentile"])]
+    said = f"p{objective['percentile']:g} over {objective['limit_ms']:g} ms in {len(over)} of {len(windows)} "
+    said += "s" if length_s == 1 else f"windows of {length_s:g} s"
+    ranked = sorted(over, key=lambda window: (_over(window), _longest(window)), reverse=True)
+    return f"{said}; worst: {_named(ranked[:SHOWN], trace, length_s)}" if over else said
+
+
+def _misses(window: WindowFigures, percentile: float) -> bool:
+    """Whether the percentile exceeds the limit by nearest rank: more requests do than the share that may."""
+    requests = window["count"] + window["errors"]
+    return _over(window) > math.floor(round(requests * (100 - percentile) / 100, 9))
+
+
+def _over(window: WindowFigures) -> int:
+    return window["over_slo"] or 0
+
+
+def _longest(window: WindowFigures) -> float:
+    return window["max_ms"] or 0.0
+
+
+def _named(windows: Sequence[WindowFigures], trace: TraceLoad, length_s: float) -> str:
+    return "; ".join(f"{_place(window, trace, length_s)}: {_words(window)}" for window in windows)
+
+
+def _place(window: WindowFigures, trace: TraceLoad, length_s: float) -> str:
+    """Which second of the trace, with its calendar time where the trace has some."""
+    start = window["start_s"]
+    place = f"second {start:g}" if length_s == 1 else f"second {start:g} to {start + length_s:g}"
+    if trace["first"] is None:
+        return place
+    at = datetime.fromisoformat(trace["first"]) + timedelta(seconds=start * trace["speed"])
+    return f"{place} ({at:%H:%M:%S})"
+
+
+def _words(window: WindowFigures) -> str:
+    """The highest percentile that the window's count supports, else the maximum; and what exceeded the objective."""
+    known = [(name, value) for name in _PERCENTILES if (value := figure_of(window, f"{name}_ms")) is not None]
+    name, value = known[0] if known else ("max", window["max_ms"])
+    failed = f", {window['errors']:,} failed" if window["errors"] else ""
+    over = "" if window["over_slo"] is None else f", {_over(window):,} of {window['count'] + window['errors']:,} over"
+    return (f"{name} {value:.4g} ms" if value is not None else "none answered") + over + failed
