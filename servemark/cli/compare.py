@@ -14,6 +14,9 @@ from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.quantities import text_of
+from servemark.regression.compare import compare_saved
+from servemark.regression.differences import Gate
+from servemark.regression.figures import ALL
 from servemark.report.terminal.comparison import render_comparison
 from servemark.results.directory import print_json
 from servemark.tuning import BUDGET_S
@@ -47,10 +50,19 @@ def compare(
     tune_budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds to tune each engine.")] = BUDGET_S,
     *,
     load: Namespace,
-    fail_on: Annotated[str, typer.Option(metavar="regression", help="Exit 5 where RESULT_B is worse.")] = "",
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            metavar="FIGURES",
+            help="Exit 5 where RESULT_B is worse, 2 where undecided: regression, or p99,throughput,errors,...",
+        ),
+    ] = "",
     threshold: Annotated[
         float, typer.Option(metavar="PERCENT", min=0, help="Smaller differences are no regression.")
     ] = 5.0,
+    allow_invalid: Annotated[
+        bool, typer.Option("--allow-invalid", help="Judge runs too that are not fit to be compared.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare engines in interleaved rounds, or saved results with each other.
@@ -62,9 +74,8 @@ def compare(
     Example: servemark compare results/before results/after --fail-on regression
     """
     if not engines:
-        from servemark.regression.compare import compare_saved
-
-        raise typer.Exit(compare_saved(what, fail_on=fail_on, threshold=threshold, json=json))
+        gate = Gate(fail_on or ALL, threshold / 100, allow_invalid)
+        raise typer.Exit(compare_saved(what, gate, fails=bool(fail_on), json=json))
     if len(what) != 1 or fail_on:
         wrong = "--fail-on" if fail_on else f"{len(what)} workloads"
         raise OptionError(f"--engines with {wrong}", fix="one WORKLOAD with --engines, or two results without")

@@ -1,203 +1,128 @@
-"""Saved results against each other: whether B is worse than A, as far as so many runs can say."""
+"""Saved results against each other: whether B is worse than A, is not, or whether so many runs cannot say."""
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from servemark.comparison.document import throughput
 from servemark.errors import ResultError
+from servemark.regression.figures import ALL, Pair, chosen, exists
 from servemark.regression.saved_runs import Run, differing, subjects
-from servemark.results.schema.comparison import Difference, SavedComparison, Subject
-from servemark.results.schema.header import opening
-from servemark.results.verdict import failed_constraints
-from servemark.stats.percentiles import percentile_key, samples_needed
-from servemark.stats.ratios import (
-    MINIMUM_PAIRS,
-    Ratio,
-    merge,
-    ratio_of_merged,
-    ratio_of_percentiles,
-    ratio_of_repeats,
-    ratio_of_windows,
-    share_difference,
-)
+from servemark.regression.sides import Side
+from servemark.results.schema.comparison import Difference, Outcome, SavedComparison, Subject
+from servemark.results.schema.header import opening, reason_of
+from servemark.stats.order_statistics import CONFIDENCE
 
-PERCENTILES = (50.0, 99.0)
+
+@dataclass(frozen=True)
+class Gate:
+    """What is judged, and how."""
+
+    figures: str = ALL
+    """As `--fail-on` names them."""
+    threshold: float = 0.05
+    """The share below which no difference counts."""
+    allow_invalid: bool = False
+    """Whether runs count that are not fit to be compared."""
+    paired: bool = False
+    """Whether the n-th runs of both sides are of one round."""
 
 
 def compare_sides(
-    first: Sequence[Run], second: Sequence[Run], threshold: float, named: tuple[str, str] = ("A", "B")
+    first: Sequence[Run], second: Sequence[Run], gate: Gate, names: tuple[str, str] = ("A", "B")
 ) -> SavedComparison:
-    """B against A, subject by subject; `threshold` is the share below which no difference counts. Raises ResultError.
+    """B against A, subject by subject. Raises ResultError, OptionError for a figure that is unknown.
 
     Where both sides hold one subject each these are compared even if they differ, say in the engine.
     """
+    wanted, usual = chosen(gate.figures), chosen(ALL)
     sides = [subjects(runs) for runs in (first, second)]
-    names = [(name, name) for name in sides[0] if name in sides[1]]
-    if len(sides[0]) == len(sides[1]) == 1:
-        names = [(next(iter(sides[0])), next(iter(sides[1])))]
-    workloads = [{run.result["workload"] for run in runs} for runs in (first, second)]
-    if not names or not workloads[0] & workloads[1]:
-        raise ResultError(
-            f"A holds {'; '.join(sides[0])}, B holds {'; '.join(sides[1])}: nothing to compare",
-            fix="name results of one workload under one load",
+    matched = _match(first, second, names)
+    pairs = [
+        Pair(
+            Side.of(names[0], sides[0][a], allow_invalid=gate.allow_invalid),
+            Side.of(names[1], sides[1][b], allow_invalid=gate.allow_invalid),
+            gate.threshold,
+            CONFIDENCE,
+            gate.paired,
         )
-    found = [_subject(a, b, sides[0][a], sides[1][b], threshold) for a, b in names]
-    alone = [
-        f"only in {side}: {name}"
-        for side, pair in (("A", 0), ("B", 1))
-        for name in sides[pair]
-        if name not in {n[pair] for n in names}
+        for a, b in matched
     ]
+    # Bonferroni: all judged figures of all subjects together have a confidence of 95 %.
+    tests = sum(pair.can_differ(figure) for pair in pairs for figure in wanted)
+    confidence = 1 - (1 - CONFIDENCE) / max(tests, 1)
+    shown = list(dict.fromkeys([*usual, *wanted]))
+    judged = [
+        _Judged(*both, replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures)
+        for both, pair in zip(matched, pairs, strict=True)
+    ]
+    found = [each.subject for each in judged]
+    worse = [f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]]
+    undecided = [reason for each in judged for reason in each.undecided]
+    outcome: Outcome = "worse" if worse else "undecided" if undecided else "not worse"
     return {
         **opening("saved_comparison"),
-        "a": named[0],
-        "b": named[1],
-        "threshold": threshold,
+        "a": names[0],
+        "b": names[1],
+        "threshold": gate.threshold,
+        "confidence": confidence,
+        "judged": wanted,
+        "outcome": outcome,
+        "undecided": undecided,
         "subjects": found,
-        "warnings": [*_warnings(first, second), *alone],
+        "warnings": [*(note for pair in pairs for note in _notes(pair)), *_alone(sides, matched, names)],
         "differing": differing(first[0].result, second[0].result),
-        "regressions": [f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]],
+        "regressions": worse,
     }
 
 
-def _subject(name_a: str, name_b: str, first: Sequence[Run], second: Sequence[Run], threshold: float) -> Subject:
-    differences = [_latency(first, second, percentile, threshold) for percentile in PERCENTILES]
-    differences += [_throughput(first, second, threshold), _errors(first, second), _outputs(first, second)]
-    return {
-        "a": name_a,
-        "b": name_b,
-        "runs": [len(first), len(second)],
-        "differences": differences,
-    }
-
-
-def _difference(
-    figure: str,
-    a: float | None,
-    b: float | None,
-    ratio: Ratio | None,
-    reading: str,
-    regression: bool,
-    reason: str | None = None,
-) -> Difference:
-    """One figure of A and B, and what it says of B."""
-    found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
-    return cast(Difference, {**found, "regression": regression, "reason": reason})
-
-
-def _latency(first: Sequence[Run], second: Sequence[Run], percentile: float, threshold: float) -> Difference:
-    figure = f"{percentile_key(percentile).replace('_', '.')} ms"
-    sides = [[run.latency for run in runs] for runs in (first, second)]
-    merged = [merge(side) for side in sides]
-    short = next((m.count for m in merged if m.count < samples_needed(percentile)), None)
-    if short is not None:
-        reason = f"needs {samples_needed(percentile)} samples, has {short}"
-        return _difference(figure, None, None, None, "not known", False, reason)
-    a, b = (m.percentile(percentile) for m in merged)
-    ratio: Ratio | None
-    if min(len(first), len(second)) < 2:
-        ratio = ratio_of_percentiles(merged[1], merged[0], percentile)
-    else:
-        each = [[m.percentile(percentile) for m in side] for side in sides]
-        whole = all(m.count >= samples_needed(percentile) for side in sides for m in side)
-        ratio = ratio_of_repeats(each[1], each[0]) if whole else ratio_of_merged(sides[1], sides[0], percentile)
-    if ratio is None:
-        reason = "the runs are too short for a figure each, and there are fewer than 5"
-        return _difference(figure, a, b, None, "not known", False, reason)
-    return _judged(figure, a, b, ratio, threshold, worse_above=True)
-
-
-def _throughput(first: Sequence[Run], second: Sequence[Run], threshold: float) -> Difference:
-    figure = "inferences/s"
-    rates = [[throughput(run.result) for run in runs] for runs in (first, second)]
-    a, b = (float(np.mean(side)) for side in rates)
-    if not all(rate for side in rates for rate in side):
-        regression = bool(a) and not b
-        reading = "worse" if regression else "not known"
-        return _difference(figure, a, b, None, reading, regression, "a run answered nothing")
-    if min(len(first), len(second)) >= 2:
-        ratio = ratio_of_repeats(rates[1], rates[0])
-    else:
-        windows = [
-            [w["requests_per_s"] * run.result["batch_size"] for run in runs for w in run.result["windows"]]
-            for runs in (first, second)
-        ]
-        few = min(len(side) for side in windows) < MINIMUM_PAIRS and all(rate for side in windows for rate in side)
-        ratio = ratio_of_repeats(windows[1], windows[0]) if few else ratio_of_windows(windows[1], windows[0])
-    return _judged(figure, a, b, ratio, threshold, worse_above=False)
-
-
-def _judged(figure: str, a: float, b: float, ratio: Ratio, threshold: float, *, worse_above: bool) -> Difference:
-    """Compare a ratio with chance and the threshold."""
-    if ratio.significant is None:
-        return _difference(figure, a, b, ratio, "not known", False, "fewer than 5 windows: raise --duration")
-    if not ratio.significant:
-        return _difference(figure, a, b, ratio, "not significant", False)
-    worse = (ratio.value > 1) == worse_above
-    # As a factor, so that 5 % more and its inverse weigh the same.
-    beyond = max(ratio.value, 1 / ratio.value) > 1 + threshold
-    reading = ("worse" if worse else "better") if beyond else f"within {threshold:.0%}"
-    return _difference(figure, a, b, ratio, reading, worse and beyond)
-
-
-def _errors(first: Sequence[Run], second: Sequence[Run]) -> Difference:
-    """The share of failed requests of all runs; any rise beyond chance is worse."""
-    counts = []
-    for runs in (first, second):
-        errors = sum(run.result["metrics"]["errors"]["count"] for run in runs)
-        counts.append((errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in runs)))
-    figure = "error share"
-    if not all(total for _, total in counts):
-        return _difference(figure, None, None, None, "not known", False, "no request was sent in the measured interval")
-    a, b = (count / total for count, total in counts)
-    return _shares(figure, a, b, share_difference(counts[1], counts[0]), worse_above=True)
-
-
-def _outputs(first: Sequence[Run], second: Sequence[Run]) -> Difference:
-    """Outputs that agree with the golden ones: outside the tolerance where A was inside, or fewer equal top answers."""
-    figure = "top-1 agreement"
-    shares = []
-    for runs in (first, second):
-        found = [run.result["metrics"]["accuracy"]["output_agreement"] for run in runs]
-        checked = [
-            (f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None
-        ]
-        total = sum(count for count, _ in checked)
-        shares.append((round(sum(count * share for count, share in checked)), total))
-    broken = ["output_agreement" in _failed(runs) for runs in (first, second)]
-    if not all(total for _, total in shares):
-        regression = broken[1] and not broken[0]
-        return _difference(figure, None, None, None, "worse" if regression else "not known", regression, "not checked")
-    a, b = (count / total for count, total in shares)
-    if broken[1] and not broken[0]:
-        return _difference(figure, a, b, None, "worse", True, "outputs of B lie outside the workload's tolerance")
-    return _shares(figure, a, b, share_difference(shares[1], shares[0]), worse_above=False)
-
-
-def _failed(runs: Sequence[Run]) -> set[str]:
-    return {name for run in runs for name in failed_constraints(run.result["verdict"])}
-
-
-def _shares(figure: str, a: float, b: float, interval: tuple[float, float], *, worse_above: bool) -> Difference:
-    low, high = interval
-    if low <= 0 <= high:
-        return _difference(figure, a, b, None, "not significant", False)
-    worse = (b > a) == worse_above
-    return _difference(figure, a, b, None, "worse" if worse else "better", worse)
-
-
-def _warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
-    lines = []
-    if min(len(repeats) for runs in (first, second) for repeats in subjects(runs).values()) < 2:
-        lines.append(
-            "a side has one run, so the intervals leave out what varies from run to run: measure with --repeat 5, "
-            "or side by side with `servemark compare WORKLOAD --engines`"
+def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[str, str]]:
+    """The subjects of both sides that are compared."""
+    a, b = subjects(first), subjects(second)
+    matched = [(name, name) for name in a if name in b]
+    if len(a) == len(b) == 1:
+        matched = [(next(iter(a)), next(iter(b)))]
+    workloads = [{run.result["workload"] for run in runs} for runs in (first, second)]
+    if not matched or not workloads[0] & workloads[1]:
+        raise ResultError(
+            f"{names[0]} holds {'; '.join(a)}, {names[1]} holds {'; '.join(b)}: nothing to compare",
+            fix="name results of one workload under one load",
         )
-    for side, runs in (("A", first), ("B", second)):
-        invalid = [run for run in runs if not run.result["verdict"]["valid"]]
-        names = sorted(_failed(invalid))
-        if invalid:
-            lines.append(f"{side}: {len(invalid)} of {len(runs)} runs are INVALID ({', '.join(names)})")
-    return lines
+    return matched
+
+
+class _Judged:
+    """One subject: its figures, and what of them could not be decided."""
+
+    def __init__(self, a: str, b: str, pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> None:
+        troubles = [side.trouble for side in pair.sides if side.trouble]
+        self.undecided: list[str] = list(troubles)
+        differences = []
+        for figure in shown:
+            found = pair.compare(figure)
+            if figure in wanted and (exists(found, pair) or not skip):
+                self._judge(found, fit=not troubles)
+            differences.append(found)
+        runs = [len(side.runs) for side in pair.sides]
+        self.subject: Subject = {"a": a, "b": b, "runs": runs, "differences": differences}
+
+    def _judge(self, found: Difference, *, fit: bool) -> None:
+        found["judged"] = True
+        # Wrong outputs are wrong whatever the machine did meanwhile.
+        found["regression"] = found["reading"] == "worse" and (fit or found["figure"] == "top-1 agreement")
+        if fit and found["reading"] in {"undecided", "not known"}:
+            self.undecided.append(f"{found['figure']}: {reason_of(found, 'figure')}")
+
+
+def _notes(pair: Pair) -> list[str]:
+    return [side.note for side in pair.sides if side.note and not side.trouble]
+
+
+def _alone(
+    sides: Sequence[dict[str, list[Run]]], matched: Sequence[tuple[str, str]], names: tuple[str, str]
+) -> list[str]:
+    """What only one side holds."""
+    return [
+        f"only in {name}: {subject}"
+        for index, name in enumerate(names)
+        for subject in sides[index]
+        if subject not in {both[index] for both in matched}
+    ]

@@ -20,7 +20,6 @@ MINIMUM_PAIRS = 5
 MINIMUM_REPEATS = 4
 """AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
 RESAMPLES = 10_000
-_TAIL = (1 - CONFIDENCE) / 2
 Floats = npt.NDArray[np.float64]
 
 
@@ -45,6 +44,17 @@ class Ratio:
         """Whether the interval leaves out 1; None where there is none."""
         return None if self.low is None or self.high is None else self.low > 1 or self.high < 1
 
+    @property
+    def inverse(self) -> "Ratio":
+        """The second to the first."""
+        low, high = (1 / bound if bound else None for bound in (self.high, self.low))
+        return Ratio(1 / self.value, low, high)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval's width in logarithms; None where there is no interval."""
+        return None if not self.low or not self.high else math.log(self.high / self.low) / 2
+
     def to_dict(self) -> RatioFigures:
         """As comparison.json holds it."""
         interval = None if self.low is None or self.high is None else [self.low, self.high]
@@ -67,22 +77,31 @@ def ratio_of_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
     return Ratio(float(np.exp(logs.mean())), float(low), float(high))
 
 
-def ratio_of_repeats(first: Sequence[float], second: Sequence[float]) -> Ratio:
-    """The ratio of the geometric means of independent repeats, at least 2 of each, by Welch's t on their logarithms.
+def ratio_of_repeats(
+    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE, *, paired: bool = False
+) -> Ratio:
+    """The ratio of the geometric means of repeats, at least 2 of each, by Student's t on their logarithms.
 
-    Two or three repeats are too few to bootstrap.
+    Independent repeats: Welch's test. `paired`: the n-th of both are of one round, whose ratio is one value. Two or
+    three repeats are too few to bootstrap.
     """
-    from scipy.stats import ttest_ind
+    from scipy.special import stdtrit
 
     logs = [np.log(values) for values in (first, second)]
-    value = float(np.exp(logs[0].mean() - logs[1].mean()))
-    if not any(len(set(log)) > 1 for log in logs):
-        return Ratio(value, value, value)  # no variation at all, which Welch's test divides by
-    interval = ttest_ind(*logs, equal_var=False).confidence_interval(CONFIDENCE)
-    return Ratio(value, math.exp(interval.low), math.exp(interval.high))
+    middle = float(logs[0].mean() - logs[1].mean())
+    varying = [logs[0] - logs[1]] if paired else logs
+    parts = [float(log.var(ddof=1)) / len(log) for log in varying]
+    squares = sum(part**2 / (len(log) - 1) for part, log in zip(parts, varying, strict=True))
+    if not squares:
+        return Ratio(math.exp(middle), math.exp(middle), math.exp(middle))  # no variation at all
+    # The degrees of freedom by Welch and Satterthwaite; of one sample they are its size less one.
+    half = float(stdtrit(sum(parts) ** 2 / squares, (1 + confidence) / 2)) * math.sqrt(sum(parts))
+    return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def ratio_of_percentiles(first: Histogram, second: Histogram, percentile: float) -> Ratio:
+def ratio_of_percentiles(
+    first: Histogram, second: Histogram, percentile: float, confidence: float = CONFIDENCE
+) -> Ratio:
     """The ratio of a percentile of two runs, from what the order statistics of each say of its own.
 
     With n samples the share of the distribution below the k-th smallest is Beta(k, n + 1 - k), whatever the
@@ -91,11 +110,12 @@ def ratio_of_percentiles(first: Histogram, second: Histogram, percentile: float)
     """
     rng = np.random.default_rng(0)
     drawn = [_draw(histogram, percentile, rng) for histogram in (first, second)]
-    low, high = np.quantile(drawn[0] / drawn[1], (_TAIL, 1 - _TAIL))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn[0] / drawn[1], (tail, 1 - tail))
     return Ratio(first.percentile(percentile) / second.percentile(percentile), float(low), float(high))
 
 
-def ratio_of_windows(first: Sequence[float], second: Sequence[float]) -> Ratio:
+def ratio_of_windows(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio:
     """The ratio of the means over the windows of one run each, with a bootstrap interval over the windows of both."""
     value = statistics.fmean(first) / statistics.fmean(second)
     if min(len(first), len(second)) < MINIMUM_PAIRS:
@@ -104,16 +124,29 @@ def ratio_of_windows(first: Sequence[float], second: Sequence[float]) -> Ratio:
     means = [rng.choice(values, size=(RESAMPLES, len(values))).mean(axis=1) for values in (first, second)]
     with np.errstate(divide="ignore"):
         ratios = means[0] / means[1]
-    low, high = np.quantile(ratios, _expanded(min(len(first), len(second))))
+    low, high = np.quantile(ratios, _expanded(min(len(first), len(second)), confidence))
     return Ratio(value, float(low), float(high) if math.isfinite(high) else None)
 
 
-def ratio_of_merged(first: Sequence[Histogram], second: Sequence[Histogram], percentile: float) -> Ratio | None:
-    """The ratio of a percentile of two sides' merged runs, by bootstrap over the runs of each; None below 5 runs."""
+def ratio_of_merged(
+    first: Sequence[Histogram],
+    second: Sequence[Histogram],
+    percentile: float,
+    confidence: float = CONFIDENCE,
+    *,
+    paired: bool = False,
+) -> Ratio | None:
+    """The ratio of a percentile of two sides' merged runs, by bootstrap over the runs of each; None below 5 runs.
+
+    `paired`: the n-th of both are of one round, and rounds are drawn.
+    """
     if min(len(first), len(second)) < MINIMUM_PAIRS:
         return None
-    drawn = [_merged(runs, percentile, np.random.default_rng(seed)) for seed, runs in enumerate((first, second))]
-    low, high = np.quantile(drawn[0] / drawn[1], _expanded(min(len(first), len(second))))
+    # One seed draws the same rounds of both.
+    seeds = (0, 0) if paired else (0, 1)
+    sides = zip(seeds, (first, second), strict=True)
+    drawn = [_merged(runs, percentile, np.random.default_rng(seed)) for seed, runs in sides]
+    low, high = np.quantile(drawn[0] / drawn[1], _expanded(min(len(first), len(second)), confidence))
     value = merge(first).percentile(percentile) / merge(second).percentile(percentile)
     return Ratio(value, float(low), float(high))
 
@@ -154,20 +187,22 @@ def variation(values: Sequence[float | None]) -> float | None:
     return statistics.stdev(known) / statistics.fmean(known)
 
 
-def share_difference(first: tuple[int, int], second: tuple[int, int]) -> tuple[float, float]:
-    """95 % interval of first - second, two shares given as (count, of how many).
+def share_difference(
+    first: tuple[int, int], second: tuple[int, int], confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """The interval of first - second, two shares given as (count, of how many).
 
     Newcombe's hybrid of two Wilson intervals (Statistics in Medicine 17, 1998, method 10), right also for shares of 0.
     """
-    (p, low_p, high_p), (q, low_q, high_q) = (_wilson(*share) for share in (first, second))
+    (p, low_p, high_p), (q, low_q, high_q) = (_wilson(*share, confidence) for share in (first, second))
     return p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q)
 
 
-def _wilson(count: int, total: int) -> tuple[float, float, float]:
+def _wilson(count: int, total: int, confidence: float) -> tuple[float, float, float]:
     """A share with the bounds of Wilson's score interval."""
     from scipy.special import ndtri
 
-    z, share = float(ndtri(1 - _TAIL)), count / total
+    z, share = float(ndtri((1 + confidence) / 2)), count / total
     middle = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
     return share, max(middle - half, 0.0), min(middle + half, 1.0)
@@ -195,8 +230,8 @@ def _merged(rounds: Sequence[Histogram], percentile: float, rng: np.random.Gener
     return found
 
 
-def _expanded(count: int) -> tuple[float, float]:
-    """The quantiles of bootstrap means that make a 95 % interval from few samples.
+def _expanded(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The quantiles of bootstrap means that make an interval, of 95 % unless told, from few samples.
 
     The plain 2.5 % and 97.5 % ones cover the truth in 84 of 100 cases at 5 samples, since a bootstrap has no factor
     n / (n - 1) and no t for the normal's quantile. T. Hesterberg's expanded percentiles fix both (What Teachers Should
@@ -204,5 +239,5 @@ def _expanded(count: int) -> tuple[float, float]:
     """
     from scipy.special import ndtr, stdtrit
 
-    tail = float(ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, _TAIL)))
+    tail = float(ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - confidence) / 2)))
     return tail, 1 - tail

@@ -64,7 +64,13 @@ def result_of(
         "provider_reason": "the server does not report it",
         "precision": "fp32",
         "batch_size": 1,
-        "scenario": {"mode": "closed", "concurrency": 1, "distribution": None, "requested_rate": None},
+        "scenario": {
+            "mode": "closed",
+            "concurrency": 1,
+            "distribution": None,
+            "requested_rate": None,
+            "measured_s": 10.0,
+        },
         "verdict": {
             "valid": not failed,
             "exit_code": 2 if failed else 0,

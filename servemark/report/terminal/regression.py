@@ -5,48 +5,82 @@ from rich.table import Table
 from rich.text import Text
 
 from servemark.report.terminal.load import figure
-from servemark.results.schema.comparison import SavedComparison, Subject
+from servemark.results.schema.comparison import Difference, SavedComparison, Subject
 from servemark.results.schema.header import reason_of
 
 SHOWN = 12
 """So many differing keys of the environments are listed."""
-_STYLES = {"worse": "bold red", "better": "bold green"}
+_STYLES = {"worse": "bold red", "better": "bold green", "undecided": "yellow"}
+_OUTCOMES = {"worse": "bold red", "not worse": "bold green", "undecided": "bold yellow"}
 
 
 def render_regression(found: SavedComparison, console: Console) -> None:
-    """Print how B differs from A."""
+    """Print how B differs from A; the last lines are the answer."""
     for subject in found["subjects"]:
-        runs = " and ".join(str(count) for count in subject["runs"])
-        name = subject["a"] if subject["a"] == subject["b"] else f"A: {subject['a']}; B: {subject['b']}"
-        console.print(f"{name}  |  {runs} runs", style="bold")
-        console.print(_table(subject))
-    for line in [*found["warnings"], *_differing(found)]:
-        console.print(line, soft_wrap=True)
-    worse = found["regressions"]
-    text, style = (f"B is worse: {'; '.join(worse)}", "bold red") if worse else ("B is not worse than A", "bold green")
-    console.print(text, style=style, soft_wrap=True)
+        console.print(title(subject, found), style="bold", highlight=False)
+        console.print(_table(subject, found))
+    for line in notes(found):
+        console.print(line, soft_wrap=True, highlight=False)
+    for line in answer(found):
+        console.print(line, style=_OUTCOMES[found["outcome"]], soft_wrap=True, highlight=False)
 
 
-def _table(subject: Subject) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("", "A", "B", "B / A", "95 % interval", "reading"):
-        table.add_column(column, justify="left" if column in {"", "reading"} else "right")
-    for difference in subject["differences"]:
-        ratio, reading = difference["ratio"], difference["reading"]
-        interval = ratio and ratio["ci95"]
-        reason = f" ({why})" if (why := reason_of(difference, "figure")) else ""
-        table.add_row(
-            difference["figure"],
-            figure(difference["a"]),
-            figure(difference["b"]),
-            f"{ratio['value']:.3f}" if ratio else "-",
-            f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "-",
-            Text(reading + reason, style=_STYLES.get(reading, "")),
-        )
-    return table
+def answer(found: SavedComparison) -> list[str]:
+    """Whether B is worse, is not, or why that is not known."""
+    if found["outcome"] == "worse":
+        return [f"{found['b']} is worse: {'; '.join(found['regressions'])}"]
+    if found["outcome"] == "undecided":
+        first, *others = found["undecided"]
+        return [f"undecided: {first}", *(f"           {other}" for other in others)]
+    limit = f"{found['threshold'] * 100:.3g} %"
+    return [f"{found['b']} is not worse than {found['a']} by {limit} ({', '.join(found['judged'])})"]
 
 
-def _differing(found: SavedComparison) -> list[str]:
+def title(subject: Subject, found: SavedComparison) -> str:
+    """What was compared, and how many runs of each side count."""
+    names = [found["a"], found["b"]]
+    each = [subject["a"], subject["b"]]
+    what = each[0] if each[0] == each[1] else "; ".join(f"{n}: {s}" for n, s in zip(names, each, strict=True))
+    counts = subject["runs"]
+    return f"{what}  |  {counts[0]} and {counts[1]} runs"
+
+
+def head(found: SavedComparison) -> list[str]:
+    """The columns of `cells`."""
+    return ["", found["a"], found["b"], "ratio", f"{found['confidence'] * 100:.3g} % interval", "would see", "reading"]
+
+
+def cells(difference: Difference) -> list[str]:
+    """A figure's row: name, values, ratio and interval, the smallest loss it would have shown, and the reading."""
+    ratio, reading = difference["ratio"], difference["reading"]
+    interval = ratio and ratio["ci95"]
+    # What a judged figure lacks closes the report.
+    said = reading == "undecided" or (difference["judged"] and reading == "not known")
+    reason = None if said else reason_of(difference, "figure")
+    return [
+        difference["figure"],
+        figure(difference["a"]),
+        figure(difference["b"]),
+        f"{ratio['value']:.3f}" if ratio else "-",
+        f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "-",
+        "-" if difference["detects"] is None else f"{difference['detects']:.1%}",
+        reading + (f" ({reason})" if reason else ""),
+    ]
+
+
+def notes(found: SavedComparison) -> list[str]:
+    """What a reader must know, and what differs in the circumstances."""
     differing = found["differing"]
     lines = [f"differs: {each['key']}: {each['a']} -> {each['b']}" for each in differing[:SHOWN]]
-    return lines + ([f"and {len(differing) - SHOWN} more keys (--json)"] if len(differing) > SHOWN else [])
+    more = [f"and {len(differing) - SHOWN} more keys (--json)"] if len(differing) > SHOWN else []
+    return [*found["warnings"], *lines, *more]
+
+
+def _table(subject: Subject, found: SavedComparison) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in head(found):
+        table.add_column(column, justify="left" if column in {"", "reading"} else "right")
+    for difference in subject["differences"]:
+        *rest, reading = cells(difference)
+        table.add_row(*rest, Text(reading, style=_STYLES.get(difference["reading"], "")))
+    return table

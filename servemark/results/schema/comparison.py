@@ -1,10 +1,11 @@
 """Comparisons: of engines in interleaved rounds, `comparison.json`, and of saved results."""
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import RatePoint, Scenario
-from servemark.results.schema.tuning import CandidateSettings, Lacked, Outcome
+from servemark.results.schema.tuning import CandidateSettings, Lacked
+from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.stats.ratios import RatioFigures
 
 
@@ -18,7 +19,7 @@ class LeftOut(TypedDict):
 class TunedFirst(TypedDict):
     """What tuning an engine before the comparison came to."""
 
-    outcome: Annotated[Outcome, "How the tuning ended."]
+    outcome: Annotated[TuningOutcome, "How the tuning ended."]
     reason: Annotated[str, "The same in words."]
     lacked: Annotated[Lacked | None, "What an undecided tuning lacked."]
     ratio: Annotated[RatioFigures | None, "The tuned configuration's highest rate to the present one's."]
@@ -162,15 +163,22 @@ class ComparisonDocument(ComparisonHeader):
     partial: Annotated[bool, "true: the rounds were cut short, or go on."]
 
 
+Reading = Literal["worse", "better", "not worse", "undecided", "not known"]
+Outcome = Literal["worse", "not worse", "undecided"]
+
+
 class Difference(TypedDict):
     """One figure of A and B."""
 
     figure: Annotated[str, "Name of the figure."]
     a: Annotated[float | None, "Value of A."]
     b: Annotated[float | None, "Value of B."]
-    ratio: Annotated[RatioFigures | None, "B / A."]
-    reading: Annotated[str, "What the ratio says: better, worse, not significant, within the threshold, not known."]
-    regression: Annotated[bool, "Whether B is worse beyond chance and the threshold."]
+    ratio: Annotated[RatioFigures | None, "B / A. Its interval is one of `confidence`."]
+    reading: Annotated[Reading, "What the interval says of B. `not worse`: it leaves out a loss of the threshold."]
+    judged: Annotated[bool, "Whether it decides about the outcome."]
+    regression: Annotated[bool, "Whether it is judged, and B is worse beyond chance and the threshold."]
+    detects: Annotated[float | None, "Smallest loss that the interval would have left out (share). Null: no interval."]
+    runs_needed: Annotated[int | None, "Undecided: so many runs on each side would do. Null: decided, or over 1000."]
 
 
 class Subject(TypedDict):
@@ -193,9 +201,13 @@ class DifferingKey(TypedDict):
 class SavedComparison(Header):
     """Saved results B compared with A."""
 
-    a: Annotated[str, "Where A was read."]
-    b: Annotated[str, "Where B was read."]
+    a: Annotated[str, "Name of A."]
+    b: Annotated[str, "Name of B."]
     threshold: Annotated[float, "Share below which no difference counts."]
+    confidence: Annotated[float, "Confidence of each interval. All that are judged together have 0.95."]
+    judged: Annotated[list[str], "Figures that decide, as --fail-on names them."]
+    outcome: Annotated[Outcome, "Whether B is worse in any of them."]
+    undecided: Annotated[list[str], "Why it could not be decided."]
     subjects: Annotated[list[Subject], "What both sides measured."]
     warnings: Annotated[list[str], "What a reader must know."]
     differing: Annotated[list[DifferingKey], "Keys of configuration and environment that differ."]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from servemark.errors import ResultError
-from servemark.regression.differences import compare_sides
+from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run, read_side
 from servemark.results.schema.header import SCHEMA_VERSION
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
 
-THRESHOLD = 0.05
+GATE = Gate()
 
 
 def run_of(p50_ms: float, *, seed: int = 0, count: int = 2000, label: str = "onnxruntime", **figures: Any) -> Run:
@@ -23,8 +23,8 @@ def run_of(p50_ms: float, *, seed: int = 0, count: int = 2000, label: str = "onn
     return Run(label, result_of(histogram, **({"rate": 1000 / p50_ms} | figures)), histogram)
 
 
-def readings(first: list[Run], second: list[Run], threshold: float = THRESHOLD) -> dict[str, str]:
-    [subject] = compare_sides(first, second, threshold)["subjects"]
+def readings(first: list[Run], second: list[Run], threshold: float = 0.05) -> dict[str, str]:
+    [subject] = compare_sides(first, second, Gate(threshold=threshold))["subjects"]
     return {difference["figure"]: difference["reading"] for difference in subject["differences"]}
 
 
@@ -34,22 +34,24 @@ def test_one_run_each() -> None:
         "p50 ms": "worse",
         "p99 ms": "worse",
         "inferences/s": "worse",
-        "error share": "not significant",
-        "top-1 agreement": "not significant",
+        "error share": "not worse",
+        "top-1 agreement": "not worse",
     }
-    assert set(readings([run_of(12)], [run_of(10, seed=1)]).values()) == {"better", "not significant"}
+    assert set(readings([run_of(12)], [run_of(10, seed=1)]).values()) == {"better", "not worse"}
 
 
 def test_the_same_again_is_no_difference() -> None:
-    found = compare_sides([run_of(10)], [run_of(10, seed=1)], THRESHOLD)
-    assert {d["reading"] for d in found["subjects"][0]["differences"]} <= {"not significant", "within 5%"}
+    found = compare_sides([run_of(10)], [run_of(10, seed=1)], GATE)
+    assert {d["reading"] for d in found["subjects"][0]["differences"]} == {"not worse"}
     assert found["regressions"] == []
-    assert "a side has one run" in found["warnings"][0]
+    # Their intervals leave out how runs differ, so one each says nothing.
+    assert found["outcome"] == "undecided"
+    assert found["undecided"] == ["A has one run: measure with --repeat 5", "B has one run: measure with --repeat 5"]
 
 
 def test_small_differences_count_where_the_threshold_says_so() -> None:
     first, second = [run_of(10, count=20_000)], [run_of(10.3, seed=1, count=20_000)]
-    assert readings(first, second)["p50 ms"] == "within 5%"
+    assert readings(first, second)["p50 ms"] == "not worse"
     assert readings(first, second, 0.01)["p50 ms"] == "worse"
 
 
@@ -58,10 +60,11 @@ def test_repeats_carry_what_varies_from_run_to_run() -> None:
     first = [run_of(p50, seed=n) for n, p50 in enumerate((8, 10, 12, 14))]
     second = [run_of(p50 * 1.1, seed=n + 9) for n, p50 in enumerate((8, 10, 12, 14))]
     assert readings(first[:1], second[:1])["p50 ms"] == "worse"
-    found = compare_sides(first, second, THRESHOLD)
+    found = compare_sides(first, second, GATE)
     assert found["regressions"] == []
     assert found["subjects"][0]["runs"] == [4, 4]
     assert found["warnings"] == []
+    assert found["outcome"] == "undecided"
     steady = [run_of(p50 * 1.5, seed=n + 9) for n, p50 in enumerate((10.9, 11, 11, 11.1))]
     assert readings([run_of(p50, seed=n) for n, p50 in enumerate((10.9, 11, 11, 11.1))], steady)["p50 ms"] == "worse"
 
@@ -69,16 +72,16 @@ def test_repeats_carry_what_varies_from_run_to_run() -> None:
 def test_a_short_runs_tail_is_taken_from_all_runs_together() -> None:
     short = [[run_of(p50, seed=n, count=300) for n in range(5)] for p50 in (10, 13)]
     assert readings(short[0], short[1])["p99 ms"] == "worse"
-    [subject] = compare_sides(short[0][:4], short[1][:4], THRESHOLD)["subjects"]
+    [subject] = compare_sides(short[0][:4], short[1][:4], GATE)["subjects"]
     [tail] = [d for d in subject["differences"] if d["figure"] == "p99 ms"]
     assert (tail["reading"], tail["ratio"]) == ("not known", None)
     assert "fewer than 5" in str(tail.get("reason"))
 
 
 def test_few_samples_have_no_tail() -> None:
-    [subject] = compare_sides([run_of(10, count=500)], [run_of(20, count=500)], THRESHOLD)["subjects"]
+    [subject] = compare_sides([run_of(10, count=500)], [run_of(20, count=500)], GATE)["subjects"]
     [tail] = [d for d in subject["differences"] if d["figure"] == "p99 ms"]
-    assert (tail["reading"], tail.get("reason")) == ("not known", "needs 1000 samples, has 500")
+    assert (tail["reading"], tail.get("reason")) == ("not known", "needs 1,000 samples, has 500: --duration 22")
 
 
 def test_few_windows_still_have_an_interval() -> None:
@@ -89,7 +92,7 @@ def test_few_windows_still_have_an_interval() -> None:
 def test_more_failures_are_worse_beyond_chance() -> None:
     assert readings([run_of(10)], [run_of(10, seed=1, errors=60)])["error share"] == "worse"
     assert readings([run_of(10, errors=60)], [run_of(10, seed=1)])["error share"] == "better"
-    assert readings([run_of(10, errors=2)], [run_of(10, seed=1, errors=3)])["error share"] == "not significant"
+    assert readings([run_of(10, errors=2)], [run_of(10, seed=1, errors=3)])["error share"] == "not worse"
 
 
 def test_a_server_that_answers_nothing_is_worse() -> None:
@@ -107,31 +110,31 @@ def test_outputs_that_leave_the_tolerance_are_worse() -> None:
 
 
 def test_one_subject_each_is_compared_though_they_differ() -> None:
-    found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], THRESHOLD)
+    found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], GATE)
     assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1, batch 1"
     assert {"key": "config.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
-    assert len(found["regressions"]) == 3
+    assert found["outcome"] == "undecided"
 
 
 def test_several_subjects_are_matched_and_what_is_only_on_one_side_is_named() -> None:
     first = [run_of(10), run_of(30, label="pytorch")]
-    found = compare_sides(first, [*first, run_of(5, label="openvino")], THRESHOLD)
+    found = compare_sides(first, [*first, run_of(5, label="openvino")], GATE)
     assert len(found["subjects"]) == 2
     assert "only in B: ranking on openvino, concurrency 1, batch 1" in found["warnings"]
 
 
 def test_different_workloads_are_not_compared() -> None:
     with pytest.raises(ResultError, match="nothing to compare"):
-        compare_sides([run_of(10)], [run_of(10, workload="ncf")], THRESHOLD)
+        compare_sides([run_of(10)], [run_of(10, workload="ncf")], GATE)
 
 
 def test_circumstances_that_differ_are_named() -> None:
-    first, second = run_of(10), run_of(10, seed=1, failed=("steady_state",))
+    first, second = run_of(10), run_of(10, seed=1, failed=("completed",))
     environment: Any = {**first.result["environment"], "cpu": "b", "packages": {"numpy": "2"}, "collected": "later"}
     changed = dataclasses.replace(second, result={**second.result, "environment": environment})
-    found = compare_sides([first], [changed], THRESHOLD)
+    found = compare_sides([first], [changed], GATE)
     assert found["differing"] == [{"key": "cpu", "a": "a", "b": "b"}, {"key": "packages.numpy", "a": "1", "b": "2"}]
-    assert "B: 1 of 1 runs are INVALID (steady_state)" in found["warnings"]
+    assert "B: 1 of 1 runs is INVALID (completed): measure again, or --allow-invalid" in found["undecided"]
 
 
 @pytest.fixture
@@ -147,11 +150,11 @@ def test_the_exit_code_says_whether_b_is_worse(sides: tuple[Path, Path], servema
     before, after = map(str, sides)
     code, out, _ = servemark("compare", before, after)
     assert code == 0
-    assert "B is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in out
+    assert "after is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in out
     assert servemark("compare", before, after, "--fail-on", "regression").code == 5
     code, out, _ = servemark("compare", after, before, "--fail-on", "regression")
     assert code == 0
-    assert "B is not worse than A" in out
+    assert "before is not worse than after" in out
     assert servemark("compare", before, after, "--fail-on", "regression", "--threshold", "40").code == 0
 
 
@@ -162,8 +165,11 @@ def test_sides_may_be_single_results_or_lists(sides: tuple[Path, Path], servemar
     assert code == 5
     found = json.loads(out)
     assert found["subjects"][0]["runs"] == [3, 3]
+    assert (found["a"], found["b"]) == ("before", "after")
     single = [str(before / "0"), str(after / "0" / "result.json")]
-    assert servemark("compare", *single, "--fail-on", "regression").code == 5
+    code, out, _ = servemark("compare", *single, "--fail-on", "regression")
+    assert code == 2
+    assert "0 has one run: measure with --repeat 5" in out
 
 
 def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
@@ -181,7 +187,10 @@ def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
         ([], "WORKLOAD"),
         (["{good}"], "1 results were named"),
         (["{good}", "{good}", "{good}"], "3 results were named"),
-        (["{good}", "{good}", "--fail-on", "noise"], "--fail-on 'noise' is unknown"),
+        (
+            ["{good}", "{good}", "--fail-on", "noise"],
+            "one of: regression, p50, p90, p95, p99, p99.9, throughput",
+        ),
         (["{good}", "{missing}"], "there is no result"),
         (["{good}", "{empty}"], "holds no result"),
         (["{good}", "{partial}"], "was cut short"),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.stats import ttest_1samp, ttest_ind
 
 from servemark.stats.histogram import Histogram
 from servemark.stats.ratios import (
@@ -74,6 +75,18 @@ def test_intervals_over_pairs_cover_the_truth(pairs: int, least: float) -> None:
         a, b = (truth * drift * rng.lognormal(0, 0.05, pairs) for truth in (1.5, 1.0))
         hits.append(inside(ratio_of_pairs(list(zip(a, b, strict=True))), 1.5))
     assert least <= coverage(hits) <= 0.98
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_intervals_over_repeats_are_scipys(confidence: float) -> None:
+    first, second = [1.1, 1.3, 0.9, 1.0], [0.7, 0.8, 0.75]
+    logs = np.log(first), np.log(second)
+    expected = ttest_ind(*logs, equal_var=False).confidence_interval(confidence)
+    found = ratio_of_repeats(first, second, confidence)
+    assert (found.low, found.high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    expected = ttest_1samp(logs[0][:3] - logs[1], 0).confidence_interval(confidence)
+    found = ratio_of_repeats(first[:3], second, confidence, paired=True)
+    assert (found.low, found.high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
 
 
 @pytest.mark.parametrize("runs", [(2, 2), (3, 5)])

@@ -1,0 +1,252 @@
+"""The figures of two sides, one by one: their values, their ratio with its interval, and what that says of B."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from servemark.comparison.document import throughput
+from servemark.errors import OptionError
+from servemark.quantities import one_of
+from servemark.regression.sides import Side
+from servemark.results.schema.comparison import Difference, Reading
+from servemark.results.verdict import failed_constraints
+from servemark.stats.percentiles import samples_needed
+from servemark.stats.power import detectable, runs_needed
+from servemark.stats.ratios import (
+    MINIMUM_PAIRS,
+    Ratio,
+    merge,
+    ratio_of_merged,
+    ratio_of_percentiles,
+    ratio_of_repeats,
+    ratio_of_windows,
+    share_difference,
+)
+
+ALL = "regression"
+USUAL = ("p50", "p99", "throughput", "errors", "outputs")
+"""What `--fail-on regression` means."""
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
+SPARE = 1.1
+"""A run that is to have enough requests is made so much longer."""
+
+
+def chosen(fail_on: str) -> list[str]:
+    """The figures that `--fail-on` names, in the order of KNOWN. Raises OptionError naming the known ones."""
+    names = [name.strip() for name in fail_on.split(",")]
+    if not all(names):
+        raise OptionError(f"--fail-on {fail_on!r} has an empty name", fix="write it like --fail-on p99,throughput")
+    for name in names:
+        one_of("--fail-on figure", name, (ALL, *KNOWN))
+    wanted = {*names, *(USUAL if ALL in names else ())}
+    return [name for name in KNOWN if name in wanted]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides of a subject, B against A, and how they are judged."""
+
+    first: Side
+    second: Side
+    threshold: float
+    """The share below which no difference counts."""
+    confidence: float
+    """Of each interval, so that all judged ones together have 95 %."""
+    paired: bool = False
+    """Whether the n-th runs of both are of one round."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """A and B."""
+        return self.first, self.second
+
+    @property
+    def repeated(self) -> bool:
+        """Whether both sides say how their runs differ."""
+        return min(len(side.runs) for side in self.sides) > 1
+
+    @property
+    def length_s(self) -> float:
+        """Measured seconds of the longest run."""
+        scenarios = [run.result["scenario"] for side in self.sides for run in side.runs]
+        return max(scenario["measured_s"] or scenario["duration_s"] for scenario in scenarios)
+
+    def compare(self, figure: str) -> Difference:
+        """One figure of both sides."""
+        if figure in PERCENTILES:
+            return self._latency(figure)
+        methods: dict[str, Callable[[], Difference]] = {
+            "throughput": self._throughput,
+            "errors": self._errors,
+            "outputs": self._outputs,
+        }
+        return methods[figure]()
+
+    def can_differ(self, figure: str) -> bool:
+        """Whether chance could make this figure of equal servers look different: none of two sides without an error."""
+        if figure == "errors":
+            return any(failed for failed, _ in map(_failures, self.sides))
+        if figure == "outputs":
+            return any(equal < count for equal, count in map(_agreement, self.sides))
+        return True
+
+    def _latency(self, figure: str) -> Difference:
+        percentile, name = PERCENTILES[figure], f"{figure} ms"
+        needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
+        merged = [merge(side) for side in sides]
+        few = min(merged, key=lambda histogram: histogram.count)
+        if few.count < needed:
+            return _unknown(name, f"needs {needed:,} samples, has {few.count:,}: {self._longer(needed, few.count)}")
+        a, b = (histogram.percentile(percentile) for histogram in merged)
+        ratio: Ratio | None
+        if not self.repeated:
+            ratio = ratio_of_percentiles(merged[1], merged[0], percentile, self.confidence)
+        elif all(histogram.count >= needed for side in sides for histogram in side):
+            each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
+            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired)
+        else:
+            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired)
+        if ratio is None:
+            fewest = min(histogram.count for side in sides for histogram in side)
+            reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {self._longer(needed, fewest)}"
+            return _unknown(name, reason, a, b)
+        return self._judged(name, a, b, ratio, worse_above=True)
+
+    def _longer(self, needed: int, count: int) -> str:
+        return f"--duration {SPARE * self.length_s * needed / count:.0f}" if count else "nothing was answered"
+
+    def _throughput(self) -> Difference:
+        name = "inferences/s"
+        rates = [[throughput(run.result) for run in side.runs] for side in self.sides]
+        a, b = (float(np.mean(side)) for side in rates)
+        if not all(rate for side in rates for rate in side):
+            reason = "a run answered nothing"
+            return _unknown(name, reason, a, b) if b or not a else _difference(name, a, b, None, "worse", reason)
+        if self.repeated:
+            ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
+        else:
+            windows = [
+                [w["requests_per_s"] * run.result["batch_size"] for run in side.runs for w in run.result["windows"]]
+                for side in self.sides
+            ]
+            few = min(len(side) for side in windows) < MINIMUM_PAIRS and all(rate for side in windows for rate in side)
+            method = ratio_of_repeats if few and min(len(side) for side in windows) > 1 else ratio_of_windows
+            ratio = method(windows[1], windows[0], self.confidence)
+        return self._judged(name, a, b, ratio, worse_above=False)
+
+    def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
+        """Compare a ratio with chance and the threshold."""
+        if ratio.low is None or ratio.high is None:
+            return _unknown(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
+        slower = ratio if worse_above else ratio.inverse
+        reading = read(slower, self.threshold)
+        found = _difference(name, a, b, ratio, reading, None)
+        found["detects"] = detectable(ratio)
+        if reading == "undecided" and self.repeated:
+            found |= self._undecided(slower)
+        return found
+
+    def _undecided(self, ratio: Ratio) -> Difference:
+        """How many runs would decide, and why so few do not; above 1 is worse."""
+        counts = (len(self.first.runs), len(self.second.runs))
+        seen = detectable(ratio) or 0.0
+        gap, words = self.threshold, f"would have seen {seen:.0%} or more; for {self.threshold:.0%}"
+        if seen < self.threshold:
+            # The runs suffice for the threshold, but what they found lies too near to it.
+            gap, words = abs((1 + self.threshold) / ratio.value - 1), f"too near to {self.threshold:.0%}; to tell"
+        needed = runs_needed(ratio, counts, gap, self.confidence, paired=self.paired)
+        many = f"about {needed} runs" if needed else "more than 1,000 runs"
+        now = f"{counts[0]} runs" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} runs"
+        reason = f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
+        return cast(Difference, {"runs_needed": needed, "reason": reason})
+
+    def _errors(self) -> Difference:
+        """The share of failed requests of all runs; any rise beyond chance is worse."""
+        counts = [_failures(side) for side in self.sides]
+        name = "error share"
+        if not all(total for _, total in counts):
+            return _unknown(name, "no request was sent in the measured interval")
+        return self._shares(name, counts, worse_above=True)
+
+    def _outputs(self) -> Difference:
+        """Outputs that agree with the golden ones: outside the tolerance where A was inside, or fewer equal answers."""
+        name, counts = "top-1 agreement", [_agreement(side) for side in self.sides]
+        broken = [
+            any("output_agreement" in failed_constraints(r.result["verdict"]) for r in s.runs) for s in self.sides
+        ]
+        a, b = (equal / total if total else None for equal, total in counts)
+        if broken[1] and not broken[0]:
+            reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
+            return _difference(name, a, b, None, "worse", reason)
+        checked = [_checked(side) for side in self.sides]
+        if not all(checked):
+            lacks = [side.name for side, found in zip(self.sides, checked, strict=True) if not found]
+            return _unknown(name, f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model")
+        if not all(total for _, total in counts):
+            return _difference(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
+        return self._shares(name, counts, worse_above=False)
+
+    def _shares(self, name: str, counts: Sequence[tuple[int, int]], *, worse_above: bool) -> Difference:
+        a, b = (count / total for count, total in counts)
+        low, high = share_difference(counts[1], counts[0], self.confidence)
+        worse: Reading = "worse" if (b > a) == worse_above else "better"
+        return _difference(name, a, b, None, "not worse" if low <= 0 <= high else worse, None)
+
+
+def read(ratio: Ratio, threshold: float) -> Reading:
+    """What the interval of a ratio, above 1 worse, says about a loss of a share.
+
+    Worse, or better, is what lies beyond the share and beyond chance. An interval that ends below the share leaves such
+    a loss out. All else is undecided.
+    """
+    assert ratio.high is not None
+    # As factors, so that 5 % more and its inverse weigh the same.
+    if ratio.significant and max(ratio.value, 1 / ratio.value) > 1 + threshold:
+        return "worse" if ratio.value > 1 else "better"
+    return "not worse" if ratio.high < 1 + threshold else "undecided"
+
+
+def exists(difference: Difference, pair: Pair) -> bool:
+    """Whether a figure is there to be judged: outputs that neither side checked are not."""
+    return difference["figure"] != "top-1 agreement" or any(map(_checked, pair.sides))
+
+
+def _failures(side: Side) -> tuple[int, int]:
+    """Failed requests, and all."""
+    errors = sum(run.result["metrics"]["errors"]["count"] for run in side.runs)
+    return errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in side.runs)
+
+
+def _checked(side: Side) -> int:
+    """Answers that were compared with golden ones."""
+    return sum(run.result["metrics"]["accuracy"]["output_agreement"]["checked"] or 0 for run in side.runs)
+
+
+def _broken(side: Side) -> bool:
+    """Whether answers lay outside the tolerance."""
+    return any("output_agreement" in failed_constraints(run.result["verdict"]) for run in side.runs)
+
+
+def _agreement(side: Side) -> tuple[int, int]:
+    """Equal top answers, and all that were compared."""
+    found = [run.result["metrics"]["accuracy"]["output_agreement"] for run in side.runs]
+    known = [(f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None]
+    return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
+
+
+def _unknown(
+    figure: str, reason: str, a: float | None = None, b: float | None = None, ratio: Ratio | None = None
+) -> Difference:
+    return _difference(figure, a, b, ratio, "not known", reason)
+
+
+def _difference(
+    figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
+) -> Difference:
+    """One figure of A and B, and what it says of B."""
+    found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
+    undecided = {"judged": False, "regression": False, "detects": None, "runs_needed": None, "reason": reason}
+    return cast(Difference, found | undecided)

@@ -1,0 +1,78 @@
+"""The two sides of one subject: which of their runs count, and why they may not be enough for a judgement."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from servemark.comparison.validity import unmet
+from servemark.regression.saved_runs import Run
+from servemark.results.schema.run import Result
+from servemark.stats.histogram import Histogram
+
+_SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement", "slo"}
+"""Constraints that a worse server breaks. They are evidence, so such runs count."""
+_CONSEQUENCES = {"steady_state", "samples"}
+"""What breaks with them."""
+
+
+def faults(result: Result) -> list[str]:
+    """The constraints that make a run's figures unfit to compare; none: the run counts.
+
+    A machine or a generator that disturbed the run does. A server that failed does not: the side without its failing
+    runs would look better than it is.
+    """
+    names = unmet(result)
+    evidence = _SERVERS | (_CONSEQUENCES if _SERVERS & set(names) else set())
+    return [name for name in names if name not in evidence]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The runs of one side that count; `trouble` says why they cannot be judged, None: they can."""
+
+    name: str
+    runs: Sequence[Run]
+    note: str | None = None
+    """What the reader must know of its runs."""
+    trouble: str | None = None
+
+    @property
+    def latencies(self) -> list[Histogram]:
+        """The latencies of each run."""
+        return [run.latency for run in self.runs]
+
+    @classmethod
+    def of(cls, name: str, runs: Sequence[Run], *, allow_invalid: bool) -> "Side":
+        """Leave out the runs that do not count, while they are fewer than half and two remain."""
+        broken = {index: faults(run.result) for index, run in enumerate(runs)}
+        broken = {index: names for index, names in broken.items() if names}
+        kept = [run for index, run in enumerate(runs) if index not in broken]
+        if not broken:
+            return cls(name, runs, trouble=None if len(runs) > 1 else f"{name} has one run: measure with --repeat 5")
+        why = ", ".join(sorted({constraint for names in broken.values() for constraint in names}))
+        are = "is" if len(broken) == 1 else "are"
+        note = f"{name}: {len(broken)} of {len(runs)} runs {are} INVALID ({why})"
+        if allow_invalid:
+            trouble = None if len(runs) > 1 else f"{name} has one run: measure with --repeat 5"
+            return cls(name, runs, f"{note} and counted by --allow-invalid", trouble)
+        if len(kept) < 2 or 2 * len(broken) >= len(runs):
+            return cls(name, runs, note, f"{note}: measure again, or --allow-invalid")
+        return cls(name, kept, f"{note} and left out")
+
+
+def names_of(sides: tuple[str, str]) -> tuple[str, str]:
+    """The names of two sides: their folders' where they differ, else as they were given."""
+    first, second = (_folder(side) for side in sides)
+    return (first, second) if first != second else _unlike(*sides)
+
+
+def _folder(side: str) -> str:
+    """The last folder that all of a side's paths lie in."""
+    paths = [Path(part).resolve() for part in side.split(",")]
+    folders = [path.parent if path.suffix == ".json" else path for path in paths]
+    return Path(os.path.commonpath(folders)).name or side
+
+
+def _unlike(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
