@@ -48,7 +48,7 @@ class NullChannel:
     """Always readable: every request is answered as soon as the driver looks."""
 
     fd, state = -1, State.CLOSED
-    wants = watched = scheduled = sent = done = 0
+    wants = watched = scheduled = deadline = sent = done = 0
     payload: Payload | None = None
 
     def open(self) -> None:

@@ -232,8 +232,8 @@ class Master:
             worker.watch(self._absence(worker), now / 1e9)
 
     def _ended(self, now: int) -> bool:
-        """Whether nothing more is to come: each request has its outcome by its time-out."""
-        timeouts = 1 if self._decided else 2
+        """Whether nothing more is to come: each request has its outcome two time-outs after its schedule at most."""
+        timeouts = 2 if self._decided else 3
         if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
             return True
         workers = self._workers.values()

@@ -62,7 +62,8 @@ class Driver:
         self._connect = connect
         self._payloads = payloads
         self._timeout_ns = int(timeout_s * 1e9)
-        self._too_late = f"no response within {timeout_s:g} s of its schedule"
+        self._too_late = f"no response within {timeout_s:g} s"
+        self._never_sent = f"not sent within {timeout_s:g} s of its schedule: as many as --max-in-flight were in flight"
         self._max_in_flight = max_in_flight
         self._on_outcome = on_outcome
         self._on_tick = on_tick
@@ -112,7 +113,7 @@ class Driver:
                     self._on_tick(now)
                     return
             while self.backlog and self.in_flight < self._max_in_flight:
-                self._arrive(self.backlog.popleft())
+                self._begin(self.backlog.popleft(), now + self._timeout_ns)
             due = arrivals.next_due()
             while due is not None and due <= now:
                 self._arrive(arrivals.pop())
@@ -164,12 +165,19 @@ class Driver:
         if self.in_flight >= self._max_in_flight:
             self.backlog.append(scheduled)
         else:
-            self._begin(self._idle.pop() if self._idle else self._connect(), scheduled)
+            self._begin(scheduled, scheduled + self._timeout_ns)
 
-    def _begin(self, channel: Channel, scheduled: int) -> None:
-        """Put the next payload on a channel, opening it first where it is new."""
+    def _begin(self, scheduled: int, deadline: int) -> None:
+        """Put the next payload on a channel, opening one where none is idle.
+
+        What comes out of the backlog has the whole time-out from then on. Were its deadline that of its schedule, a
+        generator that is once behind by the time-out would stay there: it would send what is about to expire, and
+        reconnect for each.
+        """
+        channel = self._idle.pop() if self._idle else self._connect()
         channel.payload = next(self._payloads)
         channel.scheduled = scheduled
+        channel.deadline = deadline
         channel.sent = 0
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
@@ -244,19 +252,19 @@ class Driver:
         else:
             self._drop(channel)
         scheduled, sent, done = channel.scheduled, channel.sent, channel.done
-        if done - scheduled > self._timeout_ns:
+        if done > channel.deadline:
             # It came before `_expire` looked: whether a late answer counts must not depend on that.
             return Outcome(payload, scheduled, sent, done, "timeout", self._too_late, None)
         return Outcome(payload, scheduled, sent, done, response.error, "", response)
 
     def _expire(self, now: int) -> None:
-        """End the requests that were not answered in time, counted from their schedule."""
+        """End the requests that were not answered, or not sent, in time."""
         limit = now - self._timeout_ns
         while self.backlog and self.backlog.first < limit:
-            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", self._too_late)
-        # Outcomes are counted a little later than they come.
-        self.backlog.forget(limit - 1000 * MS)
-        late = [c for c in self._channels.values() if c.payload is not None and c.scheduled < limit]
+            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", self._never_sent)
+        # One that was sent at the end of its wait is answered a time-out later, and counted a little after that.
+        self.backlog.forget(limit - self._timeout_ns - 1000 * MS)
+        late = [c for c in self._channels.values() if c.payload is not None and c.deadline < now]
         for channel in late:
             self._fail(channel, "timeout", self._too_late)
 

@@ -167,7 +167,12 @@ FLAGS = (
     Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
     Flag("start_file", "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
     Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
-    Flag("request_timeout", "A request unanswered this long after its schedule fails.", "30", metavar="S"),
+    Flag(
+        "request_timeout",
+        "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",
+        "30",
+        metavar="S",
+    ),
     Flag("max_in_flight", "Open loop: most requests in flight; others wait.", "1024", metavar="N"),
     Flag(
         "priority",

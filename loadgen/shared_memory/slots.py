@@ -123,7 +123,8 @@ class SharedChannel:
     """A channel over any protocol, the carrier, which borrows a slot for each request."""
 
     __slots__ = (
-        "_carrier", "_slot", "_slots", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_carrier", "_slot", "_slots", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, carrier: Channel, slots: Slots) -> None:
@@ -131,7 +132,7 @@ class SharedChannel:
         self._slots = slots
         self._slot: Slot | None = None
         self.payload: Payload | None = None
-        self.scheduled = self.sent = self.watched = 0
+        self.scheduled = self.deadline = self.sent = self.watched = 0
         self._follow()
 
     def _follow(self) -> None:

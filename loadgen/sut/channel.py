@@ -72,8 +72,8 @@ class ConnectionFailed(Exception):  # noqa: N818 - an outcome that is counted, n
 class Channel(Protocol):
     """Carries one request at a time and never blocks. Every method may raise ConnectionFailed, except `close`.
 
-    The driver sets `payload`, `scheduled`, `sent` and `watched`, and calls what epoll says of `fd`; the channel keeps
-    `state` and `wants` (READ, WRITE or both: what it waits for now) and stamps `done`.
+    The driver sets `payload`, `scheduled`, `deadline`, `sent` and `watched`, and calls what epoll says of `fd`; the
+    channel keeps `state` and `wants` (READ, WRITE or both: what it waits for now) and stamps `done`.
     """
 
     fd: int
@@ -82,6 +82,8 @@ class Channel(Protocol):
     watched: int
     payload: Payload | None
     scheduled: int
+    deadline: int
+    """An answer after it is none, in ns of the monotonic clock."""
     sent: int
     done: int
     """When the last answer was complete, in ns of the monotonic clock."""

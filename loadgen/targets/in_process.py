@@ -23,7 +23,8 @@ class EngineChannel:
     """A channel to the threads."""
 
     __slots__ = (
-        "_call", "_judge", "_threads", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_call", "_judge", "_threads", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, threads: EngineThreads, judge: Callable[[Arrays], str | None]) -> None:
@@ -34,7 +35,7 @@ class EngineChannel:
         self.state = State.CLOSED
         self.wants = self.watched = 0
         self.payload: Payload | None = None
-        self.scheduled = self.sent = self.done = 0
+        self.scheduled = self.deadline = self.sent = self.done = 0
 
     def open(self) -> None:
         """Make the eventfd. Raises ConnectionFailed where the process has no descriptor left."""

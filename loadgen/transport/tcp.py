@@ -60,7 +60,7 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel over TCP has in common."""
 
     __slots__ = (
-        "_address", "_socket", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_address", "_socket", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
@@ -69,7 +69,7 @@ class TcpChannel:
         self.state = State.CLOSED
         self.wants = self.watched = 0
         self.payload: Payload | None = None
-        self.scheduled = self.sent = self.done = 0
+        self.scheduled = self.deadline = self.sent = self.done = 0
 
     def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""

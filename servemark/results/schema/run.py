@@ -71,7 +71,10 @@ class Config(TypedDict):
     slo: Annotated[str | None, "Latency objective, like `p99:50` (ms)."]
     input_data: Annotated[str, "`synthetic`, `dataset`, or a path."]
     shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
-    request_timeout_s: Annotated[float, "A request without an answer so long after its schedule has failed (s)."]
+    request_timeout_s: Annotated[
+        float,
+        "A request unanswered this long after its schedule, or after its wait for --max-in-flight, failed (s).",
+    ]
     max_in_flight: Annotated[int, "Most requests that an open loop has in flight."]
     priority: NotRequired[Annotated[str, "Priority of the sending thread that was asked for; `auto`: the best."]]
     max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
