@@ -9,6 +9,7 @@ from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
+from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.output_agreement import figures_of, unchecked
 from loadgen.measurement.recorder import Recorder
@@ -16,6 +17,7 @@ from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     Accuracy,
     Client,
+    CpuFigures,
     EnergyFigures,
     Errors,
     Metrics,
@@ -47,6 +49,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "energy": _energy(config, measured),
         "server": server_metrics(statistics.before, statistics.after, measurement.target.no_statistics),
         "client": _client(config, measured),
+        "cpu": _cpu(measured.machine),
     }
 
 
@@ -97,6 +100,23 @@ def _client(config: LoadConfig, measured: Measured) -> Client:
             "requests_outside_interval": recorder.outside,
         },
     )
+
+
+def _cpu(machine: MachineUse) -> CpuFigures:
+    use = machine.use
+    if use is None:
+        keys = [key for key in CpuFigures.__annotations__ if key != "largest_other"]
+        return cast(CpuFigures, unknown(keys, machine.reason))
+    found = {
+        "cores": use.allowed,
+        "generator_cores": use.groups[GENERATOR],
+        "server_cores": use.groups[SERVER],
+        "other_cores": use.other,
+        "stolen_cores": use.stolen,
+        "taken_share": use.taken_share,
+        **({"largest_other": use.largest} if use.largest else {}),
+    }
+    return cast(CpuFigures, found)
 
 
 def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:

@@ -151,6 +151,8 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> Metrics:
         "energy": _energy(metrics, throughput["inferences_per_s"]),
         "server": cast(ServerFigures, unknown(ServerFigures.__annotations__, _OWN)),
         "client": _client(parts),
+        # All processes watched the same machine.
+        "cpu": metrics[0]["cpu"],
     }
 
 

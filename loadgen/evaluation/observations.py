@@ -38,10 +38,13 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         not_judged["steady_state"] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not stages:
         not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
+    if measured.machine.use is None:
+        not_judged["quiet_machine"] = measured.machine.reason
     if measured.cpu_share is None:
         not_judged["client_cpu"] = NOT_BEGUN
     statistics = measured.statistics
     return Observations(
+        machine=measured.machine.use,
         requests=recorder.scheduled,
         measured_s=measured.measured_s,
         errors=recorder.errors.total(),

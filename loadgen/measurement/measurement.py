@@ -1,5 +1,6 @@
 """One measurement: checks the target, has the load sent, takes readings at the interval's boundaries."""
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Protocol
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
+from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import Checked, require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
@@ -72,6 +74,7 @@ class Measured:
     recorder: Recorder
     statistics: Statistics
     energy: Energy
+    machine: MachineUse
     cpu_share: float | None = None
     granted: Granted = field(default_factory=Granted)
     peak_in_flight: int = 0
@@ -109,10 +112,11 @@ class Measurement:
     def run(self, directory: Path) -> Measured:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
         statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
-        self._boundaries = Boundaries(statistics, energy, *self.load.readings)
+        machine = MachineUse(self.target, self._workers_here)
+        self._boundaries = Boundaries(statistics, energy, machine, *self.load.readings)
         self.load.open(directory)
         self.load.begin()
-        self.measured = Measured(self.load.recorder, statistics, energy)
+        self.measured = Measured(self.load.recorder, statistics, energy, machine)
         try:
             self.load.run(self._tick)
         finally:
@@ -129,6 +133,7 @@ class Measurement:
         load = self.load
         self._boundaries.finish()
         measured.statistics.wait()
+        measured.machine.wait()
         measured.recorder, measured.workers = load.recorder, load.workers
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
@@ -137,6 +142,14 @@ class Measurement:
         measured.peak_in_flight = load.peak_in_flight
         measured.checked = load.checked()
         measured.interrupted = load.interrupted
+
+    def _workers_here(self) -> list[int]:
+        """The workers' processes. Raises LookupError where one runs on another machine."""
+        workers, here = self.load.workers, socket.gethostname()
+        for worker in workers:
+            if worker.host != here:
+                raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
+        return [worker.pid for worker in workers]
 
     def _tick(self, now: int) -> None:
         self._last_tick = now

@@ -36,6 +36,12 @@ class Target(Protocol):
     def local(self) -> bool:
         """Whether it computes on this machine, whose energy meters can be read."""
 
+    def processes(self) -> list[int]:
+        """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.
+
+        Raises LookupError with the reason where they cannot be known.
+        """
+
     def prepare(self) -> Placement:
         """Check that it answers and takes the workload's tensors; say where it runs. Raises ServemarkError."""
 

@@ -15,6 +15,7 @@ from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tcp import Address
+from servemark.machine.addresses import listeners
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays
 
@@ -44,6 +45,10 @@ class HttpTarget:
     @property
     def local(self) -> bool:
         return ipaddress.ip_address(self.address.sockaddr[0]).is_loopback
+
+    def processes(self) -> list[int]:
+        host, port = self.address.sockaddr[:2]
+        return listeners(str(host), int(port))
 
     def prepare(self) -> Placement:
         config = self._config

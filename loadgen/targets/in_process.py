@@ -101,6 +101,10 @@ class InProcessTarget:
         self._config = config
         self._threads = threads
 
+    def processes(self) -> list[int]:
+        """None but this one."""
+        return []
+
     def prepare(self) -> Placement:
         """Read back where the engines run. Raises ServerError where they were not started."""
         if not self._threads.engines:

@@ -43,6 +43,10 @@ class SharedMemoryTarget:
         """Whether the server listens on this machine's loopback."""
         return self._target.local
 
+    def processes(self) -> list[int]:
+        """The server's processes on this machine. Raises LookupError."""
+        return self._target.processes()
+
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
         workload = self._config.workload

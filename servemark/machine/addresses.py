@@ -1,7 +1,19 @@
-"""What an address to listen on means."""
+"""What an address means on this machine: whether it is reached from elsewhere, and which processes listen there."""
 
 import contextlib
-from ipaddress import ip_address
+import socket
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+
+import psutil
+
+from servemark.machine.limits import SYSTEM
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Inode of the namespace that sees every process: PROC_PID_INIT_INO, linux/proc_ns.h."""
+_IP = (socket.AF_INET, socket.AF_INET6)
+FORWARDERS = frozenset({"docker-proxy", "rootlessport", "slirp4netns", "pasta"})
+"""They listen for a container whose processes they are not."""
 
 
 def is_loopback(host: str) -> bool:
@@ -9,3 +21,40 @@ def is_loopback(host: str) -> bool:
     with contextlib.suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost"
+
+
+def listeners(host: str, port: int, system: Path = SYSTEM) -> list[int]:
+    """The processes of this machine that listen at an IP address; none where it is another machine's.
+
+    Raises LookupError with the reason where they cannot be known.
+    """
+    address = ip_address(host)
+    own = {name: [a for a in found if a.family in _IP] for name, found in psutil.net_if_addrs().items()}
+    if not address.is_loopback and address not in {_ip(a.address) for found in own.values() for a in found}:
+        for name, found in own.items():
+            networks = [_network(a.address, a.netmask) for a in found if a.netmask]
+            if (system / "sys/class/net" / name / "bridge").exists() and any(address in each for each in networks):
+                raise LookupError(f"the server is a container or a virtual machine of this machine, behind {name}")
+        if (system / "proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+            raise LookupError("this is a container, and the server may run in another one on the same machine")
+        return []
+    listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    pids = {c.pid for c in listening if c.laddr and c.laddr.port == port}
+    seen = sorted(pid for pid in pids if pid)
+    if not seen:
+        raise LookupError(f"it is not seen which process listens on port {port}: another user's, or a container's")
+    for pid in seen:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if (name := psutil.Process(pid).name()) in FORWARDERS:
+                raise LookupError(f"{name} listens on port {port} for a container, whose CPU time is not known")
+    return seen
+
+
+def _network(address: str, netmask: str) -> IPv4Network | IPv6Network:
+    """An interface's network; psutil gives IPv6 a mask too, which `ipaddress` does not read."""
+    return ip_network(f"{_ip(address)}/{int(ip_address(netmask)).bit_count()}", strict=False)
+
+
+def _ip(text: str) -> IPv4Address | IPv6Address:
+    """An interface's address, whose scope stands behind a %."""
+    return ip_address(text.partition("%")[0])

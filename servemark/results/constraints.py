@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from servemark.machine.cpu_time import SHOWN_CORES, CpuUse
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend, max_over_min
@@ -15,6 +16,9 @@ SCHEDULE_DELAY_SHARE = 0.01
 """The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
 CPU_SHARE = 0.90
 """Above this share of one core the generator is taken to limit the run."""
+QUIET_SHARE = 0.05
+"""Other work may take so much of the cores. A server that uses all of them loses about as much throughput: half of the
+10 % by which windows may differ."""
 CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 MAX_WINDOWS = 10
@@ -39,6 +43,8 @@ class Observations:
     cpu_share: float
     windows: Windows
     """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
+    machine: CpuUse | None = None
+    """Who used this machine's cores; None where that is not known."""
     stages: Sequence[Windows] = ()
     """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
     timeouts: int = 0
@@ -75,7 +81,10 @@ class Observations:
 
 def judge(seen: Observations) -> Verdict:
     """Judge a run by the constraints that apply to it."""
-    constraints = [_completed(seen), _errors(seen)]
+    constraints = [_completed(seen)]
+    if seen.machine is not None:
+        constraints.append(_quiet(seen.machine))
+    constraints.append(_errors(seen))
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
     if "client_cpu" not in seen.not_judged:
@@ -99,6 +108,19 @@ def judge(seen: Observations) -> Verdict:
 def _completed(seen: Observations) -> Constraint:
     remedy = "; ".join(filter(None, [seen.interrupted, "let the run end by itself"]))
     return Constraint("completed", seen.interrupted is None, None, None, "", remedy)
+
+
+def _quiet(use: CpuUse) -> Constraint:
+    """The first of all but `completed`: late sends, unsteady windows and long latencies may only follow from it."""
+    most = f", most by {use.largest}" if use.largest else ""
+    took = f"other work took {use.other:.2g} of {use.watched} cores{most}"
+    if use.stolen >= SHOWN_CORES:
+        took += f"; other virtual machines took {use.stolen:.2g}"
+    remedy = f"{took}: stop it, or measure on a machine that does nothing else"
+    share = use.taken_share
+    return Constraint(
+        "quiet_machine", share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
+    )
 
 
 def _errors(seen: Observations) -> Constraint:

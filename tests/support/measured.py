@@ -7,14 +7,17 @@ from typing import Any, cast
 from loadgen.evaluation.result import complete, header
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.boundary_readings import Energy, Statistics
+from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
+from servemark.machine.cpu_time import CpuUse
 from tests.support.load_config import config
 
 S = 1_000_000_000
+QUIET = CpuUse(2, 2.0, {GENERATOR: 0.1, SERVER: 1.0}, 0.01, 0.0, None)
 
 
 def outcome(scheduled: int, sent: int, done: int, error: str | None = None, message: str = "") -> Outcome:
@@ -44,8 +47,11 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
         before=seen.pop("before", None), after=seen.pop("after", None), available=seen.pop("had_statistics", False)
     )
     energy = SimpleNamespace(reading=None, idle=None, reason="no meter")
+    machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched")
     usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5}
-    return Measured(recorder, cast(Statistics, statistics), cast(Energy, energy), **usual | seen)
+    return Measured(
+        recorder, cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine), **usual | seen
+    )
 
 
 class Target:

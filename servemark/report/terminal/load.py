@@ -10,7 +10,7 @@ from rich.text import Text
 from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import title
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import Errors, Objective, OutputAgreement, Result, Worker
+from servemark.results.schema.run import CpuFigures, Errors, Objective, OutputAgreement, Result, Worker
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
@@ -67,6 +67,8 @@ def _facts(result: Result) -> list[Text]:
             f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
             f"mean executed batch {figure(server['batch_size_mean'])}"
         )
+    if cpu := _cpu(metrics.get("cpu")):
+        lines.append(cpu)
     if result.get("workers"):
         lines.append(_workers(result["workers"]))
     limited = result["limited_by"]
@@ -82,6 +84,17 @@ def _facts(result: Result) -> list[Text]:
     known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
     lines.append(f"energy: {known}")
     return [Text(line) for line in lines]
+
+
+def _cpu(cpu: CpuFigures | None) -> str | None:
+    """Who used the cores, where that is known."""
+    if cpu is None or cpu["taken_share"] is None:
+        return None
+    parts = [("generator", "generator_cores"), ("server", "server_cores"), ("other work", "other_cores")]
+    if cpu["stolen_cores"]:
+        parts.append(("other virtual machines", "stolen_cores"))
+    used = ", ".join(f"{name} {figure(figure_of(cpu, key))}" for name, key in parts)
+    return f"cores: {used} of {cpu['cores']:g}"
 
 
 def _workers(workers: Sequence[Worker]) -> str:

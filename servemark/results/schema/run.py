@@ -230,6 +230,18 @@ class Client(TypedDict):
     requests_outside_interval: Annotated[int, "Requests of the warm-up, and after the interval."]
 
 
+class CpuFigures(TypedDict):
+    """Who used this machine's cores in the measured interval: mean numbers of cores. Interrupts are left out."""
+
+    cores: Annotated[float | None, "Cores that may be used, by affinity and quota."]
+    generator_cores: Annotated[float | None, "Used by the generator, and by the command that started it."]
+    server_cores: Annotated[float | None, "Used by the server. 0: it runs on another machine, or in the generator."]
+    other_cores: Annotated[float | None, "Used by other work."]
+    stolen_cores: Annotated[float | None, "Taken by other virtual machines (steal)."]
+    taken_share: Annotated[float | None, "Share of the cores that other work and other virtual machines took."]
+    largest_other: NotRequired[Annotated[str, "Process of the other work that used most, and how many cores."]]
+
+
 class Metrics(TypedDict):
     """Everything that was measured."""
 
@@ -243,6 +255,7 @@ class Metrics(TypedDict):
     energy: Annotated[EnergyFigures, "Energy."]
     server: Annotated[ServerFigures, "The server's own statistics."]
     client: Annotated[Client, "The load generator."]
+    cpu: NotRequired[Annotated[CpuFigures, "Who used this machine's cores."]]
 
 
 class WindowFigures(TypedDict):

@@ -80,6 +80,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
             "accuracy": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
             "energy": {"joules_per_inference": 0.3, "joules": 30.0},
             "server": {"queue_ms": 1.0},
+            "cpu": {"cores": 2.0, "taken_share": 0.0},
             "client": {
                 "cpu_share": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
                 "priority": "slice" if name == "b" else "realtime",

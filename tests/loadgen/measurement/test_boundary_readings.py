@@ -39,7 +39,7 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     boundaries.finish()
     recorder = Recorder(Interval(0, S, 1))
     recorder.completed = completed
-    measured = Measured(recorder, boundary_readings.Statistics(target), found)
+    measured = Measured(recorder, boundary_readings.Statistics(target), found, cast(Any, None))
     return metrics._energy(config("ranking_tiny", "--batch-size", "4"), measured)
 
 

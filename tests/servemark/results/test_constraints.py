@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from servemark.errors import ExitCode
+from servemark.machine.cpu_time import CpuUse
 from servemark.results.constraints import Observations, judge
 from servemark.results.directory import to_json
 from servemark.results.verdict import Constraint, Verdict
@@ -25,6 +26,9 @@ OPEN = dataclasses.replace(GOOD, open_loop=True, windows=[(1.0, 5.0)] * 15)
 SLO: dict[str, Any] = {"slo_percentile": 99.0, "slo_limit_ms": 10.0, "slo_latency_ms": 8.0}
 
 
+BUSY = CpuUse(2, 2.0, {}, 0.5, 0.1, "make (pid 7) 0.4")
+
+
 def verdict(base: Observations, **changes: Any) -> Verdict:
     return judge(dataclasses.replace(base, **changes))
 
@@ -37,6 +41,8 @@ def constraint(judged: Verdict, name: str) -> Constraint:
 CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("completed", GOOD, {}, True, ""),
     ("completed", GOOD, {"interrupted": "stopped before its end"}, False, "stopped before its end"),
+    ("quiet_machine", GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, True, ""),
+    ("quiet_machine", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4; other virtual"),
     ("error_share", GOOD, {"errors": 15}, True, ""),
     ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
     ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
@@ -134,7 +140,7 @@ def test_constraint(name: str, base: Observations, changes: dict[str, Any], ok: 
 
 
 def test_every_constraint_is_tried_both_ways() -> None:
-    everything = verdict(OPEN, **SLO, outputs_checked=1, workers=2)
+    everything = verdict(OPEN, **SLO, machine=BUSY, outputs_checked=1, workers=2)
     # Where there is an error of ours, the constraint is there, and fails.
     names = {name for name, *_ in CASES} - {"client_errors"}
     assert {c.name for c in everything.constraints} == names
@@ -171,3 +177,8 @@ def test_to_dict_is_the_schema() -> None:
     document = verdict(OPEN, **SLO).to_dict()
     assert document.keys() == {"valid", "exit_code", "constraints", "not_judged"}
     assert all(entry.keys() == {"name", "ok", "value", "limit", "unit", "remedy"} for entry in document["constraints"])
+
+
+def test_the_cause_is_named_before_its_consequences() -> None:
+    judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_share=1.0)
+    assert next(c.name for c in judged.constraints if not c.ok) == "quiet_machine"

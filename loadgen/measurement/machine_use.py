@@ -1,0 +1,79 @@
+"""Where the machine's CPU time went during the measured interval: to generator, server, or other work."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+import gevent
+import psutil
+from gevent import GreenletExit
+from gevent.event import AsyncResult
+
+from loadgen.sut.target import Target
+from servemark import interrupts
+from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
+
+GENERATOR, SERVER = "generator", "server"
+READ_TIMEOUT_S = 5.0
+_NOT_BEGUN = "the run was cut short before its measured interval began"
+
+
+class MachineUse:
+    """Readings at both boundaries. They take some 10 ms, so a thread of the operating system takes them.
+
+    `workers` says which processes of this machine send the load beside this one's own tree. Raises LookupError where
+    one runs on another machine.
+    """
+
+    def __init__(self, target: Target, workers: Callable[[], Iterable[int]]) -> None:
+        self.use: CpuUse | None = None
+        self.reason = _NOT_BEGUN
+        """Why there is no figure."""
+        self._workers = workers
+        self._watch: Watch | None = None
+        self._reading: AsyncResult[None] | None = None
+        self._servers: list[int] = []
+        self._unknown: str | None = None
+        try:
+            self._servers = target.processes()
+        except LookupError as error:
+            self._unknown = str(error)
+
+    def begin(self) -> None:
+        """Take the first reading."""
+        self._reading = gevent.get_hub().threadpool.spawn(self._begin)
+
+    def finish(self) -> None:
+        """Take the second."""
+        self._reading = gevent.get_hub().threadpool.spawn(self._finish)
+
+    def wait(self) -> None:
+        """Wait for the second."""
+        start = time.monotonic()
+        while self._reading is not None and not self._reading.ready() and time.monotonic() - start < READ_TIMEOUT_S:
+            try:
+                gevent.sleep(interrupts.POLL_S / 10)
+            except GreenletExit:
+                return
+
+    def _begin(self) -> None:
+        try:
+            if self._unknown is not None:
+                raise CannotTell(self._unknown)
+            self._watch = Watch({SERVER: self._servers, GENERATOR: [_root(), *self._workers()]})
+        except (CannotTell, LookupError) as error:
+            self.reason = str(error)
+
+    def _finish(self) -> None:
+        if self._watch is None:
+            return
+        try:
+            self.use = self._watch.use()
+        except CannotTell as error:
+            self.reason = str(error)
+
+
+def _root() -> int:
+    """The process whose tree this one's run is: the command that started it, with its server and its other loads."""
+    owner = os.environ.get(interrupts.OWNER, "")
+    return int(owner) if owner.isdecimal() and psutil.pid_exists(int(owner)) else os.getpid()

@@ -1,0 +1,172 @@
+"""Where the CPU time of this machine's cores goes: to named process trees, to other work, to other machines.
+
+proc(5): /proc/stat, /proc/PID/stat. What is idle is known exactly, since an idle core has no clock ticks; what is busy
+is all the rest. Time of interrupts is left out: the network's belongs to the traffic of the run itself.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from servemark.machine.limits import SYSTEM, cores
+
+SHOWN_CORES = 0.02
+"""A process that used less is not worth a name."""
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+# Fields of a line of /proc/stat, after its name.
+_IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
+# Fields of /proc/PID/stat, after the name in parentheses: the parent; CPU time of its own and of its ended children.
+_PARENT, _TIMES = 1, slice(11, 15)
+
+
+class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its reason
+    """Why the machine does not say where its CPU time goes."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """CPU seconds until now, of the watched cores together and of each group of processes."""
+
+    clock_s: float
+    idle_s: float
+    interrupts_s: float
+    stolen_s: float
+    groups_s: Mapping[str, float]
+    others_s: Mapping[tuple[str, int], float]
+    """Each process of no group, by name and number."""
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """Mean cores that were busy between two snapshots; `allowed` of the `watched` ones may be used (a quota)."""
+
+    watched: int
+    allowed: float
+    groups: Mapping[str, float]
+    other: float
+    stolen: float
+    largest: str | None
+    """The process of no group that used most, and how many cores."""
+
+    @classmethod
+    def between(cls, first: Snapshot, last: Snapshot, watched: int, allowed: float) -> "CpuUse":
+        """What happened from the first to the last. Raises CannotTell."""
+        passed_s = last.clock_s - first.clock_s
+        idle_s = last.idle_s - first.idle_s
+        stolen_s = max(last.stolen_s - first.stolen_s, 0.0)
+        # A group's processes may have ended and been waited for by another one.
+        groups_s = {name: max(last.groups_s[name] - first.groups_s[name], 0.0) for name in last.groups_s}
+        if passed_s <= 0 or not 0 <= idle_s <= 1.05 * watched * passed_s + 1:
+            raise CannotTell("/proc/stat does not tell the idle time of these cores")
+        busy_s = watched * passed_s - idle_s - stolen_s - (last.interrupts_s - first.interrupts_s)
+        other_s = max(busy_s - sum(groups_s.values()), 0.0)
+        groups = {name: used_s / passed_s for name, used_s in groups_s.items()}
+        grown = {key: used_s - first.others_s.get(key, 0.0) for key, used_s in last.others_s.items()}
+        (name, pid), most_s = max(grown.items(), key=lambda item: item[1], default=(("", 0), 0.0))
+        largest = f"{name} (pid {pid}) {most_s / passed_s:.2g}" if most_s >= SHOWN_CORES * passed_s else None
+        return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest)
+
+    @property
+    def taken_share(self) -> float:
+        """The share of the allowed cores that other work and other machines took.
+
+        Without a quota all cores are allowed, and this is their share. A quota of 2 of 64 cores loses nothing while 2
+        of them are left.
+        """
+        taken = self.other + self.stolen
+        if self.allowed < self.watched:
+            taken = max(taken - (self.watched - self.allowed), 0.0)
+        return min(taken / self.allowed, 1.0)
+
+
+class Watch:
+    """The cores of this process and of `servers`, and two snapshots of them.
+
+    `groups` names process trees by their roots; a process counts for the first group that has it. Raises CannotTell.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Iterable[int]],
+        system: Path = SYSTEM,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._groups = {name: tuple(roots) for name, roots in groups.items()}
+        self._system, self._clock = system, clock
+        self._cores = set(os.sched_getaffinity(0))
+        for pid in {pid for roots in self._groups.values() for pid in roots}:
+            try:
+                self._cores |= os.sched_getaffinity(pid)
+            except OSError as error:
+                raise CannotTell(f"process {pid}: {error.strerror}") from error
+        quota = cores(system).quota
+        self._allowed = float(len(self._cores)) if quota is None else min(quota, float(len(self._cores)))
+        self._first = self.snapshot()
+
+    def use(self) -> CpuUse:
+        """What happened since the watch began. Raises CannotTell."""
+        return CpuUse.between(self._first, self.snapshot(), len(self._cores), self._allowed)
+
+    def snapshot(self) -> Snapshot:
+        """The machine now. Raises CannotTell."""
+        clock_s = self._clock()
+        try:
+            idle_s, interrupts_s, stolen_s = _core_times(self._system, self._cores)
+            groups, others = _tree_times(self._system, self._groups)
+        except (OSError, ValueError, IndexError) as error:
+            raise CannotTell(f"/proc cannot be read: {error}") from error
+        return Snapshot(clock_s, idle_s, interrupts_s, stolen_s, groups, others)
+
+
+def _core_times(system: Path, watched: Set[int]) -> tuple[float, float, float]:
+    """Seconds that the watched cores together were idle, served interrupts, and were taken by other machines."""
+    found = []
+    for line in (system / "proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu" and int(name.removeprefix("cpu")) in watched:
+            found.append([int(field) for field in fields])
+    if len(found) != len(watched):
+        raise CannotTell(f"/proc/stat shows {len(found)} of {len(watched)} cores")
+    idle, interrupts, stolen = (
+        sum(core[field] for core in found for field in fields)
+        for fields in ((_IDLE, _IOWAIT), (_IRQ, _SOFTIRQ), (_STEAL,))
+    )
+    return idle * _TICK_S, interrupts * _TICK_S, stolen * _TICK_S
+
+
+def _tree_times(
+    system: Path, groups: Mapping[str, Iterable[int]]
+) -> tuple[dict[str, float], dict[tuple[str, int], float]]:
+    """CPU seconds of each group, which is its roots and all that descends from them, and of each other process.
+
+    Ended children that were waited for are part of their parent.
+    """
+    ticks: dict[int, int] = {}
+    names: dict[int, str] = {}
+    children: dict[int, list[int]] = {}
+    for folder in (system / "proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            head, _, tail = (folder / "stat").read_text(errors="replace").rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        pid, fields = int(folder.name), tail.split()
+        names[pid] = head.partition("(")[2]
+        ticks[pid] = sum(int(field) for field in fields[_TIMES])
+        children.setdefault(int(fields[_PARENT]), []).append(pid)
+    claimed: set[int] = set()
+    used: dict[str, float] = {}
+    # Whole trees first: of two groups the one inside the other is named first.
+    for name, roots in groups.items():
+        left, own = [*roots], 0
+        while left:
+            pid = left.pop()
+            if pid not in claimed:
+                claimed.add(pid)
+                own += ticks.get(pid, 0)
+                left += children.get(pid, ())
+        used[name] = own * _TICK_S
+    return used, {(names[pid], pid): ticks[pid] * _TICK_S for pid in ticks if pid not in claimed}

@@ -1,0 +1,80 @@
+"""Whose cores a run used: its own tree, the server's, and why it is not known where it is not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import pytest
+
+from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
+from loadgen.sut.target import Target
+from servemark import interrupts
+
+
+class Served:
+    """A target whose server's processes a test chooses."""
+
+    def __init__(self, *pids: int, unknown: str | None = None) -> None:
+        self.pids, self.unknown = pids, unknown
+
+    def processes(self) -> list[int]:
+        if self.unknown:
+            raise LookupError(self.unknown)
+        return [*self.pids]
+
+
+def measured(target: Served, workers: Callable[[], Iterable[int]] = tuple) -> MachineUse:
+    use = MachineUse(cast(Target, target), workers)
+    use.begin()
+    use.wait()
+    sum(number**2 for number in range(500_000))
+    use.finish()
+    use.wait()
+    return use
+
+
+def test_this_process_is_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(interrupts.OWNER, raising=False)
+    use = measured(Served()).use
+    assert use is not None
+    assert use.groups[GENERATOR] > 0 == use.groups[SERVER]
+
+
+def test_the_command_s_whole_tree_is_the_generator_but_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        monkeypatch.setenv(interrupts.OWNER, str(os.getppid()))
+        use: Any = measured(Served(busy.pid)).use
+    finally:
+        busy.kill()
+        busy.wait()
+    assert use.groups[GENERATOR] > 0
+    assert use.groups[SERVER] > 0
+
+
+def test_an_owner_that_is_gone_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(interrupts.OWNER, "99999999")
+    assert measured(Served()).use is not None
+
+
+def elsewhere() -> Iterable[int]:
+    raise LookupError("worker 1 runs on another machine")
+
+
+@pytest.mark.parametrize(
+    ("target", "workers", "reason"),
+    [
+        (Served(unknown="this is a container"), tuple, "this is a container"),
+        (Served(99_999_999), tuple, "process 99999999: No such process"),
+        (Served(), elsewhere, "worker 1 runs on another machine"),
+    ],
+)
+def test_why_it_is_not_known(target: Served, workers: Callable[[], Iterable[int]], reason: str) -> None:
+    found = measured(target, workers)
+    assert (found.use, found.reason) == (None, reason)
+
+
+def test_before_it_begins() -> None:
+    assert "before its measured interval" in MachineUse(cast(Target, Served()), tuple).reason

@@ -1,0 +1,143 @@
+"""Whose CPU time it was: made-up /proc trees of known figures, and the real one with a busy process beside it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servemark.machine import cpu_time
+from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
+
+HZ = os.sysconf("SC_CLK_TCK")
+ELSEWHERE = ["cpu2 0 0 0 0 0 0 0 0 0 0", "cpu3 0 0 0 0 0 0 0 0 0 0"]
+
+
+class Machine:
+    """A /proc of four cores, two of which are ours, and processes by number: (parent, seconds used)."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.now_s = root, 0.0
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+        monkeypatch.setattr(cpu_time, "cores", lambda _: SimpleNamespace(quota=self.quota))
+        self.quota: float | None = None
+        self.show({})
+
+    def show(
+        self, processes: dict[int, tuple[int, float]], *, idle: float = 0.0, steal: float = 0.0, irq: float = 0.0
+    ) -> None:
+        proc = self.root / "proc"
+        for pid, (parent, used) in processes.items():
+            (proc / str(pid)).mkdir(parents=True, exist_ok=True)
+            fields = ["S", str(parent), *["0"] * 9, str(round(used * HZ)), "0", "0", "0", *["0"] * 30]
+            (proc / str(pid) / "stat").write_text(f"{pid} (a) (b {pid}) {' '.join(fields)}")
+        proc.mkdir(exist_ok=True)
+        half = [0, 0, 0, round(idle / 2 * HZ), 0, 0, round(irq / 2 * HZ), round(steal / 2 * HZ), 0, 0]
+        lines = [f"cpu{core} {' '.join(map(str, half))}" for core in (0, 1)]
+        (proc / "stat").write_text("\n".join(["cpu 1 1 1 1 1 1 1 1 1 1", *lines, *ELSEWHERE, "ctxt 5"]))
+
+    def watch(self) -> Watch:
+        groups = {"server": [20], "generator": [10]}
+        return Watch(groups, self.root, lambda: self.now_s)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+def ten_seconds(machine: Machine, **passed: float) -> CpuUse:
+    """The generator (10, with its child 11) uses 1 s, its server (20 below 11, 21 below that) 6 s, 30 uses 2 s."""
+    machine.show({10: (1, 5.0), 11: (10, 1.0), 20: (11, 3.0), 21: (20, 0.0), 30: (1, 7.0), 31: (1, 0.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    machine.show({10: (1, 5.5), 11: (10, 1.5), 20: (11, 5.0), 21: (20, 4.0), 30: (1, 9.0), 31: (1, 0.1)}, **passed)
+    return watch.use()
+
+
+def test_what_is_not_idle_and_not_ours_is_other_work(machine: Machine) -> None:
+    use = ten_seconds(machine, idle=10.0)
+    assert use.groups == pytest.approx({"generator": 0.1, "server": 0.6})
+    assert use.other == pytest.approx(0.3)
+    assert use.stolen == 0
+    assert use.taken_share == pytest.approx(0.15)
+    assert use.largest == "a) (b 30 (pid 30) 0.2"
+
+
+def test_steal_counts_and_interrupts_do_not(machine: Machine) -> None:
+    use = ten_seconds(machine, idle=10.0, steal=1.0, irq=2.0)
+    assert use.other == pytest.approx(0)
+    assert use.stolen == pytest.approx(0.1)
+    assert use.taken_share == pytest.approx(0.05)
+
+
+def test_a_quota_loses_only_what_was_not_left(machine: Machine) -> None:
+    machine.quota = 1.5
+    assert ten_seconds(machine, idle=10.0).taken_share == 0
+    assert CpuUse(2, 1.5, {}, 0.8, 0.0, None).taken_share == pytest.approx(0.3 / 1.5)
+    assert CpuUse(64, 2.0, {}, 62.5, 0.0, None).taken_share == pytest.approx(0.25)
+    assert CpuUse(2, 2.0, {}, 2.5, 0.0, None).taken_share == 1
+
+
+def test_a_process_that_came_or_went(machine: Machine) -> None:
+    machine.show({10: (1, 5.0), 12: (10, 3.0), 30: (1, 7.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    (machine.root / "proc/12/stat").unlink()
+    (machine.root / "proc/12").rmdir()
+    machine.show({10: (1, 9.0), 13: (10, 2.0), 30: (1, 7.0)}, idle=17.0)  # 12 used 1 s more, and 10 waited for it
+    use = watch.use()
+    assert use.groups["generator"] == pytest.approx(0.3)
+    assert use.other == pytest.approx(0)
+    assert use.largest is None
+
+
+@pytest.mark.parametrize(
+    ("stat", "words"),
+    [("cpu0 0 0 0 0 0 0 0 0\n", "1 of 2 cores"), ("cpu0 0\ncpu1 0\n", "cannot be read"), (None, "No such file")],
+)
+def test_what_cannot_be_read_has_its_reason(machine: Machine, stat: str | None, words: str) -> None:
+    file = machine.root / "proc/stat"
+    if stat is None:
+        file.unlink()
+    else:
+        file.write_text(stat)
+    with pytest.raises(CannotTell, match=words):
+        machine.watch()
+
+
+@pytest.mark.parametrize("idle", [-1.0, 500.0])
+def test_idle_times_that_cannot_be(machine: Machine, idle: float) -> None:
+    with pytest.raises(CannotTell, match="idle"):
+        ten_seconds(machine, idle=idle)
+
+
+def test_a_process_that_is_gone() -> None:
+    with pytest.raises(CannotTell, match="process 99999999"):
+        Watch({"server": [99_999_999]})
+
+
+def test_real_processes_are_told_apart() -> None:
+    """The figures of a busy child depend on the machine, but not whose they are."""
+
+    def busy() -> Any:
+        return subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+    ours, other = busy(), busy()
+    try:
+        watch = Watch({"ours": [ours.pid]})
+        before = time.monotonic()
+        while time.monotonic() < before + 1.0:
+            time.sleep(0.05)
+        use = watch.use()
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.wait()
+    assert 0 < use.groups["ours"] <= 1.2
+    assert use.other > 0
+    assert use.other + use.groups["ours"] <= use.watched + 0.1
