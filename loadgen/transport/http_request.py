@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple, cast
 
 MAX_BYTES = 8 << 20
@@ -42,8 +42,12 @@ def ask(
         connection.request(method, path, body, dict(headers or {}))
         # All that it asks of its socket is a file to read.
         with HTTPResponse(cast(socket.socket, _Answer(connection.sock, deadline)), method=method) as response:
-            response.begin()
-            return Reply(response.status, response.read())
+            try:
+                response.begin()
+                return Reply(response.status, response.read())
+            except (MemoryError, OverflowError, ValueError) as error:
+                # A length of the body, or of a chunk, that is none.
+                raise HTTPException(f"an answer that cannot be read: {error}") from error
 
 
 class _Answer(io.RawIOBase):

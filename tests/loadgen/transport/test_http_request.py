@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from threading import Thread
 
 import pytest
@@ -74,6 +75,23 @@ def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(OSError, match="an answer of more than 1 MiB"),
     ):
         ask(endpoint, "/", timeout_s=30)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Content-Length: 10000000000000000000\r\n\r\n",
+        b"Content-Length: 1000000000000000\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n-5\r\n",
+    ],
+)
+def test_lengths_that_are_none(said: bytes) -> None:
+    with (
+        answering(lambda connection: connection.sendall(HEAD + said + b"hi")) as endpoint,
+        pytest.raises(HTTPException, match="cannot be read"),
+    ):
+        ask(endpoint, "/", timeout_s=5)
 
 
 def test_a_redirect_is_an_answer_and_nothing_is_unpacked() -> None:

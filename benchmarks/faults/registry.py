@@ -1,0 +1,156 @@
+"""A fault: what is done to a run, what is to become of it, and what was seen."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from benchmarks.faults.generator import Rig
+
+State = Literal["whole", "partial", "none"]
+"""Of a run's result: the whole run's, what was measured until it was cut short, or not there."""
+INVALID, BAD_INPUT, INTERRUPTED = 2, 3, 130
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is to become of the run."""
+
+    codes: tuple[int, ...] = (INVALID,)
+    kinds: tuple[str, ...] | None = ()
+    """Failures of each of these kinds and of no others; None where the fault says more about them itself."""
+    also: tuple[str, ...] = ()
+    """Kinds that may be there too."""
+    result: State = "whole"
+    answered: bool = True
+    """Whether other requests are answered as well."""
+    says: str = ""
+    """A pattern of what it prints."""
+    within_s: float = 40.0
+    """From its start to its end; a run that waits for what never comes would take longer."""
+    growth_mib: float = 40.0
+    """Resident memory beyond that of a run without a fault."""
+
+    def words(self) -> str:
+        """For the table."""
+        parts = [f"exit {' or '.join(map(str, self.codes))}"]
+        if self.kinds:
+            parts.append(" and ".join(f"`{kind}`" for kind in self.kinds))
+        elif self.kinds == () and self.result != "none":
+            parts.append("no failures")
+        if self.says:
+            parts.append("says why")
+        parts.append({"whole": "result whole", "partial": "result partial", "none": "no result"}[self.result])
+        return f"{', '.join(parts)}; + {self.growth_mib:g} MiB, {self.within_s:g} s at most"
+
+
+@dataclass
+class Seen:
+    """What became of it."""
+
+    code: int
+    wall_s: float
+    growth_mib: float
+    output: str
+    result: Mapping[str, Any] | None
+    left: list[str]
+    received: int | None = None
+    """Requests that came to the server, by its own count; None where it did not see all of them."""
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many requests failed, by kind."""
+        return Counter(self.result["metrics"]["errors"]["by_kind"]) if self.measured and self.result else Counter()
+
+    @property
+    def measured(self) -> bool:
+        """Whether the result has figures."""
+        return self.result is not None and self.result["metrics"]["latency_ms"] is not None
+
+    @property
+    def good(self) -> int:
+        """How many requests were answered."""
+        return int(self.result["metrics"]["latency_ms"]["count"]) if self.measured and self.result else 0
+
+    @property
+    def accounted(self) -> int:
+        """How many requests the result speaks of."""
+        outside = self.result["metrics"]["client"]["requests_outside_interval"] if self.measured and self.result else 0
+        return self.good + self.kinds.total() + int(outside)
+
+    @property
+    def state(self) -> State:
+        """Of the result."""
+        if self.result is None:
+            return "none"
+        return "partial" if self.result["partial"] else "whole"
+
+    def words(self) -> str:
+        """For the table."""
+        parts = [f"exit {self.code}"]
+        if self.result is not None:
+            failed = [f"{count:,} `{kind}`" for kind, count in self.kinds.most_common(3)]
+            more = [f"{len(self.kinds) - 3} kinds more"] if len(self.kinds) > 3 else []
+            parts += [f"{self.good:,} good", *failed, *more]
+        parts.append({"whole": "result whole", "partial": "result partial", "none": "no result"}[self.state])
+        return f"{', '.join(parts)}; {self.growth_mib:+.0f} MiB, {self.wall_s:.0f} s"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One of the table: its row, its name, what it is and how it is made."""
+
+    row: int
+    name: str
+    what: str
+    how: str
+    expected: Expected
+    inject: Callable[["Rig"], Seen]
+
+    def troubles(self, seen: Seen) -> Iterator[str]:
+        """What is not as it should be; nothing where the run survived."""
+        expected = self.expected
+        yield from seen.troubles
+        if seen.code not in expected.codes:
+            yield f"exit code {seen.code}"
+        if seen.state != expected.result:
+            yield f"the result is {seen.state}"
+        if "Traceback" in seen.output:
+            yield "a traceback"
+        if expected.says and not re.search(expected.says, seen.output):
+            yield f"does not say {expected.says!r}"
+        if expected.result != "none" and not seen.measured:
+            yield "no figures"
+        if expected.kinds is not None:
+            if missing := set(expected.kinds) - seen.kinds.keys():
+                yield f"no {', '.join(sorted(missing))}"
+            if others := seen.kinds.keys() - {*expected.kinds, *expected.also}:
+                yield f"also {', '.join(sorted(others))}"
+        if expected.answered and expected.result != "none" and not seen.good:
+            yield "no request was answered"
+        if seen.received is not None and seen.measured and seen.received != seen.accounted:
+            yield f"{seen.received} requests came to the server, the result speaks of {seen.accounted}"
+        if seen.wall_s > expected.within_s:
+            yield f"took {seen.wall_s:.0f} s"
+        if seen.growth_mib > expected.growth_mib:
+            yield f"grew by {seen.growth_mib:.0f} MiB"
+        yield from seen.left
+
+
+FAULTS: list[Fault] = []
+"""All of them, as the modules define them."""
+
+
+def fault(
+    row: int, name: str, what: str, how: str, expected: Expected
+) -> Callable[[Callable[["Rig"], Seen]], Callable[["Rig"], Seen]]:
+    """Put a function that injects a fault into the list."""
+
+    def add(inject: Callable[["Rig"], Seen]) -> Callable[["Rig"], Seen]:
+        FAULTS.append(Fault(row, name, what, how, expected, inject))
+        return inject
+
+    return add

@@ -1,0 +1,80 @@
+"""The campaign of faults: what it calls survived, and three of its faults for real."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.faults.__main__ import MODULES
+from benchmarks.faults.generator import Rig
+from benchmarks.faults.registry import FAULTS, Expected, Fault, Seen
+from benchmarks.faults.report import ROWS, page
+
+METRICS = {
+    "latency_ms": {"count": 90},
+    "errors": {"by_kind": {"timeout": 10}},
+    "client": {"requests_outside_interval": 7},
+}
+
+
+def fault(**changes: Any) -> Fault:
+    return Fault(1, "f", "a | b", "by hand", Expected(kinds=("timeout",), **changes), lambda _: seen())
+
+
+def seen(**changes: Any) -> Seen:
+    result = {"partial": False, "metrics": METRICS}
+    return dataclasses.replace(Seen(2, 5.0, 3.0, "said so", result, [], 107), **changes)
+
+
+def test_what_is_as_expected_survived() -> None:
+    assert [*fault(says="said").troubles(seen())] == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "trouble"),
+    [
+        ({}, {"code": 99}, "exit code 99"),
+        ({"result": "partial"}, {}, "the result is whole"),
+        ({}, {"result": None}, "the result is none"),
+        ({}, {"output": "Traceback (most recent call last)"}, "a traceback"),
+        ({"says": "disk"}, {}, "does not say 'disk'"),
+        ({}, {"result": {"partial": False, "metrics": {**METRICS, "errors": {"by_kind": {}}}}}, "no timeout"),
+        ({}, {"result": {"partial": False, "metrics": {**METRICS, "latency_ms": None}}}, "no figures"),
+        ({}, {"received": 108}, "108 requests came to the server, the result speaks of 107"),
+        ({"within_s": 4}, {}, "took 5 s"),
+        ({"growth_mib": 2}, {}, "grew by 3 MiB"),
+        ({}, {"left": ["1 processes left: [7]"]}, "1 processes left: [7]"),
+    ],
+)
+def test_what_is_not_is_named(expected: dict[str, Any], found: dict[str, Any], trouble: str) -> None:
+    assert trouble in [*fault(**expected).troubles(seen(**found))]
+
+
+def test_kinds_that_were_not_expected_are_named() -> None:
+    other = dataclasses.replace(fault(), expected=Expected())
+    assert [*other.troubles(seen())] == ["also timeout"]
+    assert [*dataclasses.replace(fault(), expected=Expected(kinds=None)).troubles(seen())] == []
+
+
+def test_every_row_of_the_table_has_faults_and_each_a_name_of_its_own() -> None:
+    assert {found.inject.__module__ for found in FAULTS} == {module.__name__ for module in MODULES}
+    assert {*ROWS} <= {found.row for found in FAULTS}
+    assert len({found.name for found in FAULTS}) == len(FAULTS)
+
+
+def test_the_page_counts_rows_and_runs() -> None:
+    other = dataclasses.replace(fault(), row=2)
+    text = page([(fault(), seen(), []), (fault(), seen(), ["lost"]), (other, seen(), [])])
+    assert "**1 of 2 rows survived** (1 to 25), in all 2 of 3 runs." in text
+    assert "| 1 | a \\| b | by hand | exit 2, `timeout`" in text
+    assert "| NO: lost |" in text
+
+
+@pytest.mark.parametrize("name", ["dead", "deep-error", "fixed32"])
+def test_some_faults_for_real(name: str, tmp_path: Path) -> None:
+    [found] = (each for each in FAULTS if each.name == name)
+    patient = dataclasses.replace(found, expected=dataclasses.replace(found.expected, within_s=math.inf))
+    outcome = patient.inject(Rig(tmp_path))
+    assert [*patient.troubles(outcome)] == [], outcome.output
