@@ -1,10 +1,19 @@
 """Options as they are given: text, read and checked against a bound or a set of words."""
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from servemark.errors import OptionError
+
+SECONDS = {"": "1", "s": "1", "ms": "0.001", "us": "0.000001", "m": "60", "min": "60", "h": "3600"}
+"""Units of a time in seconds, by their factors; a number without one is in seconds."""
+MILLISECONDS = {"": "1", "ms": "1", "s": "1000", "us": "0.001"}
+RATES = {"": "1", "/s": "1", "k": "1000", "k/s": "1000"}
+"""Units of requests/s."""
+SHARES = {"": "1", "%": "0.01"}
+_NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(\D*)", re.IGNORECASE)
 
 
 def one_of(what: str, value: str, choices: Iterable[str]) -> str:
@@ -24,6 +33,18 @@ def number(flag: str, value: object) -> float:
     if not math.isfinite(result):
         raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {flag} 10")
     return result
+
+
+def quantity(flag: str, value: object, units: Mapping[str, str]) -> float:
+    """Read a number with one of the units, like 3s or 1k; the one without a unit has the factor 1. Raises OptionError.
+
+    Decimal, so that 20ms is the very same as 0.02.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
+    if match is None or match[2] not in units:
+        known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
+        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
+    return number(flag, Decimal(match[1]) * Decimal(units[match[2]]))
 
 
 def optional_number(flag: str, value: object) -> float | None:

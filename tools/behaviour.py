@@ -165,8 +165,8 @@ ANY = re.compile(
 """Paths that are there, with a value or null as chance has it."""
 MEASURED = re.compile(
     r"\b(latency_ms|service_time_ms|schedule_delay_ms|server|output_agreement|inferences_per_s|variation|ratio)\."
-    r"|metrics\.(energy|client)\.(?!workers$)|throughput\.(?!requested)|early_stopping\.(?!confidence|slo\.(perc|limit))"
-    r"|\b(valid|exit_code|unsteady|\w+_rounds)$|constraints\..*\.(ok|value)$|\bstages\.\*\.(?!start|duration|requested)"
+    r"|metrics\.(energy|client)\.(?!workers$)|throughput\.(?!requested)|early_stopping\.(?!confidence)|shown\.(?!confidence)"
+    r"|\b(valid|objective|objective_missed|status|exit_code|unsteady|\w+_rounds)$|(constraints|objectives)\..*\.(ok|value)$|\bstages\.\*\.(?!start|duration|requested)"
     r"|\b(windows|workers)\.|\bloadgen\.(?!version)|\b(turns|points)\.\*\.(\w+_ms|\w+_per_s|completed_share)$"
     r"|\b(created|collected|measured_s|seconds|peak_rss_mib|busy_share|spent_s|expected_latency_ms|pid|artifact_sha256|source_sha256)$"
     r"|differences\.[^.]+\.(a|b)$|histograms\.json"
@@ -226,9 +226,9 @@ class Recording:
             return code
         if len(results) != 1:
             return "0, 2 or 4"
-        constraints = json.loads(results[0].read_text())["verdict"]["constraints"]
-        failed = {constraint["name"] for constraint in constraints if not constraint["ok"]}
-        follows = "0" if not failed else "4" if failed == {"slo"} else "2"
+        verdict = json.loads(results[0].read_text())["verdict"]
+        valid = all(constraint["ok"] for constraint in verdict["constraints"])
+        follows = {None: "0", "met": "0", "missed": "4"}.get(verdict["objective"], "2") if valid else "2"
         return "as the constraints say" if code == follows else f"{code}, not {follows}"
 
     def files(self, name: str) -> Iterator[tuple[Path, str]]:

@@ -54,7 +54,7 @@ def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
     yield "requests", _summary(workload.samples, "samples")
     yield "metric", f"{quality.metric}: {quality.protocol}"
     yield "target", f"{quality.target:g}" if quality.target is not None else "none published"
-    yield "objective", f"p{workload.slo.percentile:g} within {workload.slo.limit_ms:g} ms"
+    yield "objective", f"p{workload.slo.percentile:g} within {workload.slo.limit:g} ms"
     if workload.dataset:
         yield "data set", f"`DATA_ROOT/{workload.dataset}`: {_summary(workload.read, 'read')}"
     yield "load it with", f"`locust -f loadgen/{workload.locustfile}.py --model {workload.name}`"

@@ -42,7 +42,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "latency_ms": recorder.latency.summary(windows=windows),
         "service_time_ms": recorder.service_time.summary(),
         "schedule_delay_ms": _schedule_delay(config, recorder),
-        "early_stopping": early_stopping(recorder.latency, recorder.errors.total(), config.slo),
+        "early_stopping": early_stopping(recorder.latency, recorder.errors.total()),
         "throughput": _throughput(config, recorder, measured.measured_s),
         "errors": errors_of(recorder.errors, recorder.messages, recorder.scheduled),
         "accuracy": accuracy,

@@ -14,6 +14,7 @@ from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     Client,
     EnergyFigures,
+    JudgedObjective,
     LimitedBy,
     Metrics,
     OutputAgreement,
@@ -25,7 +26,6 @@ from servemark.results.schema.run import (
 )
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.histogram import Histogram, Latency
-from servemark.workload import Slo
 
 _OWN = "each workload has its own, under `mix`"
 
@@ -70,13 +70,18 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
     """The result of a mix: the whole beside each workload's own figures.
 
     Histograms are merged, never percentiles averaged. The verdict holds where it holds for every workload, and each
-    of its constraints is there under the workload's name.
+    of its constraints and objectives is there under the workload's name.
     """
     first = parts[0].result
     constraints = [
         replace(Constraint(**constraint), name=f"{part.name}.{constraint['name']}")
         for part in parts
         for constraint in part.result["verdict"]["constraints"]
+    ]
+    objectives: list[JudgedObjective] = [
+        {**objective, "objective": f"{part.name}.{objective['objective']}"}
+        for part in parts
+        for objective in part.result["verdict"]["objectives"]
     ]
     not_judged = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["not_judged"].items()}
     return {
@@ -92,9 +97,9 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
             "request_rate": requested_rate,
         },
         "scenario": {**first["scenario"], "requested_rate": requested_rate, "mode": "mix"},
-        "verdict": Verdict(constraints, not_judged).to_dict(),
+        "verdict": Verdict(constraints, objectives, not_judged).to_dict(),
         "limited_by": _limited_by(parts),
-        "metrics": _metrics(parts, first["config"]["slo"]),
+        "metrics": _metrics(parts),
         "windows": _windows(parts),
         "stages": [],
         "mix": [
@@ -124,7 +129,7 @@ def histograms(parts: Sequence[Part]) -> dict[str, str]:
     return {name: _merged(parts, name).encode() for name in parts[0].histograms}
 
 
-def _metrics(parts: Sequence[Part], slo: str | None) -> Metrics:
+def _metrics(parts: Sequence[Part]) -> Metrics:
     metrics = [part.result["metrics"] for part in parts]
     latency = _merged(parts, "latency_us")
     errors = [each["errors"] for each in metrics]
@@ -137,7 +142,7 @@ def _metrics(parts: Sequence[Part], slo: str | None) -> Metrics:
         "latency_ms": _summary(latency, [each["latency_ms"] for each in metrics]),
         "service_time_ms": _summary(_merged(parts, "service_time_us"), [each["service_time_ms"] for each in metrics]),
         "schedule_delay_ms": {**_summary(_merged(parts, "schedule_delay_us"), delays), "late_share": late},
-        "early_stopping": early_stopping(latency, failed, Slo.parse(slo) if slo else None),
+        "early_stopping": early_stopping(latency, failed),
         "throughput": throughput,
         "errors": errors_of(
             {kind: sum(each["by_kind"].get(kind, 0) for each in errors) for kind in kinds},

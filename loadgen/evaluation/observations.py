@@ -15,13 +15,14 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.machine.scheduling import Granted, Priority
 from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
+from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
     """What the verdict looks at; `mismatch` says which output differs from the golden one."""
-    recorder, slo = measured.recorder, config.slo
+    recorder = measured.recorder
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
@@ -60,9 +61,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
-        slo_percentile=slo.percentile if slo else None,
-        slo_limit_ms=slo.limit_ms if slo else None,
-        slo_latency_ms=recorder.latency.percentile(slo.percentile) if slo and recorder.latency.count else None,
+        objectives=[_seen(slo, recorder, measured.measured_s) for slo in config.slo],
         output_mismatch=mismatch,
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, statistics.after, recorder.completed),
@@ -74,6 +73,18 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         worker_troubles=_troubles(measured, open_loop=open_loop),
         clock_uncertainty_ms=max((worker.clock_uncertainty_ms for worker in measured.workers), default=0.0),
     )
+
+
+def _seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
+    """What the run saw of an objective's figure. A failed request lies over every limit of a time."""
+    failed = recorder.errors.total()
+    if slo.figure is Figure.ERRORS:
+        return Seen(slo, failed / recorder.scheduled if recorder.scheduled else None)
+    if slo.figure is Figure.THROUGHPUT:
+        return Seen(slo, recorder.completed / measured_s if measured_s else None)
+    times = recorder.latency if slo.figure is Figure.LATENCY else recorder.service_time
+    value = times.percentile(slo.percentile) if times.count else None
+    return Seen(slo, value, times.count_above(slo.limit) + failed, times.count + failed, times.count)
 
 
 def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:

@@ -14,8 +14,9 @@ from loadgen.transport.server_url import METRICS, metrics_url, normal_url, proto
 from servemark.errors import OptionError
 from servemark.quantities import above, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
+from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
-from servemark.workload import Slo, Workload, get
+from servemark.workload import Workload, get
 from servemark.workload.agreement import PRECISIONS
 
 
@@ -37,7 +38,7 @@ class LoadConfig:
     batch_size: int
     scenario: Scenario
     seed: int
-    slo: Slo | None
+    slo: Objectives
     input_data: str
     data_root: Path
     model_repository: Path
@@ -135,7 +136,7 @@ class LoadConfig:
             batch_size=batch_size,
             scenario=read_scenario(options),
             seed=whole("--seed", options.seed, 0),
-            slo=Slo.parse(options.slo) if options.slo else None,
+            slo=parse_objectives(options.slo),
             input_data=options.input_data,
             data_root=Path(options.data_root),
             model_repository=Path(options.model_repository),
@@ -168,7 +169,7 @@ class LoadConfig:
             "batch_size": str(self.batch_size),
             **self.scenario.options(),
             "seed": str(self.seed),
-            "slo": str(self.slo or ""),
+            "slo": written(self.slo),
             "input_data": self.input_data,
             "data_root": str(self.data_root),
             "model_repository": str(self.model_repository),
@@ -199,7 +200,7 @@ class LoadConfig:
             "batch_size": self.batch_size,
             **self.scenario.to_config(),
             "seed": self.seed,
-            "slo": str(self.slo) if self.slo else None,
+            "slo": written(self.slo) or None,
             "input_data": self.input_data,
             "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,

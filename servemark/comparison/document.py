@@ -9,6 +9,7 @@ from typing import Any, cast
 from servemark.comparison.validity import unmet, unsteady
 from servemark.max_rate.refinement import HighestRate
 from servemark.results import directory as results
+from servemark.results.objectives import MET
 from servemark.results.schema.comparison import (
     ComparisonDocument,
     ComparisonHeader,
@@ -68,6 +69,7 @@ class Turn:
             "partial": self.result["partial"],
             "valid": not wrong,
             "failed": wrong,
+            "objective": self.result["verdict"]["objective"],
             "unsteady": unsteady(self.result),
             "p50_ms": p50(self.result),
             "inferences_per_s": throughput(self.result),
@@ -187,7 +189,14 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
         "unsteady_rounds": sum(unsteady(result) for result in found),
         "failed": dict(Counter(name for each in wrong for name in each)),
         "remedy": next(filter(None, reversed(remedies)), None),
+        "objective_missed": _missed(found),
     }
+
+
+def _missed(found: Sequence[Result]) -> int | None:
+    """Rounds that did not meet the objective, None where there is none."""
+    statuses = [result["verdict"]["objective"] for result in found]
+    return sum(status != MET for status in statuses) if any(statuses) else None
 
 
 def _drift(rates: Sequence[float]) -> float | None:

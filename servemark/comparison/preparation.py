@@ -66,7 +66,7 @@ class Request:
     def participant(self, contender: Contender, model: str | None = None) -> Participant:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
-        slo = None if self.max_rate or self.tune_budget_s is not None else self.config.slo
+        slo = () if self.max_rate or self.tune_budget_s is not None else self.config.slo
         config = replace(self.config, engine=contender.engine, precision=contender.precision, model_name=model, slo=slo)
         return Participant(contender, config)
 

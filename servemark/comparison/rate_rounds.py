@@ -11,7 +11,7 @@ from servemark.errors import OptionError
 from servemark.max_rate.refinement import HighestRate
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note
-from servemark.workload import Slo
+from servemark.results.objectives import Objectives
 
 
 @dataclass
@@ -19,7 +19,7 @@ class RateTurns:
     """The highest rates of one comparison, by label: they grow with each search, then with each turn of the rounds."""
 
     participants: Sequence[Participant]
-    slo: Slo | None
+    slo: Objectives
     load: ConstantRate
     rates: dict[str, HighestRate] = field(default_factory=dict)
     _runs: dict[str, RateRuns] = field(default_factory=dict)

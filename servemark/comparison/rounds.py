@@ -11,6 +11,7 @@ from servemark.comparison.warm_up import answer, drive_captured
 from servemark.max_rate.refinement import round_order
 from servemark.output import note
 from servemark.results.directory import HISTOGRAM_FILE
+from servemark.results.verdict import verdict_words
 
 
 class Measure(Protocol):
@@ -73,7 +74,7 @@ class LoadTurns:
 def _words(turn: Turn) -> str:
     found = turn.to_dict()
     p50 = "-" if found["p50_ms"] is None else f"{found['p50_ms']:,.4g} ms"
-    verdict = f"INVALID ({', '.join(found['failed'])})"
-    if found["valid"]:
-        verdict = "VALID, unsteady without a trend" if found["unsteady"] else "VALID"
+    verdict = verdict_words(found["failed"], found["objective"])
+    if found["unsteady"]:
+        verdict += ", unsteady without a trend"
     return f"p50 {p50}, {found['inferences_per_s']:,.4g} inferences/s, {verdict}"

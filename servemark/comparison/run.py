@@ -18,6 +18,7 @@ from servemark.report.html import can_plot
 from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown
 from servemark.results import directory
+from servemark.results.objectives import written
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader
 from servemark.results.schema.header import opening
 from servemark.tuning import Candidate
@@ -48,7 +49,7 @@ class Comparison:
             "seed": config.seed,
             "batch_size": config.batch_size,
             "duration_s": config.duration_s,
-            "slo": str(config.slo) if config.slo else None,
+            "slo": written(config.slo) or None,
             "pairs": self._request.pairs,
             "left_out": [{"label": label, "reason": reason} for label, reason in prepared.left_out.items()],
             "tuned": {label: tuned.to_dict() for label, tuned in prepared.tunings.items()},
@@ -86,7 +87,7 @@ class Comparison:
         request, prepared, participants = self._request, self._prepared, self._prepared.participants
         each = prepared.server_each_turn
         warmed = {p.label: warm_up(p, prepared.server, self.folder, own_server=each) for p in participants}
-        slo = request.config.slo if request.max_rate else None
+        slo = request.config.slo if request.max_rate else ()
         times = timetable(participants, warmed, request.pairs, slo, chosen=request.choose_length)
         times.announce(participants, warmed)
         if request.choose_length:

@@ -9,7 +9,7 @@ from servemark.comparison.validity import MAX_DURATION_S, SPARE, requests_needed
 from servemark.comparison.warm_up import Warmed
 from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
 from servemark.output import note
-from servemark.workload import Slo
+from servemark.results.objectives import Objectives, highest_percentile
 
 SEARCH_RUNS = 9
 """Runs that a search for a highest rate takes more often than not, its probe included."""
@@ -53,24 +53,24 @@ class Timetable:
 
 
 def timetable(
-    participants: Sequence[Participant], warmed: Mapping[str, Warmed], rounds: int, slo: Slo | None, *, chosen: bool
+    participants: Sequence[Participant], warmed: Mapping[str, Warmed], rounds: int, slo: Objectives, *, chosen: bool
 ) -> Timetable:
     """The lengths: what --duration says, or as long as the slowest engine needs for a verdict where `chosen`.
 
-    `slo` is the objective of the searches for the highest rates, None where there are none.
+    `slo` are the objectives of the searches for the highest rates, none where there are no searches.
     """
     round_s = _round_s(participants, warmed) if chosen else participants[0].config.duration_s
-    if slo is None:
+    if not slo:
         return Timetable(round_s, rounds)
-    slowest = min(known.rate for known in warmed.values())
-    search_s = search_length_s(slo.percentile, slowest) if chosen else participants[0].config.duration_s
+    slowest, percentile = min(known.rate for known in warmed.values()), highest_percentile(slo) or 50.0
+    search_s = search_length_s(percentile, slowest) if chosen else participants[0].config.duration_s
     return Timetable(round_s, rounds, search_s, max(MIN_ROUNDS, rounds // 2))
 
 
 def _round_s(participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> float:
     """The length of the rounds for the engine that answers least, and why it is not the shortest."""
     config = participants[0].config
-    requests = requests_needed(closed=not config.open_loop, percentile=config.slo.percentile if config.slo else None)
+    requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
     slowest = min(warmed, key=lambda label: warmed[label].rate)
     rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
     if isinstance(config.scenario, ConstantRate):

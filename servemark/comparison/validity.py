@@ -6,7 +6,7 @@ from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
 from servemark.results.constraints import MAX_WINDOWS, STEADY_WINDOWS, TREND_WINDOWS
 from servemark.results.schema.run import Result
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import exit_code_of, failed_constraints
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend
 
@@ -79,7 +79,4 @@ def unsteady(result: Result) -> bool:
 
 def exit_code(result: Result) -> ExitCode:
     """What a round contributes to the exit code of its comparison."""
-    names = unmet(result)
-    if not names:
-        return ExitCode.VALID
-    return ExitCode.SLO_MISSED if names == ["slo"] else ExitCode.INVALID
+    return exit_code_of(not unmet(result), result["verdict"]["objective"])

@@ -104,7 +104,7 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
         if point.doubtful and left > 1:
             left -= 1
             point = measure(rate)
-        if point.valid:
+        if point.met:
             met = rate
             if missed:
                 break

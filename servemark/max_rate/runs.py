@@ -11,6 +11,7 @@ from servemark.errors import OptionError, ServerError
 from servemark.max_rate.search import START_SHARE, MaxRate, Point, interrupted, lowest_rate, point_of, search
 from servemark.output import note
 from servemark.results import directory as results
+from servemark.results.objectives import highest_percentile, latency_objective
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result, VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
@@ -38,8 +39,7 @@ class RateRuns:
 
     def measure(self, rate: float) -> Point:
         """Make the next run. Raises NoResultError."""
-        slo = self.config.slo
-        assert slo is not None
+        slo = latency_objective(self.config.slo)
         number = len(self.points) + 1
         directory = self.folder / f"{number:02}-{rate:.6g}"
         directory.mkdir()
@@ -47,8 +47,7 @@ class RateRuns:
         run = replace(self.config, scenario=load, seed=self.config.seed + number, result_dir=directory)
         point = point_of(self.drive(run), directory.name)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
-        verdict = "VALID" if point.valid else f"INVALID ({', '.join(sorted(point.failed))})"
-        note(f"run {number}: {rate:,.4g}/s, p{slo.percentile:g} {shown}: {verdict}")
+        note(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         self.points.append(point)
         return point
 
@@ -59,13 +58,12 @@ def find_max_rate(runs: RateRuns) -> MaxRate:
     Raises OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes
     what it found so far.
     """
-    slo, duration_s = runs.config.slo, runs.load.duration_s
-    assert slo is not None
+    percentile, duration_s = highest_percentile(runs.config.slo) or 50.0, runs.load.duration_s
     capacity = _capacity(runs)
-    lowest = lowest_rate(slo.percentile, duration_s)
+    lowest = lowest_rate(percentile, duration_s)
     if capacity < lowest:
         raise OptionError(
-            f"p{slo.percentile:g} needs {lowest * duration_s:,.0f} requests in a run, and the server "
+            f"p{percentile:g} needs {lowest * duration_s:,.0f} requests in a run, and the server "
             f"answers about {capacity:,.3g}/s",
             fix=f"--duration {lowest * duration_s / capacity * 2:.0f}, or a lower percentile",
         )
@@ -91,7 +89,7 @@ def _capacity(runs: RateRuns) -> float:
 def probe(drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float = 0.0) -> Result:
     """The result of a short closed loop without an objective. Raises ServerError where it answers no request."""
     load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s)
-    result = drive(replace(config, scenario=load, slo=None))
+    result = drive(replace(config, scenario=load, slo=()))
     if not result["metrics"]["latency_ms"]["count"]:
         messages = result["metrics"]["errors"]["messages"].values()
         first = next((texts[0] for texts in messages if texts), "none in time")
@@ -131,4 +129,4 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
         *(Constraint(**constraint) for constraint in run["constraints"]),
         Constraint("max_rate", found.confirmed, found.rate, found.above, unit, found.reason),
     ]
-    return Verdict(constraints, run["not_judged"]).to_dict()
+    return Verdict(constraints, run["objectives"], run["not_judged"]).to_dict()

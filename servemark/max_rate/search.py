@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from servemark.results.bottleneck import GENERATOR
+from servemark.results.objectives import MET, MISSED
 from servemark.results.schema.header import unknown
-from servemark.results.schema.run import MaxRateSearch, RatePoint, Result
-from servemark.results.verdict import failed_constraints
+from servemark.results.schema.run import JudgedObjective, MaxRateSearch, ObjectiveStatus, RatePoint, Result
+from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import samples_needed
 
 START_SHARE = 0.8
@@ -25,8 +26,8 @@ GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
 """Constraints of the generator: a run that misses them says nothing about the server."""
 BROKEN = frozenset({"completed", "server_alive", "output_agreement"})
 """Constraints that no other rate would fix."""
-OVERLOAD = frozenset({"slo", "achieved_rate", "error_share"})
-"""Constraints that a rate too high for the server misses."""
+OVERLOAD = frozenset({"achieved_rate", "error_share"})
+"""Constraints that a rate too high for the server misses, besides the objectives."""
 
 
 Limit = Literal["server", "generator", "broken", "runs", "interrupted"]
@@ -39,7 +40,8 @@ class Point:
     rate: float
     failed: frozenset[str] = frozenset()
     latency_ms: float | None = None
-    """Latency at the objective's percentile."""
+    """Latency at the objectives' highest percentile."""
+    objective: ObjectiveStatus = MET
     conclusive: bool = False
     """Whether the generator did not limit this run, however late it was."""
     directory: str | None = None
@@ -47,8 +49,18 @@ class Point:
 
     @property
     def valid(self) -> bool:
-        """Whether the whole verdict holds, the objective included."""
+        """Whether the run was measured well, whatever it found."""
         return not self.failed
+
+    @property
+    def met(self) -> bool:
+        """Whether the rate was met: a valid run that met its objectives."""
+        return self.valid and self.objective == MET
+
+    @property
+    def words(self) -> str:
+        """Its two answers."""
+        return verdict_words(self.failed, self.objective)
 
     @property
     def generator_limits(self) -> bool:
@@ -58,13 +70,14 @@ class Point:
     @property
     def doubtful(self) -> bool:
         """Whether something else than too high a rate may be the reason: worth a second run before it counts."""
-        return self.generator_limits or not (self.valid or self.failed & OVERLOAD)
+        return self.generator_limits or not (self.met or self.objective == MISSED or self.failed & OVERLOAD)
 
     def to_dict(self) -> RatePoint:
         """As result.json holds it."""
         return {
             "rate": self.rate,
             "valid": self.valid,
+            "objective": self.objective,
             "failed": sorted(self.failed),
             "latency_ms": self.latency_ms,
             "directory": self.directory,
@@ -73,7 +86,7 @@ class Point:
 
 @dataclass(frozen=True)
 class MaxRate:
-    """What a search found. `best` was VALID in two runs where `confirmed`; `above` is the lowest rate that failed."""
+    """What a search found. `best` was met in two runs where `confirmed`; `above` is the lowest rate that failed."""
 
     best: Point | None
     confirmed: bool
@@ -114,18 +127,25 @@ def point_of(result: Result, directory: str | None = None) -> Point:
     return Point(
         rate=rate,
         failed=frozenset(failed_constraints(result["verdict"])),
-        latency_ms=next(c["value"] for c in result["verdict"]["constraints"] if c["name"] == "slo"),
+        latency_ms=_latency_ms(result["verdict"]["objectives"]),
+        objective=result["verdict"]["objective"] or MET,
         conclusive=result["limited_by"]["by"] != GENERATOR,
         directory=directory,
         result=result,
     )
 
 
+def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
+    """At the highest percentile of the objectives."""
+    timed = [(each["percentile"], each["value"]) for each in objectives if each["figure"] == "latency"]
+    return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
+
+
 def interrupted(points: Sequence[Point]) -> MaxRate:
     """What the points of a search that was cut short say."""
-    met = [point for point in points if point.valid]
+    met = [point for point in points if point.met]
     best = max(met, key=lambda point: point.rate) if met else None
-    above = min((p.rate for p in points if not p.valid and (best is None or p.rate > best.rate)), default=None)
+    above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
     return MaxRate(best, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points))
 
 
@@ -137,7 +157,7 @@ def search(
     tolerance: float = TOLERANCE,
     most_runs: int = MAX_RUNS,
 ) -> MaxRate:
-    """Find the highest rate that `measure`, a run of full length, finds valid, in at most `most_runs` runs.
+    """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
 
     From `start` the bracket goes up by half or down to the half until one rate is met and another is not; then it is
     bisected (geometrically, since queues grow with the share of capacity) down to `tolerance`. The rate found must be
@@ -160,7 +180,7 @@ class _State:
         self._measure, self._lowest, self._tolerance, self._most_runs = measure, lowest, tolerance, most_runs
         self._points: list[Point] = []
         self._met: list[Point] = []
-        """Valid points below `_above`, ascending."""
+        """Points that were met below `_above`, ascending."""
         self._above: Point | None = None
 
     def next_rate(self) -> float:
@@ -186,9 +206,9 @@ class _State:
             least = f"; the server reaches at least {self._met[-1].rate:,.4g}/s" if self._met else ""
             reason = f"the generator, not the server, is the limit at {rate:,.4g}/s ({_names(point)}){least}"
             return self._end("generator", reason)
-        return self._valid(point, confirms) if point.valid else self._too_high(point, confirms)
+        return self._fits(point, confirms) if point.met else self._too_high(point, confirms)
 
-    def _valid(self, point: Point, confirms: bool) -> MaxRate | None:
+    def _fits(self, point: Point, confirms: bool) -> MaxRate | None:
         if confirms:
             return self._end("server", f"met twice{self._bracket()}", confirmed=True)
         self._met.append(point)
@@ -221,4 +241,4 @@ class _State:
 
 
 def _names(point: Point) -> str:
-    return ", ".join(sorted(point.failed))
+    return ", ".join([*sorted(point.failed), *([] if point.objective == MET else [f"objective {point.objective}"])])

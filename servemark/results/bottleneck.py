@@ -1,9 +1,10 @@
 """What limited a run: the server, the generator or the network between them, and from which evidence."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Literal
 
-from servemark.results.schema.run import LimitedBy, Metrics, ServerFigures, VerdictOfRun
+from servemark.results.objectives import MET
+from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ServerFigures, VerdictOfRun
 from servemark.results.verdict import failed_constraints
 
 By = Literal["server", "generator", "network"]
@@ -12,7 +13,7 @@ GENERATOR: By = "generator"
 NETWORK: By = "network"
 SERVERS_SHARE = 0.5
 """A server that accounts for at least this share of the service time is what it is spent on."""
-_KEPT_UP = frozenset({"achieved_rate", "slo", "error_share"})
+_KEPT_UP = frozenset({"achieved_rate", "error_share"})
 
 
 def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
@@ -28,18 +29,19 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     client = metrics["client"]
     delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get("schedule_delay_p99")
     late = limit_ms is not None and delay_ms > limit_ms
-    if ("client_cpu" in failed or late) and not _overloads(metrics, failed, limits.get("slo"), delay_ms):
+    missed = [each for each in verdict["objectives"] if each["status"] != MET]
+    if ("client_cpu" in failed or late) and not _overloads(metrics, failed, missed, delay_ms):
         if "client_cpu" in failed:
             return _found(GENERATOR, f"it used {client['cpu_share']:.0%} of its core")
         return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")
     waited = client["waited_share"] or 0.0
-    if open_loop and not failed & _KEPT_UP and not waited:
+    if open_loop and not (failed & _KEPT_UP or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
     by, evidence = _longest(metrics)
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 
 
-def _overloads(metrics: Metrics, failed: Set[str], slo_ms: float | None, delay_ms: float) -> bool:
+def _overloads(metrics: Metrics, failed: Set[str], missed: Sequence[JudgedObjective], delay_ms: float) -> bool:
     """Whether the server is too slow by its own statistics, which hold nothing of the generator's delay.
 
     The service time would not do: a generator that gets no CPU also reads its answers late.
@@ -47,7 +49,7 @@ def _overloads(metrics: Metrics, failed: Set[str], slo_ms: float | None, delay_m
     inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
         return False
-    return ("slo" in failed and slo_ms is not None and inside_ms > slo_ms) or (
+    return any(each["unit"] == "ms" and inside_ms > each["limit"] for each in missed) or (
         "achieved_rate" in failed and inside_ms > delay_ms
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from servemark.machine.cpu_time import SHOWN_CORES, CpuUse
+from servemark.results.objectives import Seen, judge_objective
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import has_trend, max_over_min
@@ -58,9 +59,7 @@ class Observations:
     not_realtime: str | None = None
     """Why the sending thread had no real-time priority, None where it had."""
     latency_p99_ms: float = 0.0
-    slo_percentile: float | None = None
-    slo_limit_ms: float | None = None
-    slo_latency_ms: float | None = None
+    objectives: Sequence[Seen] = ()
     output_mismatch: str | None = None
     outputs_checked: int | None = None
     """None: there are no golden outputs to compare with."""
@@ -80,7 +79,7 @@ class Observations:
 
 
 def judge(seen: Observations) -> Verdict:
-    """Judge a run by the constraints that apply to it."""
+    """Judge a run by the constraints that apply to it, and its objectives."""
     constraints = [_completed(seen)]
     if seen.machine is not None:
         constraints.append(_quiet(seen.machine))
@@ -100,9 +99,8 @@ def judge(seen: Observations) -> Verdict:
         constraints.append(_outputs(seen))
     if seen.workers:
         constraints += [_workers(seen), _clocks(seen)]
-    if seen.slo_percentile is not None:
-        constraints.append(_slo(seen))
-    return Verdict(constraints, seen.not_judged)
+    objectives = [judge_objective(each, _longer(seen, samples_needed(each.slo.percentile))) for each in seen.objectives]
+    return Verdict(constraints, objectives, seen.not_judged)
 
 
 def _completed(seen: Observations) -> Constraint:
@@ -168,9 +166,8 @@ def _cpu(seen: Observations) -> Constraint:
 
 
 def _samples(seen: Observations) -> Constraint:
-    percentile = seen.slo_percentile or 50.0
-    needed, count = samples_needed(percentile), seen.requests - seen.errors
-    remedy = f"p{percentile:g} needs {needed} requests: {_longer(seen, needed)}"
+    needed, count = samples_needed(50), seen.requests - seen.errors
+    remedy = f"p50 needs {needed} requests: {_longer(seen, needed)}"
     return Constraint("samples", count >= needed, count, needed, "requests", remedy)
 
 
@@ -266,14 +263,3 @@ def _clocks(seen: Observations) -> Constraint:
     value = seen.clock_uncertainty_ms
     remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
     return Constraint("clocks", value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
-
-
-def _slo(seen: Observations) -> Constraint:
-    value, limit = seen.slo_latency_ms, seen.slo_limit_ms
-    ok = value is not None and limit is not None and value <= limit
-    remedy = "over the latency objective: lower --request-rate or --concurrency, or tune the server"
-    if value is None:
-        percentile = seen.slo_percentile or 50.0
-        longer = _longer(seen, samples_needed(percentile))
-        remedy = f"p{percentile:g} is not known from so few requests: {longer}"
-    return Constraint("slo", ok, value, limit, f"ms at p{seen.slo_percentile:g}", remedy)

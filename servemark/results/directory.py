@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from servemark import interrupts
-from servemark.errors import ResultError
+from servemark.errors import ResultError, parsing
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.run import Result
+from servemark.results.version_1 import upgraded
 from servemark.stats.histogram import Histogram
 
 RESULT_FILE = "result.json"
@@ -111,6 +112,9 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ResultError(f"{file} is not a result: no JSON object", fix="name a result directory")
     version = result.get("schema_version")
+    if version == 1:
+        with parsing(file, ResultError, fix="name a whole result directory"):
+            return upgraded(result)
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result

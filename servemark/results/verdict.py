@@ -1,13 +1,14 @@
-"""A verdict: one constraint after another, each with its value, its limit and the flag that fixes it.
+"""A verdict: constraints, each with its value, its limit and the flag that fixes it, and beside them the objectives.
 
 Modelled on MLPerf LoadGen's "Result is : VALID" summary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from servemark.errors import ExitCode
+from servemark.results.objectives import MISSED, UNDECIDED, overall
 from servemark.results.schema import run
 
 
@@ -41,35 +42,55 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the run may be quoted; `not_judged` says why a constraint that a reader may miss is not there."""
+    """Two answers: whether the run may be quoted, and whether it met its objectives.
 
-    constraints: list[Constraint]
+    `not_judged` says why a constraint that a reader may miss is not there.
+    """
+
+    constraints: Sequence[Constraint]
+    objectives: Sequence[run.JudgedObjective] = ()
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
-        """Whether every constraint holds, the latency objective included."""
+        """Whether every constraint holds."""
         return all(constraint.ok for constraint in self.constraints)
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 valid, 4 where only the latency objective was missed, 2 otherwise."""
-        # In a mix the workload's name stands before the constraint's.
-        failed = {constraint.name.rpartition(".")[2] for constraint in self.constraints if not constraint.ok}
-        if not failed:
-            return ExitCode.VALID
-        return ExitCode.SLO_MISSED if failed == {"slo"} else ExitCode.INVALID
+        """0 valid and met; 4 valid and missed; 2 invalid, whatever the objectives, or undecided."""
+        return exit_code_of(self.valid, overall(self.objectives))
 
     def to_dict(self) -> run.VerdictOfRun:
         """As result.json holds it."""
         return {
             "valid": self.valid,
+            "objective": overall(self.objectives),
             "exit_code": int(self.exit_code),
             "constraints": [constraint.to_dict() for constraint in self.constraints],
+            "objectives": list(self.objectives),
             "not_judged": dict(self.not_judged),
         }
+
+
+def exit_code_of(valid: bool, objective: run.ObjectiveStatus | None) -> ExitCode:
+    """The exit code of a run. What was not measured well says nothing of an objective, so that INVALID wins."""
+    if not valid or objective == UNDECIDED:
+        return ExitCode.INVALID
+    return ExitCode.SLO_MISSED if objective == MISSED else ExitCode.VALID
+
+
+def verdict_words(failed: Collection[str], objective: run.ObjectiveStatus | None) -> str:
+    """Both answers in a few words: "VALID, MET", "INVALID (steady_state)"."""
+    valid = f"INVALID ({', '.join(sorted(failed))})" if failed else "VALID"
+    return f"{valid}, {objective.upper()}" if objective else valid
 
 
 def failed_constraints(verdict: run.VerdictOfRun) -> list[str]:
     """The names of the constraints that a run did not meet."""
     return [constraint["name"] for constraint in verdict["constraints"] if not constraint["ok"]]
+
+
+def said(verdict: run.VerdictOfRun) -> str:
+    """Both answers of a run in a few words."""
+    return verdict_words(failed_constraints(verdict), verdict["objective"])

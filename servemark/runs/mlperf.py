@@ -14,6 +14,7 @@ from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
+from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
 from servemark.results.schema.run import VerdictOfRun
@@ -53,7 +54,7 @@ def _measure(
     target = open_target(served)
     placement = target.prepare()
     golden = config.entry.read_golden()
-    objective = config.slo or config.workload.slo
+    objective = latency_objective(config.slo) or config.workload.slo
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
@@ -63,7 +64,7 @@ def _measure(
         expected_latency_ms=latency_ms / HEADROOM,
         min_duration_s=config.duration_s,
         min_queries=min_queries,
-        latency_ms=objective.limit_ms,
+        latency_ms=objective.limit,
         percentile=objective.percentile,
         seed=config.seed,
     )

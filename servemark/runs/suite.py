@@ -20,7 +20,7 @@ from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import failed_constraints, said
 from servemark.runs.locust_process import stopping
 from servemark.workload import Workload, workloads
 
@@ -122,7 +122,7 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
         "checked": agreement["checked"],
         "max_abs_error": agreement["max_abs_error"],
         "top1_agreement": agreement["top1_agreement"],
-        "verdict": "VALID" if not failed else f"INVALID: {', '.join(failed)}",
+        "verdict": said(result["verdict"]),
         "failure": f"run: {', '.join(sorted(broken))}" if broken else None,
     }
 

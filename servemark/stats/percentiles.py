@@ -5,6 +5,8 @@ import math
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 EARLY_STOPPING_CONFIDENCE = 0.99
 """MLPerf's."""
+_ROUNDS = 50
+"""Steps towards the number of requests that would show a bound; where they do not end, no number would."""
 
 
 def percentile_key(percentile: float) -> str:
@@ -35,6 +37,34 @@ def requests_to_show(percentile: float, over: int, confidence: float = EARLY_STO
         else:
             low = middle + 1
     return high
+
+
+def requests_missing(percentile: float, over: int, requests: int) -> int | None:
+    """How many requests like these are missing to show the percentile to lie within the bound: 0 where they show it.
+
+    As large a share of the further ones would lie over it. None: no number would show it.
+    """
+    if requests >= requests_to_show(percentile, over):
+        return 0
+    share = over / requests if requests else 0.0
+    if share >= 1 - percentile / 100:
+        return None
+    needed = requests_to_show(percentile, over)
+    for _ in range(_ROUNDS):
+        again = requests_to_show(percentile, math.ceil(share * needed))
+        if again <= needed:
+            return needed - requests
+        needed = again
+    return None
+
+
+def beyond_luck(percentile: float, over: int, requests: int, confidence: float = EARLY_STOPPING_CONFIDENCE) -> bool:
+    """Whether so many requests over a bound show that the percentile lies beyond it.
+
+    If the percentile kept the bound, so many over it among these requests would be luck: the chance of that,
+    Binomial(n, 1 - p) >= over, is at most 1 - confidence.
+    """
+    return bool(over) and 1 - _chance_of_at_most(over - 1, requests, _share_over(percentile)) <= 1 - confidence
 
 
 def over_allowed(percentile: float, requests: int, confidence: float = EARLY_STOPPING_CONFIDENCE) -> int | None:

@@ -85,7 +85,7 @@ class ServedBench:
         run = replace(self._config.at(address), seed=seed, result_dir=directory)
         if stage == "screen":
             screen = ClosedLoop(concurrency=int(load), duration_s=SCREEN_S, warmup_s=SCREEN_WARMUP_S)
-            run = replace(run, scenario=screen, slo=None)
+            run = replace(run, scenario=screen, slo=())
         else:
             duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
             run = replace(run, scenario=ConstantRate(request_rate=load, duration_s=duration_s, warmup_s=warmup_s))
@@ -204,9 +204,8 @@ def line(trial: Trial) -> str:
     limited = " (the generator was the limit)" if trial.generator_limits else ""
     if trial.point is None:
         return f"{head}: {trial.throughput:,.4g} requests/s{limited}"
-    verdict = "VALID" if trial.point.valid else f"INVALID ({', '.join(sorted(trial.point.failed))})"
     latency = "-" if trial.point.latency_ms is None else f"{trial.point.latency_ms:,.4g} ms"
-    return f"{head}: {latency}, {verdict}{limited}"
+    return f"{head}: {latency}, {trial.point.words}{limited}"
 
 
 @contextlib.contextmanager

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
-from servemark.errors import ArtifactError
+from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
 from servemark.repository.model_config import parse
 from servemark.results import directory
+from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import SCHEMA_VERSION, opening, unknown
 from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
 from servemark.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
@@ -42,8 +43,9 @@ def tune_entry(
     read; the log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps
     the log.
     """
-    slo = config.slo
-    assert slo is not None
+    slo = latency_objective(config.slo)
+    if slo is None:
+        raise OptionError("tune needs an objective of the latency", fix="give one, like --slo p99:50")
     space = Space.of(
         config_text,
         cores=limits.cores().allowed,
@@ -55,7 +57,7 @@ def tune_entry(
     log = Log.resume(folder, asked) if resume else Log.new(folder, asked)
     if log.remembered:
         note(f"{log.remembered} trials are in the log already")
-    objective = Objective(slo.percentile, slo.limit_ms, config.duration_s)
+    objective = Objective(slo.percentile, slo.limit, config.duration_s)
     with ServedBench(config, config_text, space, folder) as bench:
         try:
             tuning = tune(log.over(bench), space, objective, budget_s)

@@ -1,8 +1,9 @@
 """What a workload is, and the registry that finds those of `servemark.models`. Imports no stage, and no torch."""
 
+from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
 from servemark.workload.registry import get, names, workloads
-from servemark.workload.spec import Quality, Slo, Workload
+from servemark.workload.spec import Quality, Workload
 from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz, stack
 
 __all__ = [

@@ -1,15 +1,13 @@
 """What a workload is: everything the stages need to know about a model, importable without torch."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.errors import OptionError
-from servemark.quantities import text_of
+from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
 from servemark.workload.tensor import Sample, Tensor
 
@@ -24,33 +22,6 @@ class Quality:
     metric: str
     target: float | None
     protocol: str
-
-
-@dataclass(frozen=True)
-class Slo:
-    """A latency objective: `percentile` (50 < p < 100) of the latency shall not exceed `limit_ms`."""
-
-    percentile: float
-    limit_ms: float
-
-    _SYNTAX = re.compile(r"p(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)")
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the command line's `p99:50`. Raises OptionError."""
-        match = cls._SYNTAX.fullmatch(text.strip())
-        if not match:
-            raise OptionError(f"--slo {text!r} is not pXX:MILLISECONDS", fix="write it like --slo p99:50")
-        percentile, limit_ms = float(match[1]), float(match[2])
-        if not 0 < percentile < 100 or limit_ms <= 0:
-            raise OptionError(
-                f"--slo {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms",
-                fix="write it like --slo p99:50",
-            )
-        return cls(percentile, limit_ms)
-
-    def __str__(self) -> str:
-        return f"p{text_of(self.percentile)}:{text_of(self.limit_ms)}"
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ def histogram_of(values_ms: npt.NDArray[np.float64]) -> Histogram:
     return histogram
 
 
+def objective_of(status: str, value: float = 60.0, limit: float = 50.0) -> dict[str, Any]:
+    """One objective of a verdict, on p99, with this status."""
+    found = {"objective": f"p99:{limit:g}", "figure": "latency", "percentile": 99.0, "status": status}
+    return {**found, "value": value, "limit": limit, "unit": "ms", "remedy": "fix it", "shown": None}
+
+
 def result_of(
     histogram: Histogram,
     *,
@@ -40,6 +46,7 @@ def result_of(
     errors: int = 0,
     top1: float = 1.0,
     failed: tuple[str, ...] = (),
+    objective: str | None = None,
     partial: bool = False,
     joules: float | None = None,
     windows: Sequence[float] = STEADY,
@@ -73,11 +80,13 @@ def result_of(
         },
         "verdict": {
             "valid": not failed,
-            "exit_code": 2 if failed else 0,
+            "objective": objective,
+            "exit_code": 2 if failed else 4 if objective == "missed" else 0,
             "constraints": [
                 {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"fix {name}" * (name in failed)}
                 for name in names
             ],
+            "objectives": [objective_of(objective)] if objective else [],
             "not_judged": {},
         },
         "metrics": {

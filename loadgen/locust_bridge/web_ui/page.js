@@ -43,9 +43,16 @@ function tile(name, value, unit, note) {
   return element("div", "tile", element("div", "name", name), shown, element("div", "note", note || ""));
 }
 
+/** Two questions, two badges: is it measured well, and was the objective met. */
+function answers({ valid, objective }) {
+  const made = [element("span", `badge ${valid ? "good" : "bad"}`, valid ? "VALID" : "INVALID")];
+  if (objective) made.push(" ", element("span", `badge ${objective === "met" ? "good" : "bad"}`, objective.toUpperCase()));
+  return made;
+}
+
 function badge(state, result) {
   const verdict = result && result.verdict;
-  if (state === "finished" && verdict) return element("span", `badge ${verdict.valid ? "good" : "bad"}`, verdict.valid ? "VALID" : "INVALID");
+  if (state === "finished" && verdict) return element("span", "", ...answers(verdict));
   if (state === "failed") return element("span", "badge bad", "FAILED");
   const warm = result && result.metrics;
   return element("span", "badge busy", state === "idle" ? "READY" : warm ? "RUNNING" : "STARTING");
@@ -60,11 +67,11 @@ function words({ state, error, result }) {
     if (passed === 0) return element("p", "dim", "Warm-up: these requests do not count.");
     return element("p", "dim", `${passed.toFixed(0)} of ${figure(whole)} s measured. The verdict comes at the end.`);
   }
-  const { constraints, valid } = result.verdict;
+  const { constraints, valid, objective } = result.verdict;
   const failed = constraints.filter(({ ok }) => !ok).map(({ name }) => label(name));
   let text = `All ${constraints.length} constraints hold: these figures may be quoted.`;
   if (!valid) text = `Not to be quoted: ${failed.join(", ")} ${failed.length === 1 ? "does" : "do"} not hold.`;
-  if (failed.join() === "slo") text = "The latency objective is missed; every other constraint holds.";
+  if (objective) text += ` The objective is ${objective}.`;
   return element("p", valid ? "good" : "bad", text);
 }
 
@@ -149,12 +156,20 @@ function verdict({ verdict: judged }) {
     unit,
     ok ? "" : element("span", "warn", remedy),
   ]);
+  const objectives = judged.objectives.map(({ objective, status, value, limit, unit, remedy }) => [
+    element("span", "name", objective),
+    element("strong", status === "met" ? "good" : "bad", status.toUpperCase()),
+    figure(value),
+    figure(limit),
+    unit,
+    status === "met" ? "" : element("span", "warn", remedy),
+  ]);
   const skipped = Object.entries(judged.not_judged).map(([name, why]) => [label(name), "–", "–", "–", "", `not judged: ${why}`]);
   const titles = ["constraint", "holds", "value", "limit", "unit"];
   // With nothing to fix or to say, this column would only push the others apart.
-  if (!judged.valid || skipped.length) titles.push("remedy");
+  if (!judged.valid || skipped.length || (judged.objective && judged.objective !== "met")) titles.push("remedy");
   const heads = titles.map((title, place) => ({ title, number: place === 2 || place === 3 }));
-  return [element("h2", "", "Verdict"), table(heads, [...rows, ...skipped].map((row) => row.slice(0, titles.length)))];
+  return [element("h2", "", "Verdict"), table(heads, [...rows, ...objectives, ...skipped].map((row) => row.slice(0, titles.length)))];
 }
 
 function failures({ metrics: { errors } }) {

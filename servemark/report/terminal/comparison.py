@@ -191,7 +191,11 @@ def _outputs(row: ComparisonRow) -> str:
 
 def _verdict(row: ComparisonRow) -> str:
     verdict, rounds = row["verdict"], row["rounds"]
-    return "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
+    words = "VALID" if verdict["valid"] else f"INVALID {rounds - verdict['valid_rounds']} of {rounds}"
+    missed = verdict["objective_missed"]
+    if missed is None:
+        return words
+    return f"{words}, {f'MISSED {missed} of {rounds}' if missed else 'MET'}"
 
 
 def ratio_of(row: ComparisonRow, name: str) -> RatioFigures | None:

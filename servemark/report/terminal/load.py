@@ -9,8 +9,9 @@ from rich.text import Text
 
 from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import title
+from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import CpuFigures, Errors, Objective, OutputAgreement, Result, Worker
+from servemark.results.schema.run import CpuFigures, Errors, JudgedObjective, OutputAgreement, Result, Shown, Worker
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
@@ -114,6 +115,8 @@ def _verdict(result: Result) -> list[Text]:
     verdict = result["verdict"]
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     lines = [Text.assemble("Result is : ", (word, style))]
+    if verdict["objective"]:
+        lines[0].append("; objective ").append(verdict["objective"].upper(), "bold")
     # A mix has its workloads' names before those of the constraints.
     width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
     for constraint in verdict["constraints"]:
@@ -127,22 +130,39 @@ def _verdict(result: Result) -> list[Text]:
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
-        stopping = result["metrics"]["early_stopping"]
-        if constraint["name"] == "slo" and stopping["slo"] is not None:
-            lines.append(Text(f"  {'':<{width}} {_confidence(stopping['slo'], stopping['confidence'])}"))
+    for objective in verdict["objectives"]:
+        lines += _objective(objective, width)
     lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
 
 
-def _confidence(slo: Objective, confidence: float) -> str:
+def _objective(judged: JudgedObjective, width: int) -> list[Text]:
+    """One objective: its answer, and how sure it is."""
+    met = judged["status"] == MET
+    least = "at least" if judged["figure"] == "throughput" else "limit"
+    lines = [
+        Text.assemble(
+            f"  {judged['objective']:<{width}} ",
+            (judged["status"].upper(), "green" if met else "bold red"),
+            f"  {figure(judged['value'])} ({least} {figure(judged['limit'])} {judged['unit']})",
+        )
+    ]
+    if not met:
+        lines.append(Text(f"  {'':<{width}} -> {judged['remedy']}", style="yellow"))
+    if judged["shown"] is not None:
+        lines.append(Text(f"  {'':<{width}} {_confidence(judged['shown'])}"))
+    return lines
+
+
+def _confidence(shown: Shown) -> str:
     """Whether the objective is shown, and if not, what is missing."""
-    text = f"p{slo['percentile']:g} <= {slo['limit_ms']:g} ms holds with {confidence:.0%} confidence: "
-    over = f"{slo['over']:,} of {slo['requests']:,} requests over"
-    if slo["holds"]:
+    text = f"kept with {shown['confidence']:.0%} confidence: "
+    over = f"{shown['over']:,} of {shown['requests']:,} requests over"
+    if shown["holds"]:
         return f"{text}yes ({over})"
-    if slo["more_requests"] is None:
+    if shown["more_requests"] is None:
         return f"{text}no ({over}; more requests would not show it)"
-    return f"{text}no ({over}; {slo['more_requests']:,} more requests like these needed)"
+    return f"{text}no ({over}; {shown['more_requests']:,} more requests like these needed)"
 
 
 def _kinds(errors: Errors) -> str:

@@ -4,7 +4,9 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.report.terminal.load import render
+from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.run import Result
+from servemark.results.verdict import verdict_words
 
 
 def render_max_rate(result: Result, console: Console) -> None:
@@ -13,12 +15,12 @@ def render_max_rate(result: Result, console: Console) -> None:
     render(result, console)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("requests/s", justify="right")
-    table.add_column(f"{slo.partition(':')[0]} ms", justify="right")
+    slowest = latency_objective(parse_objectives(slo))
+    table.add_column(f"{slowest.name} ms" if slowest else "ms", justify="right")
     table.add_column("verdict")
     for point in sorted(found["points"], key=lambda p: p["rate"]):
         latency = "-" if point["latency_ms"] is None else f"{point['latency_ms']:,.2f}"
-        verdict = "VALID" if point["valid"] else f"INVALID: {', '.join(point['failed'])}"
-        table.add_row(f"{point['rate']:,.5g}", latency, verdict)
+        table.add_row(f"{point['rate']:,.5g}", latency, verdict_words(point["failed"], point["objective"]))
     console.print(table)
     rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
     console.print(f"highest rate with {slo}: {rate} ({found['reason']})")

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from servemark.report.terminal.load import render
 from servemark.results.schema.run import Result
+from servemark.results.verdict import said
 
 
 def render_mix(result: Result, console: Console) -> None:
@@ -24,6 +25,6 @@ def render_mix(result: Result, console: Console) -> None:
             "-" if rate is None else f"{rate:,.1f}",
             *("-" if ms is None else f"{ms:,.3f}" for ms in (latency["p50"], latency["p90"], latency["p99"])),
             str(metrics["errors"]["count"]),
-            "VALID" if part["verdict"]["valid"] else "INVALID",
+            said(part["verdict"]),
         )
     console.print(table)

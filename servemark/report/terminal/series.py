@@ -7,6 +7,7 @@ from rich.table import Table
 from servemark.output import stdout
 from servemark.report.words import describe
 from servemark.results.schema.run import Curve, Result
+from servemark.results.verdict import said
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
 
 
@@ -23,7 +24,7 @@ def render_series(found: Sequence[Result], knee: float | None = None) -> None:
             f"{metrics['throughput']['requests_per_s']:,.1f}",
             *(_ms(latency[key]) for key in ("mean", "p50", "p90", "p99", "max")),
             str(metrics["errors"]["count"]),
-            ("VALID" if result["verdict"]["valid"] else "INVALID") + ("  <- knee" if _at(result, knee) else ""),
+            said(result["verdict"]) + ("  <- knee" if _at(result, knee) else ""),
         )
     stdout().print(table)
     for load, runs in _repeats(found).items():

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from servemark.machine.environment import Environment
 from servemark.report.terminal.load import figure
+from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.tuning import CandidateFigures, TuningDocument
 
@@ -50,7 +51,8 @@ def _merit(row: CandidateFigures) -> tuple[float, float, float]:
 
 
 def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
-    percentile = (document["config"]["slo"] or "").partition(":")[0]
+    slowest = latency_objective(parse_objectives(document["config"]["slo"] or ""))
+    percentile = slowest.name if slowest else ""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("candidate", "screened/s", "max rate/s", f"{percentile} ms", "in rounds/s", "verdict", ""):
         table.add_column(column, justify="left" if column in {"candidate", "verdict", ""} else "right")
@@ -79,7 +81,7 @@ def _verdict(row: CandidateFigures) -> str:
         return "limited by the generator" if found["limited_by"] == "generator" else "INVALID"
     if found["rate"] is None:
         return "below the present" if found["limited_by"] == "server" else "not finished"
-    return "VALID twice" if found["confirmed"] else "VALID once"
+    return "met twice" if found["confirmed"] else "met once"
 
 
 def _notes(document: TuningDocument, hidden: int) -> list[str]:

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import RatePoint, Scenario
+from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.stats.ratios import RatioFigures
@@ -83,6 +83,7 @@ class RowVerdict(TypedDict):
     unsteady_rounds: Annotated[int, "Rounds that count although they were not steady."]
     failed: Annotated[dict[str, int], "Constraint -> rounds that did not meet it."]
     remedy: Annotated[str | None, "What to do. Null where nothing failed."]
+    objective_missed: Annotated[int | None, "Rounds that did not meet the objective. Null: there is none."]
 
 
 class Variations(TypedDict):
@@ -133,6 +134,7 @@ class ComparisonTurn(TypedDict):
     partial: Annotated[bool, "Whether it was cut short. Then it takes no part in the figures."]
     valid: Annotated[bool, "Whether it counts."]
     failed: Annotated[list[str], "Constraints that keep it from counting."]
+    objective: Annotated[ObjectiveStatus | None, "Whether its objectives were met. Null: there is none."]
     unsteady: Annotated[bool, "Whether it counts although it was not steady."]
     p50_ms: Annotated[float | None, "Median latency (ms)."]
     inferences_per_s: Annotated[float, "Throughput (samples/s)."]
@@ -145,7 +147,7 @@ class ComparisonHeader(Header):
     seed: Annotated[int, "Seed of the first round."]
     batch_size: Annotated[int, "Samples in a request."]
     duration_s: Annotated[float, "Measured seconds of a round."]
-    slo: Annotated[str | None, "Latency objective, like `p99:50` (ms)."]
+    slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     pairs: Annotated[int, "Rounds that were asked for."]
     left_out: Annotated[list[LeftOut], "Engines that take no part."]
     tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]

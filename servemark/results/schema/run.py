@@ -68,7 +68,7 @@ class Config(TypedDict):
     duration_s: Annotated[float, "Measured seconds."]
     warmup_s: Annotated[float, "Seconds before the measured interval."]
     seed: Annotated[int, "Seed of schedule and inputs."]
-    slo: Annotated[str | None, "Latency objective, like `p99:50` (ms)."]
+    slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     input_data: Annotated[str, "`synthetic`, `dataset`, or a path."]
     shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
     request_timeout_s: Annotated[
@@ -100,12 +100,43 @@ class Constraint(TypedDict):
     remedy: Annotated[str, "What to do where it does not hold."]
 
 
-class VerdictOfRun(TypedDict):
-    """Whether the run may be quoted."""
+ObjectiveStatus = Literal["met", "missed", "undecided"]
 
-    valid: Annotated[bool, "Whether every constraint holds."]
-    exit_code: Annotated[int, "Exit code of the run: 0 valid, 4 only the objective was missed, 2 otherwise."]
+
+class Shown(TypedDict):
+    """What the requests show of an objective by MLPerf's early-stopping criterion."""
+
+    confidence: Annotated[float, "Confidence."]
+    requests: Annotated[int, "Requests that were judged."]
+    over: Annotated[int, "Requests over the limit. A failed one is."]
+    holds: Annotated[bool, "Whether the objective is kept with this confidence."]
+    more_requests: Annotated[int | None, "Requests like these that are missing. Null: no number would do."]
+
+
+class JudgedObjective(TypedDict):
+    """One objective, and whether the run met it."""
+
+    objective: Annotated[str, "As `--slo` writes it. In a mix the workload's name stands before it."]
+    figure: Annotated[Literal["latency", "service_time", "errors", "throughput"], "What it is about."]
+    percentile: Annotated[float | None, "Percentile of a latency or service time."]
+    status: Annotated[ObjectiveStatus, "`undecided`: so few requests do not tell."]
+    value: Annotated[float | None, "What was seen."]
+    limit: Annotated[float, "Limit: the least throughput, the most of all else."]
+    unit: Annotated[str, "Unit of value and limit: ms, share or requests/s."]
+    remedy: Annotated[str, "What to do where it is not met."]
+    shown: Annotated[Shown | None, "A percentile: whether the run shows it with confidence."]
+
+
+class VerdictOfRun(TypedDict):
+    """Whether the run may be quoted, and whether it met its objectives."""
+
+    valid: Annotated[bool, "Whether every constraint holds. A missed objective is a result like any other."]
+    objective: Annotated[
+        ObjectiveStatus | None, "Of all objectives: missed where one is, met where all are. Null: there is none."
+    ]
+    exit_code: Annotated[int, "0 valid and met, 2 invalid or undecided, 4 valid and missed."]
     constraints: Annotated[list[Constraint], "The constraints in order."]
+    objectives: Annotated[list[JudgedObjective], "The objectives in order."]
     not_judged: Annotated[dict[str, str], "Constraints that do not apply: name -> reason."]
 
 
@@ -122,24 +153,12 @@ class ScheduleDelay(Latency):
     late_share: Annotated[float | None, "Share of requests sent more than 1 ms late."]
 
 
-class Objective(TypedDict):
-    """The objective by MLPerf's early-stopping criterion."""
-
-    percentile: Annotated[float, "Percentile of the objective."]
-    limit_ms: Annotated[float, "Limit of the objective (ms)."]
-    requests: Annotated[int, "Requests that were judged."]
-    over: Annotated[int, "Requests over the limit. A failed one is."]
-    holds: Annotated[bool, "Whether the objective is kept with this confidence."]
-    more_requests: Annotated[int | None, "Requests like these that are missing. Null: no number would do."]
-
-
 class EarlyStopping(TypedDict):
     """What the run shows of its tail by MLPerf's early-stopping criterion."""
 
     confidence: Annotated[float, "Confidence of the bounds."]
     requests: Annotated[int, "Requests that were judged, failed ones among them."]
     bounds_ms: Annotated[Percentiles, "Bounds that the percentiles keep with this confidence (ms)."]
-    slo: Annotated[Objective | None, "The objective. Null where the run has none."]
 
 
 class Throughput(TypedDict):
@@ -317,9 +336,10 @@ class RatePoint(TypedDict):
     """One run of a search for the highest rate."""
 
     rate: Annotated[float, "Arrivals per second."]
-    valid: Annotated[bool, "Whether its whole verdict holds."]
+    valid: Annotated[bool, "Whether every constraint holds."]
+    objective: Annotated[ObjectiveStatus, "Whether the objectives were met."]
     failed: Annotated[list[str], "Constraints that do not hold."]
-    latency_ms: Annotated[float | None, "Latency at the objective's percentile (ms)."]
+    latency_ms: Annotated[float | None, "Latency at the objectives' highest percentile (ms)."]
     directory: Annotated[str | None, "Directory of the run."]
 
 
@@ -369,7 +389,7 @@ class PendingResult(RunHeader):
 class Result(RunHeader):
     """The result of a run."""
 
-    verdict: Annotated[VerdictOfRun, "Whether the run may be quoted."]
+    verdict: Annotated[VerdictOfRun, "Whether the run may be quoted, and whether it met its objectives."]
     limited_by: Annotated[LimitedBy, "What limited the run."]
     metrics: Annotated[Metrics, "Everything that was measured."]
     windows: Annotated[

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
-from servemark.stats.percentiles import over_allowed, percentile_key, requests_to_show
-from servemark.workload import Slo
+from servemark.stats.percentiles import over_allowed, percentile_key
 from tests.support.measured import outcome
 
 S = 1_000_000_000
 
 
-def stopping(recorder: Recorder, slo: Slo | None) -> Any:
-    return early_stopping(recorder.latency, recorder.errors.total(), slo)
+def stopping(recorder: Recorder) -> Any:
+    return early_stopping(recorder.latency, recorder.errors.total())
 
 
 def recorded(*latencies_ms: float, failed: int = 0) -> Recorder:
@@ -32,8 +31,8 @@ def recorded(*latencies_ms: float, failed: int = 0) -> Recorder:
 
 def test_bounds_are_order_statistics() -> None:
     latencies = [float(ms) for ms in range(1, 663)]
-    found = stopping(recorded(*latencies), None)
-    assert (found["requests"], found["confidence"], found["slo"]) == (662, 0.99, None)
+    found = stopping(recorded(*latencies))
+    assert (found["requests"], found["confidence"]) == (662, 0.99)
     # of 662, one may lie beyond p99's bound
     assert found["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
     assert found["bounds_ms"]["p99_9"] is None
@@ -48,42 +47,11 @@ def test_bounds_are_order_statistics() -> None:
 
 
 def test_failed_requests_lie_beyond_every_bound() -> None:
-    one = stopping(recorded(*[float(ms) for ms in range(1, 662)], failed=1), None)
+    one = stopping(recorded(*[float(ms) for ms in range(1, 662)], failed=1))
     assert one["bounds_ms"]["p99"] == pytest.approx(661, rel=1e-3)
-    two = stopping(recorded(*[5.0] * 660, failed=2), Slo(99, 10))
+    two = stopping(recorded(*[5.0] * 660, failed=2))
     assert two["bounds_ms"]["p99"] is None
     assert two["bounds_ms"]["p99_reason"] == "2 requests failed, 1 may lie beyond any bound"
-    assert two["slo"] == {
-        "percentile": 99, "limit_ms": 10, "requests": 662, "over": 2, "holds": False,
-        "more_requests": two["slo"]["more_requests"],
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("over", "requests", "holds", "more"),
-    [
-        (0, 459, True, 0),
-        (0, 458, False, 1),
-        (1, 662, True, 0),
-        (2, 837, False, 164),  # 2 of 837 are 3 of 1,001
-        (5, 500, False, None),  # one in a hundred is what p99 allows: no number shows less
-        (6, 500, False, None),
-        (0, 10, False, 449),
-    ],
-)
-def test_an_objective_says_how_many_more_requests_it_needs(
-    over: int, requests: int, holds: bool, more: int | None
-) -> None:
-    slo = stopping(recorded(*[1.0] * (requests - over), *[9.0] * over), Slo(99, 5))["slo"]
-    assert (slo["over"], slo["requests"], slo["holds"], slo["more_requests"]) == (over, requests, holds, more)
-
-
-def test_so_many_more_like_these_are_enough() -> None:
-    slo = stopping(recorded(*[1.0] * 996, *[9.0] * 4), Slo(99, 5))["slo"]
-    assert slo["holds"] is False
-    total = 1000 + slo["more_requests"]
-    assert total >= requests_to_show(99, round(total * 0.004))
-    assert total - 300 < requests_to_show(99, round((total - 300) * 0.004) + 1)
 
 
 @given(st.lists(st.floats(0.1, 1e5), min_size=1, max_size=80), st.floats(0.1, 1e5))

@@ -67,7 +67,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "config": {"slo": None, "max_in_flight": 1024},
         "scenario": {"mode": "open", "requested_rate": rate},
         "verdict": {
-            "valid": code == 0, "exit_code": code, "not_judged": {},
+            "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "not_judged": {},
             "constraints": [{"name": "error_share", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
         },
         "limited_by": {"by": by, "evidence": f"what {name} says"},

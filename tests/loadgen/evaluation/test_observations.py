@@ -28,19 +28,21 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
         *(answered(10.9, 0.5), answered(10.95, 0.5), answered(10.99, 0.5)),  # in flight when it ends, at 11 s
         answered(11.5, 0.01),
     ]
-    found = observed((*OPEN, "--slo", "p90:50", "--max-error-share", "0.5"), outcomes)
+    flags = ("--slo", "p90:50,service_p50:600,errors:0.1,throughput:5", "--max-error-share", "0.5")
+    found = observed((*OPEN, *flags), outcomes)
     assert (found.requests, found.errors, found.timeouts, found.max_error_share) == (95, 2, 1, 0.5)
     assert found.unfinished_growth == 3 - 2
     assert found.in_flight_edges == 3 + 2
-    assert (found.slo_percentile, found.slo_limit_ms) == (90, 50)
-    assert found.slo_latency_ms == pytest.approx(20, rel=1e-3)
+    assert [str(seen.slo) for seen in found.objectives] == flags[1].split(",")
+    assert [seen.value for seen in found.objectives] == pytest.approx([20, 20, 2 / 95, 9.2], rel=1e-2)
+    assert [(seen.over, seen.requests, seen.answered) for seen in found.objectives[:2]] == [(5, 95, 93), (2, 95, 93)]
     assert found.latency_p99_ms == pytest.approx(500, rel=1e-3)
     assert (found.open_loop, found.not_judged, found.workers) == (True, {}, 0)
 
 
 def test_an_empty_interval_is_observed_too() -> None:
     found = observed((*OPEN, "--slo", "p90:50"), [])
-    assert (found.requests, found.latency_p99_ms, found.slo_latency_ms) == (0, 0.0, None)
+    assert (found.requests, found.latency_p99_ms, found.objectives[0].value) == (0, 0.0, None)
     assert {median for _, median in found.windows} == {None}
 
 

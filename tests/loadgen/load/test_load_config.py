@@ -12,7 +12,8 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import MAX_CV, MIN_CV, ClosedLoop, ConstantRate, Gaps, Scenario, Stages, TraceReplay
 from loadgen.load.trace import read_trace
 from servemark.errors import OptionError
-from servemark.workload import Slo, get
+from servemark.results.objectives import Figure, Slo
+from servemark.workload import get
 from servemark.workload.agreement import PRECISIONS
 from tests.support.load_config import config
 
@@ -23,6 +24,13 @@ rates = st.floats(1e-6, 1000)
 gamma = st.builds(Gaps, st.just(Distribution.GAMMA), st.floats(MIN_CV, MAX_CV))
 gaps = st.sampled_from([Gaps(Distribution.POISSON), Gaps(Distribution.CONSTANT)]) | gamma
 warmups = st.floats(0, 100)
+slos = st.one_of(
+    st.builds(
+        Slo, st.floats(50, 99.9999), st.floats(1e-4, 1e4), st.sampled_from([Figure.LATENCY, Figure.SERVICE_TIME])
+    ),
+    st.builds(Slo, st.just(0.0), st.floats(0, 0.9), st.just(Figure.ERRORS)),
+    st.builds(Slo, st.just(0.0), st.floats(0.1, 1e6), st.just(Figure.THROUGHPUT)),
+)
 stages = st.lists(st.builds(Stage, st.floats(0.001, 100), rates), min_size=1, max_size=10).map(tuple)
 
 
@@ -51,7 +59,7 @@ def configs(trace: Path) -> st.SearchStrategy[LoadConfig]:
                 "batch_size": st.integers(1, 2),
                 "scenario": scenarios,
                 "seed": st.integers(0, 2**40),
-                "slo": st.none() | st.builds(Slo, st.floats(50, 99.9999), st.floats(1e-4, 1e4)),
+                "slo": st.lists(slos, unique_by=lambda slo: slo.name, max_size=3).map(tuple),
                 "input_data": st.sampled_from(["synthetic", "dataset", "a b.json"]),
                 "data_root": paths,
                 "model_repository": paths,

@@ -71,12 +71,13 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert last["result"] == read(kept)
     assert Path(last["directory"]).name == kept.name
     failed_constraints = {c["name"]: c["remedy"] for c in last["result"]["verdict"]["constraints"] if not c["ok"]}
-    assert failed_constraints.keys() >= {"completed", "error_share", "slo"}
+    assert failed_constraints.keys() >= {"completed", "error_share"}
+    assert last["result"]["verdict"]["objective"] == "missed"
     assert all(failed_constraints.values())
     assert last["result"]["metrics"]["energy"].keys() >= {"joules_per_inference", "boundary"}
     # another run forgets it
     assert failed["result"] is None
-    assert "--slo 'soon' is not pXX:MILLISECONDS" in failed["error"]
+    assert "--slo 'soon' is not pXX:LIMIT" in failed["error"]
 
 
 def test_the_workers_figures_come_together(tmp_path: Path) -> None:
@@ -159,6 +160,7 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
     assert "INVALID" in last
     assert "allow more with --max-error-share" in last
     assert "stopped before its end" in last
+    assert "MISSED" in last
     assert "Energy" in last
     assert directory in last
     assert (light, dark) == ("light", "dark")

@@ -44,7 +44,7 @@ def test_our_flags_are_fields_and_runs_are_measured(tmp_path: Path) -> None:
 def test_stopping_and_bad_values(tmp_path: Path) -> None:
     with web_ui(tmp_path) as web:
         web.swarm(slo="soon")
-        until(lambda: "--slo 'soon' is not pXX:MILLISECONDS" in web.log.read_text(), "the message")
+        until(lambda: "--slo 'soon' is not pXX:LIMIT" in web.log.read_text(), "the message")
         until(web.stopped, "the end of the run")
         assert results_in(web.out) == []
 

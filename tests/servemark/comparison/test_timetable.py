@@ -12,7 +12,7 @@ from servemark.comparison.hosting import Participant
 from servemark.comparison.timetable import timetable
 from servemark.comparison.warm_up import Warmed
 from servemark.results import directory as results
-from servemark.workload import Slo
+from servemark.results.objectives import parse_objectives
 from tests.support.load_config import config
 from tests.support.results import Result, histogram_of, result_of
 
@@ -27,7 +27,7 @@ def places(*labels: str, duration: str = "8") -> list[Participant]:
 
 def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     warmed = {"a": Warmed(100.0, 2.0), "b": Warmed(5.0, 3.0)}
-    times = timetable(places("a", "b"), warmed, 5, None, chosen=True)
+    times = timetable(places("a", "b"), warmed, 5, (), chosen=True)
     assert (times.round_s, times.rate_rounds) == (15, 0)
     said = capsys.readouterr().err
     assert "b answers about 5 requests/s; a round's verdict needs 60" in said
@@ -35,15 +35,15 @@ def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.Capture
     rounds, rates = times.minutes(places("a", "b"), warmed)
     assert rounds == pytest.approx(5 * (18 + 19) / 60)
     assert rates == 0
-    given = timetable(places("a", "b", duration="3"), warmed, 5, None, chosen=False)
+    given = timetable(places("a", "b", duration="3"), warmed, 5, (), chosen=False)
     assert given.round_s == 3
-    timetable(places("a", "b"), {**warmed, "b": Warmed(0.25, 3.0)}, 5, None, chosen=True)
+    timetable(places("a", "b"), {**warmed, "b": Warmed(0.25, 3.0)}, 5, (), chosen=True)
     assert "too many for 120 s; --duration 300 would be enough" in capsys.readouterr().err
 
 
 def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     warmed = {"a": Warmed(1000.0, 2.0, 6.0), "b": Warmed(50.0, 2.0, 6.0)}
-    times = timetable(places("a", "b"), warmed, 8, Slo.parse("p99:50"), chosen=True)
+    times = timetable(places("a", "b"), warmed, 8, parse_objectives("p99:50"), chosen=True)
     assert (times.round_s, times.search_s, times.rate_rounds) == (8, 46, 4)
     times.announce(places("a", "b"), warmed)
     said = capsys.readouterr().err
@@ -64,7 +64,7 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     def run(made_of: LoadConfig) -> Result:
         directory, load = made_of.result_dir, made_of.scenario
         assert directory
-        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, warm_up.WARM_S, None)
+        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, warm_up.WARM_S, ())
         histogram = histogram_of(np.array(next(made)))
         result = result_of(histogram)
         result["scenario"]["measured_s"] = 0.0

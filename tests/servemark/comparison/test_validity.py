@@ -47,9 +47,10 @@ def test_an_unsteady_run_that_does_not_count(run: Result) -> None:
 def test_whatever_else_failed_still_does() -> None:
     assert unmet(unsteady_run(failed=("error_share", "steady_state"))) == ["error_share"]
     both = unsteady_run(failed=("steady_state",))
-    both["verdict"]["constraints"].append({"name": "slo", "ok": False, "remedy": ""})
-    assert unmet(both) == ["slo"]
+    both["verdict"]["objective"] = "missed"
+    assert unmet(both) == []
     assert exit_code(both) is ExitCode.SLO_MISSED
+    assert exit_code(unsteady_run(failed=("error_share",), objective="missed")) is ExitCode.INVALID
 
 
 def test_a_comparison_counts_unsteady_rounds_and_says_so() -> None:

@@ -11,7 +11,7 @@ from servemark.stats.ratios import ratio_of_repeats
 
 
 def steps(limit: float) -> Callable[[float], Point]:
-    return lambda rate: Point(rate, frozenset() if rate <= limit else frozenset({"slo"}))
+    return lambda rate: Point(rate, objective="met" if rate <= limit else "missed")
 
 
 @pytest.mark.parametrize("start", [50.0, 80.0, 97.0, 100.0, 103.0, 120.0])
@@ -79,7 +79,9 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
     assert after_rounds(400, start=390).against(first)[1] == "needs 3 rounds, has 1"
     assert lost.rate == pytest.approx(lost.rounds[0])
     assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
-    never = MaxRate(None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (slo)", (Point(10.0),))
+    never = MaxRate(
+        None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (objective missed)", (Point(10.0),)
+    )
     assert HighestRate.of(never, "max-rate-x").exit_code is ExitCode.SLO_MISSED
 
 

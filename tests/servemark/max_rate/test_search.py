@@ -10,6 +10,7 @@ import pytest
 from loadgen.load.arrivals import Distribution, schedule
 from servemark.max_rate.search import MAX_RUNS, TOLERANCE, MaxRate, Point, lowest_rate, point_of, search
 from servemark.results.schema.header import reason_of
+from tests.support.results import objective_of
 
 CAPACITY = 1000.0
 LIMIT_MS = 50.0
@@ -20,9 +21,9 @@ TRUE_RATE = CAPACITY - math.log(100) / (LIMIT_MS / 1e3)
 def mm1(rate: float, factor: float = 1.0) -> Point:
     """A run against an M/M/1 server, without noise unless its latency is multiplied by some."""
     if rate >= CAPACITY:
-        return Point(rate, frozenset({"slo", "achieved_rate", "steady_state"}), None)
+        return Point(rate, frozenset({"achieved_rate", "steady_state"}), objective="missed")
     p99_ms = 1e3 * math.log(100) / (CAPACITY - rate) * factor
-    return Point(rate, frozenset() if p99_ms <= LIMIT_MS else frozenset({"slo"}), p99_ms)
+    return Point(rate, latency_ms=p99_ms, objective="met" if p99_ms <= LIMIT_MS else "missed")
 
 
 class Runs:
@@ -42,11 +43,11 @@ def check(found: MaxRate) -> None:
     assert len(found.points) <= MAX_RUNS
     assert found.reason
     if found.best:
-        assert found.best.valid
+        assert found.best.met
         assert found.above is None or found.above > found.best.rate
     if found.confirmed:
         assert found.best
-        assert sum(p.valid for p in found.points if p.rate == found.best.rate) >= 2
+        assert sum(p.met for p in found.points if p.rate == found.best.rate) >= 2
 
 
 @pytest.mark.parametrize("start", [0.01, 1.0, 300.0, 800.0, TRUE_RATE, 999.0, 1200.0, 50_000.0])
@@ -98,16 +99,16 @@ def test_a_lucky_run_does_not_stand() -> None:
 
 
 def test_never_valid() -> None:
-    found = search(lambda rate: Point(rate, frozenset({"slo"}), 80.0), 800.0, lowest=67.0)
+    found = search(lambda rate: Point(rate, latency_ms=80.0, objective="missed"), 800.0, lowest=67.0)
     check(found)
     assert (found.best, found.rate, found.confirmed, found.limited_by) == (None, None, False, "server")
     assert found.points[-1].rate == 67.0
-    assert "not met at 67/s, the lowest rate tried (slo)" in found.reason
+    assert "not met at 67/s, the lowest rate tried (objective missed)" in found.reason
     assert reason_of(found.to_dict(), "rate") == found.reason
 
 
 def test_never_valid_without_a_lowest_rate_ends_too() -> None:
-    found = search(lambda rate: Point(rate, frozenset({"slo"}), 80.0), 800.0)
+    found = search(lambda rate: Point(rate, latency_ms=80.0, objective="missed"), 800.0)
     check(found)
     assert found.limited_by == "server"
     assert len(found.points) < MAX_RUNS
@@ -126,7 +127,7 @@ def test_a_generator_that_limits_ends_the_search(name: str) -> None:
     """The server would do 936/s, the generator only 700/s."""
 
     def measure(rate: float) -> Point:
-        return Point(rate, frozenset({name, "slo"})) if rate > 700 else mm1(rate)
+        return Point(rate, frozenset({name}), objective="missed") if rate > 700 else mm1(rate)
 
     found = search(measure, 500.0)
     check(found)
@@ -171,7 +172,7 @@ def test_an_unsteady_run_is_made_once_more_and_then_counts() -> None:
 @pytest.mark.parametrize("name", ["completed", "server_alive", "output_agreement"])
 def test_what_no_other_rate_would_fix_ends_the_search(name: str) -> None:
     def measure(rate: float) -> Point:
-        return Point(rate, frozenset({name, "slo"})) if rate > 900 else mm1(rate)
+        return Point(rate, frozenset({name}), objective="missed") if rate > 900 else mm1(rate)
 
     found = search(measure, 800.0)
     check(found)
@@ -184,7 +185,7 @@ def test_no_more_runs_than_allowed(most_runs: int) -> None:
     for measure in (
         Runs(lambda rate, _: mm1(rate)),
         Runs(lambda rate, _: Point(rate, frozenset({"steady_state"}))),
-        Runs(lambda rate, _: Point(rate, frozenset({"slo"}))),
+        Runs(lambda rate, _: Point(rate, objective="missed")),
         Runs(lambda rate, _: Point(rate)),
     ):
         found = search(measure, 800.0, most_runs=most_runs)
@@ -202,10 +203,10 @@ def result(**changes: Any) -> Any:
     """As much of a load result as a point is read from."""
     names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "server_alive")
     constraints: list[dict[str, Any]] = [{"name": n, "ok": n not in changes.get("failed", ())} for n in names]
-    constraints.append({"name": "slo", "ok": "slo" not in changes.get("failed", ()), "value": 60.0, "limit": 50.0})
+    objective = changes.get("objective", "met")
     return {
         "scenario": {"requested_rate": 120.0},
-        "verdict": {"constraints": constraints},
+        "verdict": {"constraints": constraints, "objective": objective, "objectives": [objective_of(objective)]},
         "limited_by": {"by": changes.get("by", "generator"), "evidence": ""},
     }
 
@@ -215,16 +216,18 @@ def result(**changes: Any) -> Any:
     [
         ({"failed": ("schedule_delay_p99",)}, True),
         ({"failed": ()}, False),
-        ({"failed": ("slo",)}, False),
-        ({"failed": ("slo", "schedule_delay_p99")}, True),
-        ({"failed": ("slo", "schedule_delay_p99"), "by": "server"}, False),
+        ({"failed": (), "objective": "missed"}, False),
+        ({"failed": ("schedule_delay_p99",), "objective": "missed"}, True),
+        ({"failed": ("schedule_delay_p99",), "objective": "missed", "by": "server"}, False),
         ({"failed": ("client_cpu",)}, True),
-        ({"failed": ("slo", "client_cpu"), "by": "server"}, False),
+        ({"failed": ("client_cpu",), "objective": "missed", "by": "server"}, False),
     ],
 )
 def test_a_result_is_read_as_a_point(changes: dict[str, Any], generator_limits: bool) -> None:
     point = point_of(result(**changes), "there")
     assert (point.rate, point.latency_ms, point.directory) == (120.0, 60.0, "there")
-    assert point.failed == set(changes["failed"])
+    assert point.failed == frozenset(changes["failed"])
+    assert point.objective == changes.get("objective", "met")
+    assert point.met == (not changes["failed"] and point.objective == "met")
     assert point.generator_limits is generator_limits
     assert point.to_dict()["failed"] == sorted(changes["failed"])

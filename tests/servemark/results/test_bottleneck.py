@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from servemark.results.bottleneck import bottleneck
+from tests.support.results import objective_of
 
 
 def metrics(**changes: Any) -> Any:
@@ -25,10 +26,9 @@ def metrics(**changes: Any) -> Any:
 
 
 def verdict(*failed: str) -> Any:
-    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "slo")
-    limits = {"slo": 50.0}
-    constraints = [{"name": name, "ok": name not in failed, "limit": limits.get(name, 1.0)} for name in names]
-    return {"constraints": constraints}
+    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state")
+    constraints = [{"name": name, "ok": name not in failed, "limit": 1.0} for name in names]
+    return {"constraints": constraints, "objectives": [objective_of("missed" if "slo" in failed else "met")]}
 
 
 CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [

@@ -300,7 +300,7 @@ def test_half_a_line_is_dropped_and_a_damaged_log_is_an_error(tmp_path: Path) ->
 
 
 def test_a_trial_is_the_same_after_the_log() -> None:
-    point = Point(123.456, frozenset({"slo"}), 51.2, conclusive=True, directory="03-search")
+    point = Point(123.456, frozenset({"steady_state"}), 51.2, "missed", conclusive=True, directory="03-search")
     for trial in (
         Trial("search", PRESENT, 123.456, 3, 9.87, point=point, generator_limits=True, directory="03-search"),
         Trial("screen", Candidate(2, 1, 8, None), 8, 0, 4.5, throughput=321.0),

@@ -8,8 +8,8 @@ from tests.support.rendering import shown
 def test_the_rates_that_were_tried_stand_in_their_order() -> None:
     flags = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50")
     points = [
-        {"rate": 480.0, "latency_ms": 12.5, "valid": False, "failed": ["slo", "achieved_rate"]},
-        {"rate": 320.0, "latency_ms": None, "valid": True, "failed": []},
+        {"rate": 480.0, "latency_ms": 12.5, "failed": ["achieved_rate"], "objective": "missed"},
+        {"rate": 320.0, "latency_ms": None, "failed": [], "objective": "met"},
     ]
     result = load_result(flags, evenly(40, 11, 0.02))
     found = {"points": points, "rate": 320.0, "reason": "met twice"}
@@ -17,8 +17,8 @@ def test_the_rates_that_were_tried_stand_in_their_order() -> None:
     rows = [line.split() for line in text.splitlines()[-4:-1]]
     assert rows == [
         ["requests/s", "p90", "ms", "verdict"],
-        ["320", "-", "VALID"],
-        ["480", "12.50", "INVALID:", "slo,", "achieved_rate"],
+        ["320", "-", "VALID,", "MET"],
+        ["480", "12.50", "INVALID", "(achieved_rate),", "MISSED"],
     ]
     assert text.endswith("highest rate with p90:50: 320 requests/s (met twice)\n")
     found["rate"] = None

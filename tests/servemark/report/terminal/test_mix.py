@@ -17,4 +17,16 @@ def test_each_workload_has_its_share_and_its_figures() -> None:
     assert text.startswith("ranking_tiny on ")
     rows = [line.split() for line in text.splitlines()[-2:]]
     assert rows[0] == ["a", "75.0%", "40.0", "20.000", "20.000", "-", "0", "VALID"]
-    assert rows[1] == ["b", "25.0%", "-", "-", "-", "-", "0", "INVALID"]  # nothing of it was measured
+    assert rows[1] == [
+        "b",
+        "25.0%",
+        "-",
+        "-",
+        "-",
+        "-",
+        "0",
+        "INVALID",
+        "(completed,",
+        "error_share,",
+        "samples)",
+    ]  # nothing of it was measured

@@ -99,7 +99,7 @@ def test_a_result_of_version_1_is_read_described_and_compared() -> None:
 
 def test_a_result_still_has_the_keys_of_version_1() -> None:
     new = load_result(("--concurrency", "2"), evenly(40, 11, 0.02))
-    old = json.loads((VERSION_1 / "result.json").read_text())
+    old = results.read(VERSION_1)
     assert {key for key in old if not key.endswith("_reason")} <= new.keys()
     for group in ("verdict", "limited_by", "scenario", "environment", "metrics"):
         assert old[group].keys() <= new[group].keys()

@@ -1,0 +1,184 @@
+"""Objectives: what is asked of a server, how the command line writes it, and whether a run met it.
+
+A run that is measured well answers the question whatever the answer is: an objective is no constraint of the verdict.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from servemark.errors import OptionError
+from servemark.quantities import MILLISECONDS, RATES, SHARES, quantity, text_of
+from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, Shown
+from servemark.stats.percentiles import EARLY_STOPPING_CONFIDENCE, beyond_luck, requests_missing, samples_needed
+
+MET: ObjectiveStatus = "met"
+MISSED: ObjectiveStatus = "missed"
+UNDECIDED: ObjectiveStatus = "undecided"
+SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE or throughput:RATE"
+_EXAMPLE = "write it like --slo p99:50, or --slo p50:5ms,p99:20ms,errors:0.1%"
+
+
+class Figure(StrEnum):
+    """What an objective is about; the name as result.json has it."""
+
+    LATENCY = "latency"
+    SERVICE_TIME = "service_time"
+    ERRORS = "errors"
+    THROUGHPUT = "throughput"
+
+
+_UNITS = {Figure.LATENCY: "ms", Figure.SERVICE_TIME: "ms", Figure.ERRORS: "share", Figure.THROUGHPUT: "requests/s"}
+
+
+@dataclass(frozen=True)
+class Slo:
+    """One objective: a percentile of the latency in ms, unless `figure` says otherwise.
+
+    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, or requests/s; only the
+    throughput shall not lie below it.
+    """
+
+    percentile: float
+    limit: float
+    figure: Figure = Figure.LATENCY
+
+    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput))\s*[:=]\s*(\S+)")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read one objective of the command line, like `p99:50` or `errors:0.1%`. Raises OptionError."""
+        match = cls._SYNTAX.fullmatch(text.strip())
+        if not match:
+            raise OptionError(f"--slo {text.strip()!r} is not {SYNTAX}", fix=_EXAMPLE)
+        service, percentile, word, given = match.groups()
+        if word is None:
+            figure = Figure.SERVICE_TIME if service else Figure.LATENCY
+            found = cls(float(percentile), quantity("--slo", given, MILLISECONDS), figure)
+            if not 0 < found.percentile < 100 or found.limit <= 0:
+                raise OptionError(
+                    f"--slo {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms", fix=_EXAMPLE
+                )
+            return found
+        found = cls(0.0, quantity("--slo", given, SHARES if word == "errors" else RATES), Figure(word))
+        if word == "errors" and not 0 <= found.limit < 1:
+            raise OptionError(f"--slo {text!r}: the share of errors must lie between 0 and 1", fix=_EXAMPLE)
+        if word == "throughput" and found.limit <= 0:
+            raise OptionError(f"--slo {text!r}: the throughput must lie above 0 requests/s", fix=_EXAMPLE)
+        return found
+
+    @property
+    def name(self) -> str:
+        """What it is about: `p99`, `service_p99`, `errors`, `throughput`."""
+        if not self.timed:
+            return self.figure.value
+        return f"{'service_' if self.figure is Figure.SERVICE_TIME else ''}p{text_of(self.percentile)}"
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is about a percentile of a time."""
+        return self.figure in {Figure.LATENCY, Figure.SERVICE_TIME}
+
+    def __str__(self) -> str:
+        return f"{self.name}:{text_of(self.limit)}"
+
+
+Objectives = tuple[Slo, ...]
+
+
+def parse_objectives(text: str) -> Objectives:
+    """Read the objectives of a command line, separated by commas; none where it is empty. Raises OptionError."""
+    found = tuple(Slo.parse(part) for part in text.split(",") if part.strip())
+    names = [slo.name for slo in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"--slo has {twice} twice", fix="give each figure once")
+    return found
+
+
+def written(objectives: Iterable[Slo]) -> str:
+    """The objectives as the command line writes them."""
+    return ",".join(map(str, objectives))
+
+
+def highest_percentile(objectives: Iterable[Slo]) -> float | None:
+    """The percentile that asks for the most requests, None where no objective has one."""
+    return max((slo.percentile for slo in objectives if slo.timed), default=None)
+
+
+def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
+    """The objective that searches show: the highest percentile of the latency, None where there is none."""
+    timed = [slo for slo in objectives if slo.figure is Figure.LATENCY]
+    return max(timed, key=lambda slo: slo.percentile, default=None)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run saw of an objective's figure: `value` in its unit, None where there is none.
+
+    For a percentile: how many of the `requests` lay over the limit, failed ones among both.
+    """
+
+    slo: Slo
+    value: float | None
+    over: int = 0
+    requests: int = 0
+    answered: int = 0
+
+
+def judge_objective(seen: Seen, longer: str) -> JudgedObjective:
+    """Whether it was met; `longer` says what gives more requests.
+
+    A percentile that has enough requests is compared with the limit. With fewer it is decided only where so few show it
+    with 99 % confidence: that it is kept (MLPerf's early stopping), or by the same test that it is not.
+    """
+    slo = seen.slo
+    shown = _shown(seen) if slo.timed else None
+    status = UNDECIDED
+    if slo.timed and seen.answered < samples_needed(slo.percentile):
+        if shown is not None and shown["holds"]:
+            status = MET
+        elif beyond_luck(slo.percentile, seen.over, seen.requests):
+            status = MISSED
+    elif seen.value is not None:
+        kept = seen.value >= slo.limit if slo.figure is Figure.THROUGHPUT else seen.value <= slo.limit
+        status = MET if kept else MISSED
+    return {
+        "objective": str(slo),
+        "figure": slo.figure.value,
+        "percentile": slo.percentile if slo.timed else None,
+        "status": status,
+        "value": seen.value,
+        "limit": slo.limit,
+        "unit": _UNITS[slo.figure],
+        "remedy": _remedy(slo, status, longer),
+        "shown": shown,
+    }
+
+
+def overall(objectives: Sequence[JudgedObjective]) -> ObjectiveStatus | None:
+    """Of several: missed where one is, else undecided where one is; None where there is none."""
+    statuses = {objective["status"] for objective in objectives}
+    return next((status for status in (MISSED, UNDECIDED, MET) if status in statuses), None)
+
+
+def _shown(seen: Seen) -> Shown:
+    missing = requests_missing(seen.slo.percentile, seen.over, seen.requests)
+    return {
+        "confidence": EARLY_STOPPING_CONFIDENCE,
+        "requests": seen.requests,
+        "over": seen.over,
+        "holds": missing == 0,
+        "more_requests": missing,
+    }
+
+
+def _remedy(slo: Slo, status: ObjectiveStatus, longer: str) -> str:
+    if status == UNDECIDED:
+        return f"{slo.name} is not known from so few requests: {longer}"
+    if slo.figure is Figure.ERRORS:
+        return "more requests failed than the objective allows: see the errors by kind"
+    if slo.figure is Figure.THROUGHPUT:
+        return "below the objective: raise --request-rate or --concurrency, or tune the server"
+    return "over the objective: lower --request-rate or --concurrency, or tune the server"
