@@ -9,6 +9,7 @@ from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
+from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening, unknown
 from servemark.results.schema.run import Config, PendingResult, Result, StageFigures, WindowFigures
 
@@ -83,7 +84,8 @@ def histograms(measured: Measured) -> dict[str, str]:
 def _windows(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
     interval, measured_s = measured.recorder.interval, measured.measured_s
-    limit_ms = config.slo.limit_ms if config.slo else None
+    slo = latency_objective(config.slo)
+    limit_ms = slo.limit if slo else None
     if measured.recorder.seconds is not None:
         return measured.recorder.seconds.figures(measured_s, limit_ms)
     placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]

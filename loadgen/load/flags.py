@@ -148,7 +148,7 @@ FLAGS = (
     Flag("duration", "Measured seconds; a closed loop may go on longer.", "15", metavar="S", in_web_ui=True),
     Flag("warmup", "Seconds before that; they do not count.", "3", metavar="S", in_web_ui=True),
     Flag("seed", "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
-    Flag("slo", "Latency objective, like p99:50; decides the exit code.", metavar="pXX:MS", in_web_ui=True),
+    Flag("slo", "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.", metavar="pXX:MS,...", in_web_ui=True),
     Flag(
         "input_data",
         "synthetic, dataset, or a path (.json, folder of .npz, real data).",

@@ -10,8 +10,8 @@ from servemark.errors import ExitCode, NoResultError, ServemarkError
 from servemark.output import stderr
 
 EPILOG = (
-    "Exit codes: 0 valid, 2 invalid or unstable, 3 bad option or input, 4 SLO missed, 5 regression, 99 internal error, "
-    "130 ended by a signal."
+    "Exit codes: 0 valid, 2 invalid or undecided, 3 bad option or input, 4 SLO missed, 5 regression, "
+    "99 internal error, 130 ended by a signal."
 )
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ from servemark.regression.saved_runs import Run
 from servemark.results.schema.run import Result
 from servemark.stats.histogram import Histogram
 
-_SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement", "slo"}
+_SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement"}
 """Constraints that a worse server breaks. They are evidence, so such runs count."""
 _CONSEQUENCES = {"steady_state", "samples"}
 """What breaks with them."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result, TraceLoad, WindowFigures
 
@@ -18,13 +19,13 @@ def worst_seconds(result: Result) -> str | None:
     # Results of earlier versions have no such windows.
     if trace is None or "first" not in trace or not any(window["count"] + window["errors"] for window in windows):
         return None
-    objective = result["metrics"]["early_stopping"]["slo"]
+    slo = latency_objective(parse_objectives(result["config"]["slo"] or ""))
     length_s = windows[1]["start_s"] if len(windows) > 1 else 1.0
-    if objective is None:
+    if slo is None:
         ranked = sorted(windows, key=_longest, reverse=True)
         return f"worst seconds: {_named(ranked[:SHOWN], trace, length_s)}"
-    over = [window for window in windows if _misses(window, objective["percentile"])]
-    said = f"p{objective['percentile']:g} over {objective['limit_ms']:g} ms in {len(over)} of {len(windows)} "
+    over = [window for window in windows if _misses(window, slo.percentile)]
+    said = f"{slo.name} over {slo.limit:g} ms in {len(over)} of {len(windows)} "
     said += "s" if length_s == 1 else f"windows of {length_s:g} s"
     ranked = sorted(over, key=lambda window: (_over(window), _longest(window)), reverse=True)
     return f"{said}; worst: {_named(ranked[:SHOWN], trace, length_s)}" if over else said

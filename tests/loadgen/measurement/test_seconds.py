@@ -57,7 +57,7 @@ def test_each_second_has_what_its_requests_support(tmp_path: Path) -> None:
                 assert window[key] is None
                 assert window[f"{key}_reason"] == f"needs {NEEDED[key]} requests, has {len(good)}"
         assert window["max_ms"] == (pytest.approx(good[-1], rel=1e-3) if len(good) else None)
-    assert sum(window["over_slo"] for window in found["windows"]) == found["metrics"]["early_stopping"]["slo"]["over"]
+    assert sum(window["over_slo"] for window in found["windows"]) == found["verdict"]["objectives"][0]["shown"]["over"]
 
 
 def test_a_trace_that_was_cut_short_has_the_seconds_that_had_begun(tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ def window(start_s: float, count: int, over: int | None, **figures: float) -> di
 
 
 def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Result:
-    objective = {"percentile": 99.0, "limit_ms": 20.0} if slo else None
     found = {
         "scenario": {"trace": {"first": first, "speed": speed}},
         "windows": windows,
-        "metrics": {"early_stopping": {"slo": objective}},
+        "config": {"slo": "p99:20" if slo else None},
     }
     return cast(Result, found)
 
