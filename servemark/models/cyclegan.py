@@ -14,7 +14,7 @@ import numpy as np
 
 from servemark.datasets import cityscapes
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -119,40 +119,26 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": 2 * labels - 1}
 
 
-TINY = Sizes(width=8, blocks=2, side=32)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="CycleGAN generator",
-        task="image to image",
-        suites=("AIBench DC-AI-C5",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=(Tensor("image_out", "FP32", (3, sizes.side, sizes.side)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=8,
-        slo=Slo(99, 100),
-        quality=Quality(
-            "FCN-8s pixel accuracy", 0.52, "Cityscapes validation, photographs generated from labels, 256 x 256"
-        ),
-        citation="Zhu et al. 2017, Unpaired Image-to-Image Translation, ICCV (arXiv:1703.10593)",
-        locustfile="image_to_image",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=cityscapes.KEY if tiny else None,
-        read=read if tiny else None,
-        # ONNX Runtime sums a channel's 65,536 pixels one by one; its error is 40 times PyTorch's
-        agreement=Agreement(atol=1e-3),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "cyclegan",
-    Sizes(),
-    parameters=11_378_179,
-    flops=99_103_014_912,
-    tiny=_workload("cyclegan_tiny", TINY, parameters=50_947, flops=11_894_784),
+    "CycleGAN generator",
+    full=Variant(Sizes(), parameters=11_378_179, flops=99_103_014_912),
+    tiny=Variant(Sizes(width=8, blocks=2, side=32), parameters=50_947, flops=11_894_784),
+    task="image to image",
+    suites=("AIBench DC-AI-C5",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (Tensor("image_out", "FP32", (3, sizes.side, sizes.side)),),
+    max_batch=8,
+    slo=Slo(99, 100),
+    quality=Quality(
+        "FCN-8s pixel accuracy", 0.52, "Cityscapes validation, photographs generated from labels, 256 x 256"
+    ),
+    citation="Zhu et al. 2017, Unpaired Image-to-Image Translation, ICCV (arXiv:1703.10593)",
+    locustfile="image_to_image",
+    build=build,
+    samples=samples,
+    dataset=cityscapes.KEY,
+    read=read,
+    # ONNX Runtime sums a channel's 65,536 pixels one by one; its error is 40 times PyTorch's
+    agreement=Agreement(atol=1e-3),
 )

@@ -19,7 +19,7 @@ from servemark.datasets._audio import MFCC_COEFFICIENTS, Waveform, mfcc
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -131,34 +131,22 @@ def read(path: Path) -> Iterator[Sample]:
 
 TINY = Sizes(units=64, durations=speech.Durations(mean_s=1.1, shortest_s=0.6, longest_s=1.28), buckets=(40, 52, 64))
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="DeepSpeech",
-        task="speech recognition",
-        suites=("AI Matrix",),
-        inputs=(Tensor("mfcc", "FP32", (-1, MFCC_COEFFICIENTS)), Tensor("n_frames", "INT32", (1,))),
-        outputs=(Tensor("ids", "INT32", (-1,)), Tensor("lengths", "INT32", (1,))),
-        parameters=parameters,
-        flops=flops,
-        max_batch=16,
-        slo=Slo(99, 1000),
-        quality=Quality("WER", None, "LibriSpeech test-clean, greedy decoding"),
-        citation="Hannun et al. 2014, Deep Speech: Scaling up end-to-end speech recognition (arXiv:1412.5567)",
-        locustfile="speech_recognition",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=librispeech.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "deepspeech",
-    Sizes(),
-    parameters=47_233_053,
-    flops=58_160_807_936,
-    tiny=_workload("deepspeech_tiny", TINY, parameters=79_325, flops=10_051_584),
+    "DeepSpeech",
+    full=Variant(Sizes(), parameters=47_233_053, flops=58_160_807_936),
+    tiny=Variant(TINY, parameters=79_325, flops=10_051_584),
+    task="speech recognition",
+    suites=("AI Matrix",),
+    inputs=lambda _: (Tensor("mfcc", "FP32", (-1, MFCC_COEFFICIENTS)), Tensor("n_frames", "INT32", (1,))),
+    outputs=lambda _: (Tensor("ids", "INT32", (-1,)), Tensor("lengths", "INT32", (1,))),
+    max_batch=16,
+    slo=Slo(99, 1000),
+    quality=Quality("WER", None, "LibriSpeech test-clean, greedy decoding"),
+    citation="Hannun et al. 2014, Deep Speech: Scaling up end-to-end speech recognition (arXiv:1412.5567)",
+    locustfile="speech_recognition",
+    build=build,
+    samples=samples,
+    dataset=librispeech.KEY,
+    read=read,
 )

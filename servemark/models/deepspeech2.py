@@ -19,7 +19,7 @@ from servemark.datasets._audio import Waveform, log_spectrogram
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -141,34 +141,22 @@ TINY = Sizes(
     buckets=(121, 161, 201),
 )
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Deep Speech 2",
-        task="speech recognition",
-        suites=("AIBench DC-AI-C6",),
-        inputs=(Tensor("spect", "FP32", (FREQUENCIES, -1)), Tensor("n_frames", "INT32", (1,))),
-        outputs=(Tensor("ids", "INT32", (-1,)), Tensor("lengths", "INT32", (1,))),
-        parameters=parameters,
-        flops=flops,
-        max_batch=16,
-        slo=Slo(99, 1000),
-        quality=Quality("WER", 0.0533, "LibriSpeech test-clean, greedy decoding"),
-        citation="Amodei et al. 2016, Deep Speech 2, ICML (arXiv:1512.02595)",
-        locustfile="speech_recognition",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=librispeech.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "deepspeech2",
-    Sizes(),
-    parameters=41_187_968,
-    flops=63_753_654_272,
-    tiny=_workload("deepspeech2_tiny", TINY, parameters=57_268, flops=70_398_616),
+    "Deep Speech 2",
+    full=Variant(Sizes(), parameters=41_187_968, flops=63_753_654_272),
+    tiny=Variant(TINY, parameters=57_268, flops=70_398_616),
+    task="speech recognition",
+    suites=("AIBench DC-AI-C6",),
+    inputs=lambda _: (Tensor("spect", "FP32", (FREQUENCIES, -1)), Tensor("n_frames", "INT32", (1,))),
+    outputs=lambda _: (Tensor("ids", "INT32", (-1,)), Tensor("lengths", "INT32", (1,))),
+    max_batch=16,
+    slo=Slo(99, 1000),
+    quality=Quality("WER", 0.0533, "LibriSpeech test-clean, greedy decoding"),
+    citation="Amodei et al. 2016, Deep Speech 2, ICML (arXiv:1512.02595)",
+    locustfile="speech_recognition",
+    build=build,
+    samples=samples,
+    dataset=librispeech.KEY,
+    read=read,
 )

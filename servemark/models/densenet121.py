@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Workload
+from servemark.workload import Variant
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,30 +35,12 @@ def network(sizes: Sizes) -> "nn.Module":
     return model
 
 
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return classification(
-        name,
-        "DenseNet-121",
-        CITATION,
-        side=sizes.side,
-        classes=sizes.classes,
-        parameters=parameters,
-        flops=flops,
-        slo_ms=20,
-        build=lambda: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = classification(
     "densenet121",
-    Sizes(),
-    parameters=7_978_856,
-    flops=5_668_323_328,
-    tiny=_workload(
-        "densenet121_tiny",
-        Sizes(blocks=(2, 2, 2, 2), growth=8, stem=8, classes=10, side=32),
-        parameters=26_232,
-        flops=1_581_820,
-    ),
+    "DenseNet-121",
+    CITATION,
+    full=Variant(Sizes(), parameters=7_978_856, flops=5_668_323_328),
+    tiny=Variant(Sizes(blocks=(2, 2, 2, 2), growth=8, stem=8, classes=10, side=32), parameters=26_232, flops=1_581_820),
+    slo_ms=20,
+    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
 )

@@ -17,7 +17,7 @@ from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -135,40 +135,26 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
             yield {"item": np.array([item], np.int32), "hist": hist, "hist_len": np.array([len(seen)], np.int32)}
 
 
-TINY = Sizes(items=500, categories=20, width=8, history=10)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Deep Interest Network",
-        task="click-through rate",
-        suites=("AI Matrix",),
-        inputs=(
-            Tensor("item", "INT32", (1,)),
-            Tensor("hist", "INT32", (sizes.history,)),
-            Tensor("hist_len", "INT32", (1,)),
-        ),
-        outputs=(Tensor("ctr", "FP32", (1,)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=1024,
-        slo=Slo(99, 30),
-        quality=Quality("GAUC", None, "Amazon Electronics 5-core, each user's last item left out"),
-        citation="Zhou et al. 2018, Deep Interest Network, KDD (arXiv:1706.06978)",
-        locustfile="ctr",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=amazon_electronics.KEY if tiny else None,
-        read=(lambda path: read(path, sizes)) if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "din",
-    Sizes(),
-    parameters=4_231_771,
-    flops=8_945_808,
-    tiny=_workload("din_tiny", TINY, parameters=19_430, flops=179_632),
+    "Deep Interest Network",
+    full=Variant(Sizes(), parameters=4_231_771, flops=8_945_808),
+    tiny=Variant(Sizes(items=500, categories=20, width=8, history=10), parameters=19_430, flops=179_632),
+    task="click-through rate",
+    suites=("AI Matrix",),
+    inputs=lambda sizes: (
+        Tensor("item", "INT32", (1,)),
+        Tensor("hist", "INT32", (sizes.history,)),
+        Tensor("hist_len", "INT32", (1,)),
+    ),
+    outputs=lambda _: (Tensor("ctr", "FP32", (1,)),),
+    max_batch=1024,
+    slo=Slo(99, 30),
+    quality=Quality("GAUC", None, "Amazon Electronics 5-core, each user's last item left out"),
+    citation="Zhou et al. 2018, Deep Interest Network, KDD (arXiv:1706.06978)",
+    locustfile="ctr",
+    build=build,
+    samples=samples,
+    dataset=amazon_electronics.KEY,
+    read=lambda path: read(path, Sizes()),
 )

@@ -16,7 +16,7 @@ import numpy as np
 from servemark.datasets import ptb
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -155,41 +155,26 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"ids": ids, "targets": targets, "state": np.zeros(sizes.width, np.float32)}
 
 
-TINY = Sizes(vocabulary=100, width=16, length=8)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    window = (sizes.length,)
-    return Workload(
-        name=name,
-        title="ENAS recurrent cell, language model",
-        task="language modelling",
-        suites=("AIBench DC-AI-C17",),
-        inputs=(
-            Tensor("ids", "INT32", window),
-            Tensor("targets", "INT32", window),
-            Tensor("state", "FP32", (sizes.width,)),
-        ),
-        outputs=(Tensor("logprobs", "FP32", window), Tensor("state_out", "FP32", (sizes.width,))),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 100),
-        quality=Quality("perplexity", 100, "Penn Treebank test text (Mikolov's split), state carried along"),
-        citation="Pham et al. 2018, Efficient Neural Architecture Search, ICML (arXiv:1802.03268)",
-        locustfile="language_model",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=ptb.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "enas",
-    Sizes(),
-    parameters=36_000_000,
-    flops=35 * 72_000_000,
-    tiny=_workload("enas_tiny", TINY, parameters=8_256, flops=132_096),
+    "ENAS recurrent cell, language model",
+    full=Variant(Sizes(), parameters=36_000_000, flops=35 * 72_000_000),
+    tiny=Variant(Sizes(vocabulary=100, width=16, length=8), parameters=8_256, flops=132_096),
+    task="language modelling",
+    suites=("AIBench DC-AI-C17",),
+    inputs=lambda sizes: (
+        Tensor("ids", "INT32", (sizes.length,)),
+        Tensor("targets", "INT32", (sizes.length,)),
+        Tensor("state", "FP32", (sizes.width,)),
+    ),
+    outputs=lambda sizes: (Tensor("logprobs", "FP32", (sizes.length,)), Tensor("state_out", "FP32", (sizes.width,))),
+    max_batch=64,
+    slo=Slo(99, 100),
+    quality=Quality("perplexity", 100, "Penn Treebank test text (Mikolov's split), state carried along"),
+    citation="Pham et al. 2018, Efficient Neural Architecture Search, ICML (arXiv:1802.03268)",
+    locustfile="language_model",
+    build=build,
+    samples=samples,
+    dataset=ptb.KEY,
+    read=read,
 )

@@ -16,7 +16,7 @@ from servemark.datasets import rgbd_faces
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 FULL = resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
 TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)
@@ -52,34 +52,23 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"rgbd": face}
 
 
-def _workload(name: str, sizes: resnet.Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="RGB-D ResNet-50",
-        task="3D face recognition",
-        suites=("AIBench DC-AI-C8",),
-        inputs=(Tensor("rgbd", "FP32", (sizes.channels, sizes.side, sizes.side)),),
-        outputs=(Tensor("logits", "FP32", (sizes.classes,)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 15),
-        quality=Quality("accuracy", 0.9464, "Intellifusion RGB-D faces, 253 identities, test split"),
-        citation="Vieriu et al. 2015, FG; " + resnet.CITATION,
-        locustfile="face_recognition_3d",
-        build=lambda: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes)),
-        samples=lambda rng: samples(sizes, rng),
-        dataset="rgbd_faces" if tiny else None,
-        read=read if tiny else None,
-        agreement=Agreement(atol=1e-3),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "face3d",
-    FULL,
-    parameters=24_029_565,
-    flops=8_253_984_768,
-    tiny=_workload("face3d_tiny", TINY, parameters=131_354, flops=1_668_096),
+    "RGB-D ResNet-50",
+    full=Variant(FULL, parameters=24_029_565, flops=8_253_984_768),
+    tiny=Variant(TINY, parameters=131_354, flops=1_668_096),
+    task="3D face recognition",
+    suites=("AIBench DC-AI-C8",),
+    inputs=lambda sizes: (Tensor("rgbd", "FP32", (sizes.channels, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (Tensor("logits", "FP32", (sizes.classes,)),),
+    max_batch=64,
+    slo=Slo(99, 15),
+    quality=Quality("accuracy", 0.9464, "Intellifusion RGB-D faces, 253 identities, test split"),
+    citation="Vieriu et al. 2015, FG; " + resnet.CITATION,
+    locustfile="face_recognition_3d",
+    build=lambda name, sizes: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes)),
+    samples=samples,
+    dataset="rgbd_faces",
+    read=read,
+    agreement=Agreement(atol=1e-3),
 )

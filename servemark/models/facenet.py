@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import lfw
 from servemark.models.blocks.weights import calibrate, he, seeded
 from servemark.models.synthesis.images import picture
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -163,34 +163,22 @@ def _normalise(pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 TINY = Sizes(divisor=8, repeats=(1, 1, 1), embedding=32, side=75)  # the smallest side that survives the reductions
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="FaceNet (Inception-ResNet-v1)",
-        task="face embedding",
-        suites=("AIBench DC-AI-C7",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=(Tensor("embedding", "FP32", (sizes.embedding,)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 15),
-        quality=Quality("LFW accuracy", 0.9897, "6,000 pairs of LFW, 10 folds, the threshold of the other nine"),
-        citation="Schroff et al. 2015, FaceNet: A Unified Embedding for Face Recognition, CVPR (arXiv:1503.03832)",
-        locustfile="face_embedding",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset="lfw" if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "facenet",
-    Sizes(),
-    parameters=23_482_624,
-    flops=2_835_324_608,
-    tiny=_workload("facenet_tiny", TINY, parameters=159_760, flops=4_855_512),
+    "FaceNet (Inception-ResNet-v1)",
+    full=Variant(Sizes(), parameters=23_482_624, flops=2_835_324_608),
+    tiny=Variant(TINY, parameters=159_760, flops=4_855_512),
+    task="face embedding",
+    suites=("AIBench DC-AI-C7",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (Tensor("embedding", "FP32", (sizes.embedding,)),),
+    max_batch=64,
+    slo=Slo(99, 15),
+    quality=Quality("LFW accuracy", 0.9897, "6,000 pairs of LFW, 10 folds, the threshold of the other nine"),
+    citation="Schroff et al. 2015, FaceNet: A Unified Embedding for Face Recognition, CVPR (arXiv:1503.03832)",
+    locustfile="face_embedding",
+    build=build,
+    samples=samples,
+    dataset="lfw",
+    read=read,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,35 +42,23 @@ def read(path: Path) -> Iterator[Sample]:
 FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
 TINY = rcnn.TINY
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Faster R-CNN",
-        task="object detection",
-        suites=("AIBench DC-AI-C9",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=detection.outputs(sizes.detections),
-        parameters=parameters,
-        flops=flops,
-        max_batch=8,
-        slo=Slo(99, 100),
-        quality=Quality("mAP@0.5", 0.75, "PASCAL VOC 2007 test, 11-point"),
-        citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
-        locustfile="object_detection",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=voc2007.KEY if tiny else None,
-        read=read if tiny else None,
-        agreement=Agreement(atol=1e-3),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "faster_rcnn",
-    FULL,
-    parameters=41_449_656,
-    flops=268_042_642_432,
-    tiny=_workload("faster_rcnn_tiny", TINY, parameters=205_968, flops=59_515_584),
+    "Faster R-CNN",
+    full=Variant(FULL, parameters=41_449_656, flops=268_042_642_432),
+    tiny=Variant(TINY, parameters=205_968, flops=59_515_584),
+    task="object detection",
+    suites=("AIBench DC-AI-C9",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: detection.outputs(sizes.detections),
+    max_batch=8,
+    slo=Slo(99, 100),
+    quality=Quality("mAP@0.5", 0.75, "PASCAL VOC 2007 test, 11-point"),
+    citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
+    locustfile="object_detection",
+    build=build,
+    samples=samples,
+    dataset=voc2007.KEY,
+    read=read,
+    agreement=Agreement(atol=1e-3),
 )

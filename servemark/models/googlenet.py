@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Workload
+from servemark.workload import Variant
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,25 +72,12 @@ def network(sizes: Sizes) -> "nn.Module":
     return GoogLeNet()
 
 
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return classification(
-        name,
-        "GoogLeNet",
-        CITATION,
-        side=sizes.side,
-        classes=sizes.classes,
-        parameters=parameters,
-        flops=flops,
-        slo_ms=10,
-        build=lambda: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = classification(
     "googlenet",
-    Sizes(),
-    parameters=6_624_904,
-    flops=2_996_752_384,
-    tiny=_workload("googlenet_tiny", Sizes(divisor=8, classes=10, side=32), parameters=98_358, flops=1_570_720),
+    "GoogLeNet",
+    CITATION,
+    full=Variant(Sizes(), parameters=6_624_904, flops=2_996_752_384),
+    tiny=Variant(Sizes(divisor=8, classes=10, side=32), parameters=98_358, flops=1_570_720),
+    slo_ms=10,
+    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
 )

@@ -18,7 +18,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
 from servemark.models.blocks.weights import calibrate, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -146,34 +146,22 @@ def read(path: Path) -> Iterator[Sample]:
 
 TINY = Sizes(blocks=(1, 2, 3, 1), width=8, side=32, vocabulary=100, embedding=16, hidden=32, steps=6)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Show and Tell",
-        task="image captioning",
-        suites=("AIBench DC-AI-C4",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=(Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 100),
-        quality=Quality("perplexity", 4.2, "COCO 2014 captions; AIBench's figure is of a training batch"),
-        citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
-        locustfile="captioning",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset="coco2014" if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "image_caption",
-    Sizes(),
-    parameters=67_902_757,
-    flops=23_291_039_744,
-    tiny=_workload("image_caption_tiny", TINY, parameters=183_964, flops=2_000_384),
+    "Show and Tell",
+    full=Variant(Sizes(), parameters=67_902_757, flops=23_291_039_744),
+    tiny=Variant(TINY, parameters=183_964, flops=2_000_384),
+    task="image captioning",
+    suites=("AIBench DC-AI-C4",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
+    max_batch=64,
+    slo=Slo(99, 100),
+    quality=Quality("perplexity", 4.2, "COCO 2014 captions; AIBench's figure is of a training batch"),
+    citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
+    locustfile="captioning",
+    build=build,
+    samples=samples,
+    dataset="coco2014",
+    read=read,
 )

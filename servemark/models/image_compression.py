@@ -16,7 +16,7 @@ import numpy as np
 from servemark.datasets import kodak
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -163,43 +163,32 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": np.ascontiguousarray(tile)}
 
 
-TINY = Sizes(width=4, bits=4, iterations=2, side=32)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    picture, blocks = (3, sizes.side, sizes.side), sizes.side // BLOCK
-    return Workload(
-        name=name,
-        title="Recurrent image compression (convolutional LSTM, additive)",
-        task="image compression",
-        suites=("AIBench DC-AI-C12",),
-        inputs=(Tensor("image", "FP32", picture),),
-        outputs=(
-            Tensor("codes", "UINT8", (sizes.iterations, sizes.bits, blocks, blocks)),
-            Tensor("reconstruction", "FP32", picture),
-        ),
-        parameters=parameters,
-        flops=flops,
-        max_batch=8,
-        slo=Slo(99, 250),
-        quality=Quality("MS-SSIM", 0.99, "Kodak images (the suite names ImageNet), all iterations, 2 bits per pixel"),
-        citation="Toderici et al. 2017, Full Resolution Image Compression with RNNs, CVPR (arXiv:1608.05148)",
-        locustfile="image_compression",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=kodak.KEY if tiny else None,
-        read=read if tiny else None,
+WORKLOAD = define(
+    "image_compression",
+    "Recurrent image compression (convolutional LSTM, additive)",
+    full=Variant(
+        Sizes(),
+        parameters=35_456_800,
+        flops=1_513_204_219_904,
         # of 131,072 bits a few may lie so near 0 that rounding decides them; each moves the pixels around it by 0.004;
         # at half the width, an error of 1e-3 in the picture flips 0.2 % of the bits
-        agreement=Agreement(atol=0.02, min_match=0.999) if tiny else Agreement(),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
-    "image_compression",
-    Sizes(),
-    parameters=35_456_800,
-    flops=1_513_204_219_904,
-    tiny=_workload("image_compression_tiny", TINY, parameters=138_738, flops=11_673_600),
+        agreement=Agreement(atol=0.02, min_match=0.999),
+    ),
+    tiny=Variant(Sizes(width=4, bits=4, iterations=2, side=32), parameters=138_738, flops=11_673_600),
+    task="image compression",
+    suites=("AIBench DC-AI-C12",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (
+        Tensor("codes", "UINT8", (sizes.iterations, sizes.bits, sizes.side // BLOCK, sizes.side // BLOCK)),
+        Tensor("reconstruction", "FP32", (3, sizes.side, sizes.side)),
+    ),
+    max_batch=8,
+    slo=Slo(99, 250),
+    quality=Quality("MS-SSIM", 0.99, "Kodak images (the suite names ImageNet), all iterations, 2 bits per pixel"),
+    citation="Toderici et al. 2017, Full Resolution Image Compression with RNNs, CVPR (arXiv:1608.05148)",
+    locustfile="image_compression",
+    build=build,
+    samples=samples,
+    dataset=kodak.KEY,
+    read=read,
 )

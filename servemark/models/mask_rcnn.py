@@ -17,7 +17,7 @@ import numpy as np
 from servemark.datasets import coco2017
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,35 +47,23 @@ def read(path: Path) -> Iterator[Sample]:
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)
 TINY = replace(rcnn.TINY, masks=8, frozen=True)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Mask R-CNN",
-        task="instance segmentation",
-        suites=("AI Matrix",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=detection.outputs(sizes.detections, masks=True),
-        parameters=parameters,
-        flops=flops,
-        max_batch=8,
-        slo=Slo(99, 200),
-        quality=Quality("mask AP@[.5:.95]", None, "COCO 2017 validation"),
-        citation="He et al. 2017, Mask R-CNN, ICCV (arXiv:1703.06870)",
-        locustfile="object_detection",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=coco2017.KEY if tiny else None,
-        read=read if tiny else None,
-        agreement=Agreement(atol=1e-3),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "mask_rcnn",
-    FULL,
-    parameters=63_287_477,
-    flops=683_041_538_048,
-    tiny=_workload("mask_rcnn_tiny", TINY, parameters=207_349, flops=74_693_824),
+    "Mask R-CNN",
+    full=Variant(FULL, parameters=63_287_477, flops=683_041_538_048),
+    tiny=Variant(TINY, parameters=207_349, flops=74_693_824),
+    task="instance segmentation",
+    suites=("AI Matrix",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: detection.outputs(sizes.detections, masks=True),
+    max_batch=8,
+    slo=Slo(99, 200),
+    quality=Quality("mask AP@[.5:.95]", None, "COCO 2017 validation"),
+    citation="He et al. 2017, Mask R-CNN, ICCV (arXiv:1703.06870)",
+    locustfile="object_detection",
+    build=build,
+    samples=samples,
+    dataset=coco2017.KEY,
+    read=read,
+    agreement=Agreement(atol=1e-3),
 )

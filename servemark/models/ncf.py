@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -116,36 +116,22 @@ def read(path: Path) -> Iterator[Sample]:
 
 TINY = Sizes(users=50, items=80, factors=8, layers=(16, 16, 8), candidates=20)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Neural collaborative filtering (NeuMF)",
-        task="recommendation",
-        suites=("AIBench DC-AI-C10",),
-        inputs=(Tensor("user", "INT32", (1,)), Tensor("items", "INT32", (sizes.candidates,))),
-        outputs=(Tensor("scores", "FP32", (sizes.candidates,)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=128,
-        slo=Slo(99, 10),
-        quality=Quality(
-            "HR@10", 0.635, "MovieLens-100K, leave the latest rating out, rank it against 99 unrated films"
-        ),
-        citation="He et al. 2017, Neural Collaborative Filtering, WWW (arXiv:1708.05031)",
-        locustfile="recommendation",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset="ml-100k" if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "ncf",
-    Sizes(),
-    parameters=611_073,
-    flops=100 * 213_248,
-    tiny=_workload("ncf_tiny", TINY, parameters=2_505, flops=16_000),
+    "Neural collaborative filtering (NeuMF)",
+    full=Variant(Sizes(), parameters=611_073, flops=100 * 213_248),
+    tiny=Variant(TINY, parameters=2_505, flops=16_000),
+    task="recommendation",
+    suites=("AIBench DC-AI-C10",),
+    inputs=lambda sizes: (Tensor("user", "INT32", (1,)), Tensor("items", "INT32", (sizes.candidates,))),
+    outputs=lambda sizes: (Tensor("scores", "FP32", (sizes.candidates,)),),
+    max_batch=128,
+    slo=Slo(99, 10),
+    quality=Quality("HR@10", 0.635, "MovieLens-100K, leave the latest rating out, rank it against 99 unrated films"),
+    citation="He et al. 2017, Neural Collaborative Filtering, WWW (arXiv:1708.05031)",
+    locustfile="recommendation",
+    build=build,
+    samples=samples,
+    dataset="ml-100k",
+    read=read,
 )

@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Workload
+from servemark.workload import Quality, Sample, Slo, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -189,29 +189,26 @@ def read(path: Path) -> Iterator[Sample]:
     return (text.request(ids, sizes.length) for ids in wmt.read(path, "de", sizes.vocabulary))
 
 
-def translator(
-    name: str, title: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None
-) -> Workload:
+def translator(name: str, title: str, *, full: Variant[Sizes], tiny: Variant[Sizes]) -> Workload:
     """Describe a translator with the weights of `nmt` or of its tiny variant, and a search of its own."""
-    return Workload(
-        name=name,
-        title=title,
+    return define(
+        name,
+        title,
+        full=full,
+        tiny=tiny,
         task="text-to-text translation",
         suites=("AI Matrix",),
-        inputs=text.inputs(sizes.length),
-        outputs=text.outputs(sizes.length),
-        parameters=parameters,
-        flops=flops,
+        inputs=lambda sizes: text.inputs(sizes.length),
+        outputs=lambda sizes: text.outputs(sizes.length),
         max_batch=128,
         slo=Slo(99, 250),
         quality=Quality("BLEU", None, "newstest2015, German to English"),
         citation="Wu et al. 2016, Google's Neural Machine Translation System (arXiv:1609.08144)",
         locustfile="translation",
-        build=lambda: build("nmt" if tiny else "nmt_tiny", sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=wmt.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
+        build=lambda variant, sizes: build("nmt_tiny" if variant.endswith("_tiny") else "nmt", sizes),
+        samples=samples,
+        dataset=wmt.KEY,
+        read=read,
     )
 
 
@@ -219,9 +216,7 @@ FULL, TINY = Sizes(), Sizes(vocabulary=200, width=32, length=8, beams=2)
 
 WORKLOAD = translator(
     "nmt",
-    "GNMT, beam 10",
-    FULL,
-    parameters=197_928_961,
-    flops=48_194_887_680,  # of 27 words in and out, all beams
-    tiny=translator("nmt_tiny", "GNMT, tiny", TINY, parameters=117_825, flops=1_277_952),  # of 4 words in and out
+    "GNMT, beam search",
+    full=Variant(FULL, parameters=197_928_961, flops=48_194_887_680),  # of 27 words in and out, all beams
+    tiny=Variant(TINY, parameters=117_825, flops=1_277_952),  # of 4 words in and out
 )

@@ -16,7 +16,7 @@ from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -120,38 +120,24 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
         yield {"user": np.array([user], np.int32), "seq": seq}
 
 
-TINY = Sizes(users=50, items=80, width=8, horizontal=2, vertical=1)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Ranking distillation student (Caser)",
-        task="learning to rank",
-        suites=("AIBench DC-AI-C16",),
-        inputs=(Tensor("user", "INT32", (1,)), Tensor("seq", "INT32", (LENGTH,))),
-        outputs=(Tensor("items", "INT32", (TOP,)), Tensor("scores", "FP32", (TOP,))),
-        parameters=parameters,
-        flops=flops,
-        max_batch=128,
-        slo=Slo(99, 10),
-        quality=Quality("precision@k", 0.1458, "Gowalla test split; the suite does not say which k"),
-        citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
-        locustfile="ranking",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset="ml-100k" if tiny else None,
-        read=(lambda path: read(path, sizes)) if tiny else None,
-        # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
-        agreement=Agreement(min_match=0.95),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "ranking",
-    Sizes(),
-    parameters=2_792_743,
-    flops=2_875_200,
-    tiny=_workload("ranking_tiny", TINY, parameters=2_808, flops=4_048),
+    "Ranking distillation student (Caser)",
+    full=Variant(Sizes(), parameters=2_792_743, flops=2_875_200),
+    tiny=Variant(Sizes(users=50, items=80, width=8, horizontal=2, vertical=1), parameters=2_808, flops=4_048),
+    task="learning to rank",
+    suites=("AIBench DC-AI-C16",),
+    inputs=lambda _: (Tensor("user", "INT32", (1,)), Tensor("seq", "INT32", (LENGTH,))),
+    outputs=lambda _: (Tensor("items", "INT32", (TOP,)), Tensor("scores", "FP32", (TOP,))),
+    max_batch=128,
+    slo=Slo(99, 10),
+    quality=Quality("precision@k", 0.1458, "Gowalla test split; the suite does not say which k"),
+    citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
+    locustfile="ranking",
+    build=build,
+    samples=samples,
+    dataset="ml-100k",
+    read=lambda path: read(path, Sizes()),
+    # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
+    agreement=Agreement(min_match=0.95),
 )

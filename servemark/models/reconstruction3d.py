@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from servemark.datasets import shapenet_ptn
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -133,36 +133,22 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": 2 * view - 1}
 
 
-TINY = Sizes(filters=4, dense=64, identity=32, decoder=(32, 16, 6))
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Perspective Transformer Nets (encoder and volume decoder)",
-        task="3D reconstruction",
-        suites=("AIBench DC-AI-C13",),
-        inputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=(Tensor("voxels", "FP32", (VOXELS, VOXELS, VOXELS)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 20),
-        quality=Quality("mean IoU", 0.4583, "ShapeNet chairs, 24 views, occupancy threshold 0.5"),
-        citation="Yan et al. 2016, Perspective Transformer Nets, NIPS (arXiv:1612.00814)",
-        locustfile="reconstruction_3d",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=shapenet_ptn.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "reconstruction3d",
-    Sizes(),
-    parameters=37_955_297,
-    flops=2_190_458_368,
-    tiny=_workload("reconstruction3d_tiny", TINY, parameters=150_767, flops=17_333_728),
+    "Perspective Transformer Nets (encoder and volume decoder)",
+    full=Variant(Sizes(), parameters=37_955_297, flops=2_190_458_368),
+    tiny=Variant(Sizes(filters=4, dense=64, identity=32, decoder=(32, 16, 6)), parameters=150_767, flops=17_333_728),
+    task="3D reconstruction",
+    suites=("AIBench DC-AI-C13",),
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda _: (Tensor("voxels", "FP32", (VOXELS, VOXELS, VOXELS)),),
+    max_batch=64,
+    slo=Slo(99, 20),
+    quality=Quality("mean IoU", 0.4583, "ShapeNet chairs, 24 views, occupancy threshold 0.5"),
+    citation="Yan et al. 2016, Perspective Transformer Nets, NIPS (arXiv:1612.00814)",
+    locustfile="reconstruction_3d",
+    build=build,
+    samples=samples,
+    dataset=shapenet_ptn.KEY,
+    read=read,
 )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servemark.datasets import mnist
 from servemark.models.blocks.weights import centre, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -110,27 +110,24 @@ def _normalise(pixels: npt.NDArray[np.float64] | npt.NDArray[np.uint8]) -> npt.N
     return normalised
 
 
-def _workload(name: str, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Spatial transformer",
-        task="digit classification",
-        suites=("AIBench DC-AI-C15",),
-        inputs=(Tensor("image", "FP32", (1, mnist.SIDE, mnist.SIDE)),),
-        outputs=(Tensor("logprobs", "FP32", (mnist.CLASSES,)), Tensor("theta", "FP32", (2, 3))),
-        parameters=27_360,
-        flops=1_542_600,
-        max_batch=256,
-        slo=Slo(99, 10),
-        quality=Quality("accuracy", 0.99, "MNIST's 10,000 test digits"),
-        citation="Jaderberg et al. 2015, Spatial Transformer Networks, NIPS (arXiv:1506.02025)",
-        locustfile="digit_classification",
-        build=lambda: build(name),
-        samples=samples,
-        dataset=mnist.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
+VARIANT = Variant(None, parameters=27_360, flops=1_542_600)  # it is tiny itself
 
-
-WORKLOAD = _workload("spatial_transformer", tiny=_workload("spatial_transformer_tiny"))  # it is tiny itself
+WORKLOAD = define(
+    "spatial_transformer",
+    "Spatial transformer",
+    full=VARIANT,
+    tiny=VARIANT,
+    task="digit classification",
+    suites=("AIBench DC-AI-C15",),
+    inputs=lambda _: (Tensor("image", "FP32", (1, mnist.SIDE, mnist.SIDE)),),
+    outputs=lambda _: (Tensor("logprobs", "FP32", (mnist.CLASSES,)), Tensor("theta", "FP32", (2, 3))),
+    max_batch=256,
+    slo=Slo(99, 10),
+    quality=Quality("accuracy", 0.99, "MNIST's 10,000 test digits"),
+    citation="Jaderberg et al. 2015, Spatial Transformer Networks, NIPS (arXiv:1506.02025)",
+    locustfile="digit_classification",
+    build=lambda name, _: build(name),
+    samples=lambda _, rng: samples(rng),
+    dataset=mnist.KEY,
+    read=read,
+)

@@ -17,7 +17,7 @@ from servemark.datasets import coco2017
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -195,35 +195,23 @@ def read(path: Path) -> Iterator[Sample]:
 FULL = Sizes()
 TINY = Sizes(width=2, classes=5, detections=10, typical=6)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="SSD300",
-        task="object detection",
-        suites=("AI Matrix",),
-        inputs=(Tensor("image", "FP32", (3, SIDE, SIDE)),),
-        outputs=detection.outputs(sizes.detections),
-        parameters=parameters,
-        flops=flops,
-        max_batch=32,
-        slo=Slo(99, 50),
-        quality=Quality("mAP@[.5:.95]", None, "COCO 2017 validation"),
-        citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
-        locustfile="object_detection",
-        build=lambda: build(name, sizes),
-        samples=samples,
-        dataset=coco2017.KEY if tiny else None,
-        read=read if tiny else None,
-        agreement=Agreement(atol=1e-3),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "ssd300",
-    FULL,
-    parameters=35_641_826,
-    flops=69_716_306_944,
-    tiny=_workload("ssd300_tiny", TINY, parameters=60_576, flops=96_263_392),
+    "SSD300",
+    full=Variant(FULL, parameters=35_641_826, flops=69_716_306_944),
+    tiny=Variant(TINY, parameters=60_576, flops=96_263_392),
+    task="object detection",
+    suites=("AI Matrix",),
+    inputs=lambda _: (Tensor("image", "FP32", (3, SIDE, SIDE)),),
+    outputs=lambda sizes: detection.outputs(sizes.detections),
+    max_batch=32,
+    slo=Slo(99, 50),
+    quality=Quality("mAP@[.5:.95]", None, "COCO 2017 validation"),
+    citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
+    locustfile="object_detection",
+    build=build,
+    samples=lambda _, rng: samples(rng),
+    dataset=coco2017.KEY,
+    read=read,
+    agreement=Agreement(atol=1e-3),
 )

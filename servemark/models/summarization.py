@@ -22,7 +22,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Workload
+from servemark.workload import Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -155,34 +155,22 @@ def read(path: Path) -> Iterator[Sample]:
 
 TINY = Sizes(vocabulary=200, embedding=16, hidden=16, source=12, target=6, beams=2)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Attentional GRU summariser",
-        task="text summarization",
-        suites=("AIBench DC-AI-C14",),
-        inputs=text.inputs(sizes.source),
-        outputs=text.outputs(sizes.target),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 200),
-        quality=Quality("ROUGE-L", 41.0, "Gigaword's test headlines of Rush et al. 2015"),
-        citation="Nallapati et al. 2016, Abstractive Text Summarization Using Seq2seq RNNs, CoNLL (arXiv:1602.06023)",
-        locustfile="summarization",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=gigaword.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "summarization",
-    Sizes(),
-    parameters=42_215_600,
-    flops=3_281_320_000,  # of the longest article and headline, all beams
-    tiny=_workload("summarization_tiny", TINY, parameters=27_272, flops=481_280),
+    "Attentional GRU summariser",
+    full=Variant(Sizes(), parameters=42_215_600, flops=3_281_320_000),  # of the longest article and headline, all beams
+    tiny=Variant(TINY, parameters=27_272, flops=481_280),
+    task="text summarization",
+    suites=("AIBench DC-AI-C14",),
+    inputs=lambda sizes: text.inputs(sizes.source),
+    outputs=lambda sizes: text.outputs(sizes.target),
+    max_batch=64,
+    slo=Slo(99, 200),
+    quality=Quality("ROUGE-L", 41.0, "Gigaword's test headlines of Rush et al. 2015"),
+    citation="Nallapati et al. 2016, Abstractive Text Summarization Using Seq2seq RNNs, CoNLL (arXiv:1602.06023)",
+    locustfile="summarization",
+    build=build,
+    samples=samples,
+    dataset=gigaword.KEY,
+    read=read,
 )

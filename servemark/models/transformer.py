@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Workload
+from servemark.workload import Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -247,34 +247,22 @@ def read(path: Path) -> Iterator[Sample]:
 
 TINY = Sizes(vocabulary=200, width=32, heads=2, inner=64, layers=2, length=12)
 
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Transformer (base)",
-        task="text-to-text translation",
-        suites=("AIBench DC-AI-C3",),
-        inputs=text.inputs(sizes.length),
-        outputs=text.outputs(sizes.length),
-        parameters=parameters,
-        flops=flops,
-        max_batch=32,
-        slo=Slo(99, 250),
-        quality=Quality("token accuracy", 0.55, "newstest2014, English to German, the reference's words as input"),
-        citation="Vaswani et al. 2017, Attention Is All You Need, NIPS (arXiv:1706.03762)",
-        locustfile="translation",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=wmt.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "transformer",
-    Sizes(),
-    parameters=63_082_496,
-    flops=3_423_707_136,  # of 27 words in and out
-    tiny=_workload("transformer_tiny", TINY, parameters=49_152, flops=490_240),  # of 5 words in and out
+    "Transformer (base)",
+    full=Variant(Sizes(), parameters=63_082_496, flops=3_423_707_136),  # of 27 words in and out
+    tiny=Variant(TINY, parameters=49_152, flops=490_240),  # of 5 words in and out
+    task="text-to-text translation",
+    suites=("AIBench DC-AI-C3",),
+    inputs=lambda sizes: text.inputs(sizes.length),
+    outputs=lambda sizes: text.outputs(sizes.length),
+    max_batch=32,
+    slo=Slo(99, 250),
+    quality=Quality("token accuracy", 0.55, "newstest2014, English to German, the reference's words as input"),
+    citation="Vaswani et al. 2017, Attention Is All You Need, NIPS (arXiv:1706.03762)",
+    locustfile="translation",
+    build=build,
+    samples=samples,
+    dataset=wmt.KEY,
+    read=read,
 )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Workload
+from servemark.workload import Variant
 
 if TYPE_CHECKING:
     from torch import nn
@@ -58,25 +58,12 @@ def network(sizes: Sizes) -> "nn.Module":
     return Vgg()
 
 
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return classification(
-        name,
-        "VGG-16",
-        CITATION,
-        side=sizes.side,
-        classes=sizes.classes,
-        parameters=parameters,
-        flops=flops,
-        slo_ms=20,
-        build=lambda: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = classification(
     "vgg16",
-    Sizes(),
-    parameters=138_357_544,
-    flops=30_940_528_640,
-    tiny=_workload("vgg16_tiny", Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
+    "VGG-16",
+    CITATION,
+    full=Variant(Sizes(), parameters=138_357_544, flops=30_940_528_640),
+    tiny=Variant(Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
+    slo_ms=20,
+    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
 )

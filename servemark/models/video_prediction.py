@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -200,46 +200,29 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"frames": frames, "actions": actions, "state": state}
 
 
-TINY = Sizes(channels=(4, 8, 16), masks=4, length=4, side=16)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    picture, steps = (3, sizes.side, sizes.side), sizes.length - 1
-    return Workload(
-        name=name,
-        title="Convolutional dynamic neural advection (CDNA)",
-        task="video prediction",
-        suites=("AIBench DC-AI-C11",),
-        inputs=(
-            Tensor("frames", "FP32", (CONTEXT, *picture)),
-            Tensor("actions", "FP32", (sizes.length, push.POSE)),
-            Tensor("state", "FP32", (push.POSE,)),
-        ),
-        outputs=(
-            Tensor("pred_frames", "FP32", (steps, *picture)),
-            Tensor("pred_states", "FP32", (steps, push.POSE)),
-        ),
-        parameters=parameters,
-        flops=flops,
-        max_batch=32,
-        slo=Slo(99, 100),
-        quality=Quality(
-            "MSE", 72, "robot pushing, frames 2 to 9; the suite names no unit, likely the sum over a frame"
-        ),
-        citation="Finn et al. 2016, Unsupervised Learning for Physical Interaction, NIPS (arXiv:1605.07157)",
-        locustfile="video_prediction",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        dataset=push.KEY if tiny else None,
-        read=read if tiny else None,
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "video_prediction",
-    Sizes(),
-    parameters=8_312_063,
-    flops=31_723_389_828,
-    tiny=_workload("video_prediction_tiny", TINY, parameters=105_163, flops=10_975_404),
+    "Convolutional dynamic neural advection (CDNA)",
+    full=Variant(Sizes(), parameters=8_312_063, flops=31_723_389_828),
+    tiny=Variant(Sizes(channels=(4, 8, 16), masks=4, length=4, side=16), parameters=105_163, flops=10_975_404),
+    task="video prediction",
+    suites=("AIBench DC-AI-C11",),
+    inputs=lambda sizes: (
+        Tensor("frames", "FP32", (CONTEXT, 3, sizes.side, sizes.side)),
+        Tensor("actions", "FP32", (sizes.length, push.POSE)),
+        Tensor("state", "FP32", (push.POSE,)),
+    ),
+    outputs=lambda sizes: (
+        Tensor("pred_frames", "FP32", (sizes.length - 1, 3, sizes.side, sizes.side)),
+        Tensor("pred_states", "FP32", (sizes.length - 1, push.POSE)),
+    ),
+    max_batch=32,
+    slo=Slo(99, 100),
+    quality=Quality("MSE", 72, "robot pushing, frames 2 to 9; the suite names no unit, likely the sum over a frame"),
+    citation="Finn et al. 2016, Unsupervised Learning for Physical Interaction, NIPS (arXiv:1605.07157)",
+    locustfile="video_prediction",
+    build=build,
+    samples=samples,
+    dataset=push.KEY,
+    read=read,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,34 +68,20 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"z": rng.standard_normal(sizes.latent, dtype=np.float32)}
 
 
-TINY = Sizes(hidden=32, side=16)
-
-
-def _workload(name: str, sizes: Sizes, *, parameters: int, flops: int, tiny: Workload | None = None) -> Workload:
-    return Workload(
-        name=name,
-        title="Wasserstein GAN (MLP generator)",
-        task="image generation",
-        suites=("AIBench DC-AI-C2",),
-        inputs=(Tensor("z", "FP32", (sizes.latent,)),),
-        outputs=(Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        parameters=parameters,
-        flops=flops,
-        max_batch=64,
-        slo=Slo(99, 10),
-        quality=Quality("estimated Earth-Mover distance", 0.5, "LSUN bedrooms; critic clipped to 0.01, +/- 0.005"),
-        citation="Arjovsky et al. 2017, Wasserstein GAN, ICML (arXiv:1701.07875)",
-        locustfile="image_generation",
-        build=lambda: build(name, sizes),
-        samples=lambda rng: samples(sizes, rng),
-        tiny=tiny,
-    )
-
-
-WORKLOAD = _workload(
+WORKLOAD = define(
     "wgan",
-    Sizes(),
-    parameters=6_880_768,
-    flops=13_733_888,
-    tiny=_workload("wgan_tiny", TINY, parameters=30_688, flops=59_648),
+    "Wasserstein GAN (MLP generator)",
+    full=Variant(Sizes(), parameters=6_880_768, flops=13_733_888),
+    tiny=Variant(Sizes(hidden=32, side=16), parameters=30_688, flops=59_648),
+    task="image generation",
+    suites=("AIBench DC-AI-C2",),
+    inputs=lambda sizes: (Tensor("z", "FP32", (sizes.latent,)),),
+    outputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    max_batch=64,
+    slo=Slo(99, 10),
+    quality=Quality("estimated Earth-Mover distance", 0.5, "LSUN bedrooms; critic clipped to 0.01, +/- 0.005"),
+    citation="Arjovsky et al. 2017, Wasserstein GAN, ICML (arXiv:1701.07875)",
+    locustfile="image_generation",
+    build=build,
+    samples=samples,
 )

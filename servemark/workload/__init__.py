@@ -3,10 +3,10 @@
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
 from servemark.workload.registry import get, names, workloads
-from servemark.workload.spec import Quality, Workload
+from servemark.workload.spec import Quality, Variant, Workload, define
 from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz, stack
 
 __all__ = [
-    "Agreement", "Arrays", "Quality", "Sample", "Slo", "Tensor", "Workload", "get", "names",
+    "Agreement", "Arrays", "Quality", "Sample", "Slo", "Tensor", "Variant", "Workload", "define", "get", "names",
     "read_npz", "stack", "workloads",
 ]  # fmt: skip

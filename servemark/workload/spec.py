@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from servemark.workload.tensor import Sample, Tensor
 
 if TYPE_CHECKING:
     from torch import nn
+
+Sizes = TypeVar("Sizes")
+"""A model's own widths and lengths."""
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -57,3 +62,72 @@ class Workload:
     agreement: Agreement = field(default_factory=Agreement)
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""
+
+
+@dataclass(frozen=True)
+class Variant(Generic[Sizes]):
+    """What sets a workload and its tiny variant apart; the figures are those of `Workload`."""
+
+    sizes: Sizes
+    parameters: int
+    flops: int
+    agreement: Agreement | None = None
+    """None: that of the other one."""
+
+
+def define(
+    name: str,
+    title: str,
+    *,
+    full: Variant[Sizes],
+    tiny: Variant[Sizes],
+    task: str,
+    suites: tuple[str, ...],
+    inputs: Callable[[Sizes], tuple[Tensor, ...]],
+    outputs: Callable[[Sizes], tuple[Tensor, ...]],
+    max_batch: int,
+    slo: Slo,
+    quality: Quality,
+    citation: str,
+    locustfile: str,
+    build: Callable[[str, Sizes], "nn.Module"],
+    samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
+    dataset: str | None = None,
+    read: Callable[[Path], Iterator[Sample]] | None = None,
+    agreement: Agreement | None = None,
+) -> Workload:
+    """Describe a workload and its tiny variant at once; real data only fits the full one.
+
+    `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
+    export notices that the file was edited.
+    """
+
+    def of(name: str, variant: Variant[Sizes], tiny: Workload | None = None) -> Workload:
+        return Workload(
+            name=name,
+            title=title,
+            task=task,
+            suites=suites,
+            inputs=inputs(variant.sizes),
+            outputs=outputs(variant.sizes),
+            parameters=variant.parameters,
+            flops=variant.flops,
+            max_batch=max_batch,
+            slo=slo,
+            quality=quality,
+            citation=citation,
+            locustfile=locustfile,
+            build=_bound(build, name, variant.sizes),
+            samples=_bound(samples, variant.sizes),
+            dataset=dataset if tiny else None,
+            read=read if tiny else None,
+            agreement=variant.agreement or agreement or Agreement(),
+            tiny=tiny,
+        )
+
+    return of(name, full, of(f"{name}_tiny", tiny))
+
+
+def _bound(function: Callable[..., Made], *first: object) -> Callable[..., Made]:
+    """Bind the first arguments; what is bound keeps its module and docstring."""
+    return update_wrapper(partial(function, *first), function)

@@ -3,19 +3,34 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
 from servemark.models.synthesis.images import image
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
 
 CALIBRATION_SAMPLES = 8
+
+
+class Sizes(Protocol):
+    """What all classifiers' sizes tell."""
+
+    @property
+    def side(self) -> int:
+        """Of a picture, in pixels."""
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+
+
+Network = TypeVar("Network", bound=Sizes)
 
 
 def samples(side: int, rng: np.random.Generator) -> Iterator[Sample]:
@@ -62,38 +77,31 @@ def classification(
     title: str,
     citation: str,
     *,
-    side: int,
-    classes: int,
-    parameters: int,
-    flops: int,
+    full: Variant[Network],
+    tiny: Variant[Network],
     slo_ms: float,
-    build: Callable[[], "nn.Module"],
+    build: Callable[[str, Network], "nn.Module"],
     suites: tuple[str, ...] = ("AI Matrix",),
     top1: float | None = None,
-    tiny: Workload | None = None,
 ) -> Workload:
-    """Describe a network that maps `image` [3, side, side] to `logits` [classes]; `top1` is the suites' target.
-
-    `build` has to be a function of the network's own file, by which an export notices that the file was edited.
-    """
-    return Workload(
-        name=name,
-        title=title,
+    """Describe a network that maps `image` [3, side, side] to `logits` [classes]; `top1` is the suites' target."""
+    return define(
+        name,
+        title,
+        full=full,
+        tiny=tiny,
         task="image classification",
         suites=suites,
-        inputs=(Tensor("image", "FP32", (3, side, side)),),
-        outputs=(Tensor("logits", "FP32", (classes,)),),
-        parameters=parameters,
-        flops=flops,
+        inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+        outputs=lambda sizes: (Tensor("logits", "FP32", (sizes.classes,)),),
         max_batch=64,
         slo=Slo(99, slo_ms),
         quality=Quality("top-1", top1, "ImageNet validation, shorter side 256, centre crop 224"),
         citation=citation,
         locustfile="classification",
         build=build,
-        samples=lambda rng: samples(side, rng),
-        dataset="imagenet" if tiny else None,
-        read=read if tiny else None,
+        samples=lambda sizes, rng: samples(sizes.side, rng),
+        dataset="imagenet",
+        read=read,
         agreement=Agreement(atol=1e-3),
-        tiny=tiny,
     )
