@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from gevent import GreenletExit
@@ -79,7 +79,7 @@ class Master:
                 self._invite(worker)
             self._heard.set()
 
-    def prepare(self, golden: Golden | None) -> None:
+    def prepare(self, golden: Golden | None) -> Self:
         """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
         if not self._workers:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
@@ -87,9 +87,15 @@ class Master:
         for worker in self._workers.values():
             if worker.token is not None:
                 self._invite(worker)
+        return self
 
-    def open(self, directory: Path | None = None) -> None:  # noqa: ARG002 - a request log is a sender's
-        """Wait until every worker is ready. Raises WorkerError with what one of them says."""
+    def start(self, directory: Path) -> Self:  # noqa: ARG002 - a request log is a sender's
+        """Wait until every worker is ready, and tell each when to begin. Raises WorkerError with what one says."""
+        self._await_ready()
+        self._begin()
+        return self
+
+    def _await_ready(self) -> None:
         schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, golden=self._golden)
         self._wait(lambda worker: worker.fingerprint is not None, READY_TIMEOUT_S, "be ready")
@@ -99,8 +105,8 @@ class Master:
             if other:
                 raise WorkerError(f"{worker} has another {other[0]}", fix="install and copy the same on every host")
 
-    def begin(self) -> None:
-        """Estimate the workers' clocks, and tell each when the schedule begins. Raises WorkerError."""
+    def _begin(self) -> None:
+        """Estimate the workers' clocks, and tell each when the schedule begins."""
         for count in range(1, PINGS + 1):
             for worker in self._workers.values():
                 self._order(worker, "ping", sent_ns=time.monotonic_ns())

@@ -1,13 +1,14 @@
 """A worker's part of one run: it prepares, says so, begins when the master says, and reports what it records."""
 
 import contextlib
+import functools
 import os
 import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import gevent
@@ -20,7 +21,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.boundary_readings import Boundaries
 from loadgen.measurement.output_agreement import require_fit
-from loadgen.measurement.sender import Sender
+from loadgen.measurement.sender import Opened, Prepared, Sender, Sending
 from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.errors import ExitCode, ServemarkError, WorkerError
@@ -59,7 +60,7 @@ class Worker:
         self._run = ""
         self._next_state = 0.0
         self._decided = False
-        self._sender: Sender | None = None
+        self._sending: Sending | None = None
         self._last: dict[str, Any] | None = None
         """The final figures."""
 
@@ -79,8 +80,8 @@ class Worker:
 
     def stop(self, reason: str) -> None:
         """Say why it is about to be ended."""
-        if self._sender is not None:
-            self._sender.interrupted = reason
+        if self._sending is not None:
+            self._sending.interrupted = reason
 
     def _join(self) -> Message:
         """Ask until the master gives the first order. Raises WorkerError after the time-out."""
@@ -100,35 +101,31 @@ class Worker:
 
     def _take_part(self, first: Message) -> None:
         # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
-        sender, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
+        prepared, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
         try:
-            with contextlib.closing(sender.target):
-                sender.open()
-                with contextlib.closing(sender):
-                    self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
-                    self._send(sender, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
+            with contextlib.closing(prepared.sender.target), contextlib.closing(prepared.open()) as opened:
+                self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
+                self._send(opened, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
         finally:
             # Last of all: the master may end, and this process with it, when it has heard that.
             if self._last:
                 self._report("state", **self._last)
 
-    def _send(self, sender: Sender, start_ns: int) -> None:
+    def _send(self, opened: Opened, start_ns: int) -> None:
         """Send the share from that time on, whatever ends it."""
-        self._decided = sender.config.open_loop
+        self._decided = opened.config.open_loop
         # Of a closed loop the master knows when it has enough.
-        sender.begin(start_ns, least=0 if self._decided else float("inf"))
-        self._sender, self._boundaries = sender, Boundaries(*sender.readings)
+        sending = self._sending = opened.begin(start_ns, least=0 if self._decided else float("inf"))
         try:
-            sender.run(self._tick)
+            sending.run(functools.partial(self._tick, sending, Boundaries(*sending.readings)))
         finally:
-            self._last = self._figures(sender, final=True)
+            self._last = self._figures(sending, final=True)
 
-    def _prepare(self, first: Message) -> tuple[Sender, dict[str, str]]:
+    def _prepare(self, first: Message) -> tuple[Prepared, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
         config = self._resolve(Namespace(**first["options"]))
         target = open_target(config)
         share = Share(first["index"], first["of"])
-        sender = Sender(config, target, on_request=self._on_request(config), share=share)
         try:
             target.prepare()
             golden = config.entry.read_golden() if first["golden"] else None
@@ -139,51 +136,45 @@ class Worker:
                 )
             if golden is not None:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
-            sender.prepare(golden)
-            return sender, fingerprint(config, sender.schedule, golden=golden is not None)
+            prepared = Sender(config, target, on_request=self._on_request(config), share=share).prepare(golden)
+            return prepared, fingerprint(config, prepared.schedule, golden=golden is not None)
         except BaseException as error:
             target.close()
             if isinstance(error, KeyboardInterrupt):
                 raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
             raise
 
-    def _tick(self, now: int) -> None:
+    def _tick(self, sending: Sending, boundaries: Boundaries, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
-        assert self._sender is not None
         interrupts.check()
-        self._boundaries.tick(now, self._sender)
+        boundaries.tick(now, sending)
         while not self._orders.empty():
             order = self._orders.get()
             if order["run"] != self._run:
                 continue
             if order["kind"] == "end":
                 self._decided = True
-                self._sender.recorder.end_at(self._sender.interval.start + order["length_ns"])
+                sending.recorder.end_at(sending.interval.start + order["length_ns"])
             elif order["kind"] == "stop":
-                self._cut_short(order["reason"])
+                _cut_short(sending, order["reason"])
         silent_s = self._master_silent_s()
         if silent_s > SILENCE_S:
-            self._cut_short(f"the master was silent for {silent_s:.0f} s")
+            _cut_short(sending, f"the master was silent for {silent_s:.0f} s")
         if time.monotonic() >= self._next_state:
-            self._report("state", **self._figures(self._sender, final=False))
+            self._report("state", **self._figures(sending, final=False))
             self._next_state = time.monotonic() + (STATE_EVERY_S if self._decided else UNDECIDED_EVERY_S)
 
-    def _cut_short(self, reason: str) -> None:
-        assert self._sender is not None
-        self._sender.interrupted = reason
-        raise Stopped
-
-    def _figures(self, sender: Sender, *, final: bool) -> dict[str, Any]:
+    def _figures(self, sending: Sending, *, final: bool) -> dict[str, Any]:
         """All that was recorded; the outputs are compared at the end."""
-        sender.recorder.flush()
-        checked = sender.checked() if final else None
+        sending.recorder.flush()
+        checked = sending.checked() if final else None
         return {
             "final": final,
-            "recorder": state_of(sender.recorder, final=final),
-            "cpu_share": sender.cpu_share,
-            "granted": asdict(sender.granted),
-            "max_in_flight": sender.peak_in_flight,
-            "interrupted": sender.interrupted,
+            "recorder": state_of(sending.recorder, final=final),
+            "cpu_share": sending.cpu_share,
+            "granted": asdict(sending.granted),
+            "max_in_flight": sending.peak_in_flight,
+            "interrupted": sending.interrupted,
             "checked": asdict(checked) if checked else None,
         }
 
@@ -204,3 +195,8 @@ class Worker:
             if order["run"] == self._run and order["kind"] == "stop":
                 raise Stopped
         raise WorkerError(f"the master gave no order to {kind} within {timeout_s:g} s", fix="read its log")
+
+
+def _cut_short(sending: Sending, reason: str) -> NoReturn:
+    sending.interrupted = reason
+    raise Stopped

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loadgen.evaluation.result import complete, header, histograms
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.measurement import Measurement, Prepared
 from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
 from servemark.output import note, say, stdout
@@ -35,21 +35,23 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
     """
     config = measurement.config
     try:
-        measurement.prepare()
+        prepared = measurement.prepare()
         directory = config.result_dir or results.new_directory(config.out, config.model)
         result = header(measurement)
         results.write(directory, result)
         on_written(directory, result)
-        return _run(measurement, directory, result, on_written)
+        return _run(measurement, prepared, directory, result, on_written)
     finally:
         with interrupts.finishing():
             measurement.target.close()
 
 
-def _run(measurement: Measurement, directory: Path, pending: PendingResult, on_written: Written) -> Result:
+def _run(
+    measurement: Measurement, prepared: Prepared, directory: Path, pending: PendingResult, on_written: Written
+) -> Result:
     result: Result | None = None
     try:
-        measurement.run(directory)
+        measurement.run(prepared, directory)
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:

@@ -2,20 +2,35 @@
 
 import re
 
+from loadgen.kserve.server_statistics import failure_kind
+from loadgen.sut.channel import Outcome
+from loadgen.transport.access import NO_ACCESS, Access
+from servemark.output import printable
+
 MAX_KINDS = 50
 """Kinds whose names hold a number of the server's; what comes beyond them is `other`."""
 MAX_MESSAGES = 5
 """How many different messages of each kind of error are kept."""
+MAX_WORDS = 500
+"""Characters that are kept of what a server says about one failed request."""
 OTHER = "other"
 _NUMBERED = re.compile("(http|grpc_status)_[0-9]+")
 
 
 class Failures:
-    """The kinds and messages that were seen in one run."""
+    """The kinds and messages that were seen in one run; secrets of `access` are taken out of the messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access = NO_ACCESS) -> None:
+        self._access = access
         self._numbered: set[str] = set()
         self._messages: dict[str, set[str]] = {}
+
+    def named(self, outcome: Outcome) -> tuple[Outcome, str]:
+        """A failed request's outcome with kind and message as they are kept; and the message, if it is to be told."""
+        said = outcome.message if outcome.response is None else outcome.response.message()
+        message = printable(self._access.redact(said)[:MAX_WORDS])
+        kind = self.kind(failure_kind(outcome.error or "", message))
+        return outcome._replace(message=message, error=kind), self.words(kind, message)
 
     def kind(self, kind: str) -> str:
         """The kind as it is counted."""

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,22 +21,30 @@ from servemark.repository.entry import Golden
 PROGRESS_NS = 1_000_000_000
 
 
-class Load(Timed, Protocol):
+class Load(Protocol):
     """What sends the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
+
+    def prepare(self, golden: Golden | None) -> "Prepared":
+        """Make the requests and the schedule. Raises ServemarkError."""
+
+
+class Prepared(Protocol):
+    """A load whose requests and schedule are made."""
+
+    def start(self, directory: Path) -> "Sending":
+        """Get ready, and set the time at which the schedule begins; `directory` is the result's.
+
+        Nothing slow is left after it. Raises ServemarkError.
+        """
+
+
+class Sending(Timed, Protocol):
+    """A load that is on its way."""
 
     interrupted: str | None
     """Why the run was cut short, if it was."""
     readings: Sequence[Reading]
     """What it wants to have read at the boundaries of the interval."""
-
-    def prepare(self, golden: Golden | None) -> None:
-        """Make the requests and the schedule. Raises ServemarkError."""
-
-    def open(self, directory: Path) -> None:
-        """Get ready to begin: nothing slow is left after it. `directory` is the result's. Raises ServemarkError."""
-
-    def begin(self) -> None:
-        """Set the time at which the schedule begins; `recorder` and `interval` are known from now on."""
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         """Send until every request has its outcome; `on_tick` is called with the time now and then."""
@@ -99,65 +108,62 @@ class Measurement:
         self.measured: Measured | None = None
         """What was seen so far, None before the schedule begins."""
         self._on_progress = on_progress
+        self._sending: Sending | None = None
         self._next_progress = self._last_tick = 0
 
-    def prepare(self) -> None:
+    def prepare(self) -> Prepared:
         """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         self.placement = self.target.prepare()
         if self.golden is not None:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
-        self.load.prepare(self.golden)
+        return self.load.prepare(self.golden)
 
-    def run(self, directory: Path) -> Measured:
+    def run(self, prepared: Prepared, directory: Path) -> Measured:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
         statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
         machine = MachineUse(self.target, self._workers_here)
-        self._boundaries = Boundaries(statistics, energy, machine, *self.load.readings)
-        self.load.open(directory)
-        self.load.begin()
-        self.measured = Measured(self.load.recorder, statistics, energy, machine)
+        sending = self._sending = prepared.start(directory)
+        boundaries = Boundaries(statistics, energy, machine, *sending.readings)
+        measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
         try:
-            self.load.run(self._tick)
+            sending.run(partial(self._tick, sending, boundaries, measured))
         finally:
             with interrupts.finishing():
-                self._finish(self.measured)
-        return self.measured
+                boundaries.finish()
+                self._finish(sending, measured)
+        return measured
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short."""
-        if self.measured is not None:
-            self.load.stop(reason)
+        if self._sending is not None:
+            self._sending.stop(reason)
 
-    def _finish(self, measured: Measured) -> None:
-        load = self.load
-        self._boundaries.finish()
+    def _finish(self, sending: Sending, measured: Measured) -> None:
         measured.statistics.wait()
         measured.machine.wait()
-        measured.recorder, measured.workers = load.recorder, load.workers
+        measured.recorder, measured.workers = sending.recorder, sending.workers
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
-        measured.cpu_share = load.cpu_share if measured.measured_s else None
-        measured.granted = load.granted
-        measured.peak_in_flight = load.peak_in_flight
-        measured.checked = load.checked()
-        measured.interrupted = load.interrupted
+        measured.cpu_share = sending.cpu_share if measured.measured_s else None
+        measured.granted = sending.granted
+        measured.peak_in_flight = sending.peak_in_flight
+        measured.checked = sending.checked()
+        measured.interrupted = sending.interrupted
 
     def _workers_here(self) -> list[int]:
         """The workers' processes. Raises LookupError where one runs on another machine."""
-        workers, here = self.load.workers, socket.gethostname()
+        workers, here = self._sending.workers if self._sending else [], socket.gethostname()
         for worker in workers:
             if worker.host != here:
                 raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
         return [worker.pid for worker in workers]
 
-    def _tick(self, now: int) -> None:
+    def _tick(self, sending: Sending, boundaries: Boundaries, measured: Measured, now: int) -> None:
         self._last_tick = now
         interrupts.check()
-        self._boundaries.tick(now, self.load)
+        boundaries.tick(now, sending)
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
-            recorder = self.load.recorder
-            if self.measured is not None:
-                self.measured.recorder = recorder
-            self._on_progress((now - self.load.interval.start) / 1e9, recorder)
+            measured.recorder = sending.recorder
+            self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)

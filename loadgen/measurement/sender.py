@@ -1,7 +1,8 @@
 """Sends a run's load, or one process's share of it, and records what becomes of each request."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import gevent
@@ -12,7 +13,6 @@ from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.priority import SendersPriority
-from loadgen.kserve.server_statistics import failure_kind
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
@@ -24,20 +24,17 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
-from loadgen.sut.channel import Outcome
+from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import Granted
-from servemark.output import printable
 from servemark.repository.entry import Golden
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
 CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
-MAX_WORDS = 500
-"""Characters that are kept of what a server says about one failed request."""
 START_TIMEOUT_S = 900.0
 """How long a run that is ready waits for others that begin with it."""
 
@@ -49,63 +46,97 @@ OnTick = Callable[[int], None]
 
 
 class Sender:
-    """One process's load, from its requests to its last answer: `prepare`, `open`, `begin`, `run`, in this order.
+    """One process's load. Each step gives what has the next one: `prepare`, `open`, `begin`, `run`.
 
     `on_request` sees every outcome, and of each kind of failure the first messages (for Locust's own statistics).
     """
 
     def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
-        self.config, self.target, self.share = config, target, share
-        self.interrupted: str | None = None
-        self.schedule: npt.NDArray[np.int64] | None = None
-        """The whole one in ns, of which this share is a part; None for a closed loop."""
-        self._on_request = on_request
-        self._failures = Failures()
-        self._golden: Golden | None = None
-        self._log: RequestLog | None = None
-        self._cpu = CpuTime()
-        self._priority = SendersPriority(config.priority, open_loop=config.open_loop)
-        self.readings: Sequence[Reading] = (self._cpu,)
+        self.config, self.target, self.share, self.on_request = config, target, share, on_request
+        self.priority = SendersPriority(config.priority, open_loop=config.open_loop)
 
-    def prepare(self, golden: Golden | None) -> None:
+    def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
-        self._priority.require()
-        self._golden = golden
-        self._requests = self.share.requests(self.target.payloads(golden))
-        self.schedule = self.config.scenario.schedule(self.config.seed)
+        self.priority.require()
+        requests = self.share.requests(self.target.payloads(golden))
+        return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed))
 
-    def open(self, directory: Path | None = None) -> None:
+
+@dataclass(frozen=True)
+class Prepared:
+    """Requests and schedule of one process; nothing is open yet."""
+
+    sender: Sender
+    golden: Golden | None
+    requests: Iterator[Payload]
+    schedule: npt.NDArray[np.int64] | None
+    """The whole one in ns, of which this share is a part; None for a closed loop."""
+
+    def start(self, directory: Path) -> "Sending":
+        """Open and begin, for a process that waits for no other."""
+        return self.open(directory).begin()
+
+    def open(self, directory: Path | None = None) -> "Opened":
         """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
-        config = self.config
-        self._directory = directory if config.request_log else None
-        most = config.max_in_flight if config.open_loop else config.concurrency or 1
-        self._driver = Driver(
-            self.target.connect,
-            self._requests,
-            timeout_s=config.request_timeout_s,
-            max_in_flight=self.share.count(most),
-            on_outcome=self._outcome,
-            on_tick=self._tick,
-        )
-        self._driver.connect(CONNECT_AHEAD if config.open_loop else self.share.count(most))
+        return Opened(Sending(self), directory if self.sender.config.request_log else None)
 
-    def begin(self, start_ns: int | None = None, *, least: float | None = None) -> None:
+
+class Opened:
+    """Connections are open; what is left is to say when."""
+
+    def __init__(self, sending: "Sending", log_directory: Path | None) -> None:
+        self.config, self._sending, self._log_directory = sending.config, sending, log_directory
+
+    def begin(self, start_ns: int | None = None, *, least: float | None = None) -> "Sending":
         """Set the time at which the schedule begins: by default soon, or when --start-file says.
 
         The interval of a closed loop holds `least` outcomes: one for each connection, however slow the model is.
         """
-        config = self.config
-        start = start_time(config.start_file) if start_ns is None else start_ns
-        interval = interval_from(config, start)
-        self.recorder = Recorder(
-            interval, (config.concurrency or 0) if least is None else least, self._driver.backlog.waited
+        start = start_time(self.config.start_file) if start_ns is None else start_ns
+        self._sending._begin(start, least, self._log_directory)
+        return self._sending
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._sending.close()
+
+
+class Sending:
+    """One process's load on its way, from the first request to the last answer. `Opened.begin` gives it."""
+
+    recorder: Recorder
+
+    def __init__(self, prepared: Prepared) -> None:
+        sender = prepared.sender
+        self.config, self._share, self._on_request = sender.config, sender.share, sender.on_request
+        self._golden, self._schedule = prepared.golden, prepared.schedule
+        self.interrupted: str | None = None
+        self._cpu = CpuTime()
+        self.readings: Sequence[Reading] = (self._cpu,)
+        self._priority = sender.priority
+        self._failures = Failures(self.config.access)
+        self._log: RequestLog | None = None
+        most = self.config.max_in_flight if self.config.open_loop else self.config.concurrency or 1
+        self._driver = Driver(
+            sender.target.connect,
+            prepared.requests,
+            timeout_s=self.config.request_timeout_s,
+            max_in_flight=self._share.count(most),
+            on_outcome=self._outcome,
+            on_tick=self._tick,
         )
-        if self._directory is not None:
-            self._log = RequestLog(self._directory, interval.start)
+        self._driver.connect(CONNECT_AHEAD if self.config.open_loop else self._share.count(most))
+
+    def _begin(self, start: int, least: float | None, log_directory: Path | None) -> None:
+        connections = self.config.concurrency or 0
+        interval = interval_from(self.config, start)
+        self.recorder = Recorder(interval, connections if least is None else least, self._driver.backlog.waited)
+        if log_directory is not None:
+            self._log = RequestLog(log_directory, interval.start)
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
-            ClosedLoopArrivals(self.share.count(config.concurrency or 1), self.recorder.is_over, start)
-            if self.schedule is None
-            else OpenLoopArrivals(self.share.arrivals(self.schedule).tolist(), start, interval.end)
+            ClosedLoopArrivals(self._share.count(connections or 1), self.recorder.is_over, start)
+            if self._schedule is None
+            else OpenLoopArrivals(self._share.arrivals(self._schedule).tolist(), start, interval.end)
         )
 
     def run(self, on_tick: OnTick) -> None:
@@ -179,11 +210,7 @@ class Sender:
     def _outcome(self, outcome: Outcome) -> None:
         words = ""
         if outcome.error:
-            said = outcome.message if outcome.response is None else outcome.response.message()
-            message = printable(self.config.access.redact(said)[:MAX_WORDS])
-            kind = self._failures.kind(failure_kind(outcome.error, message))
-            words = self._failures.words(kind, message)
-            outcome = outcome._replace(message=message, error=kind)
+            outcome, words = self._failures.named(outcome)
         self.recorder.outcome(outcome)
         if self._log is not None:
             self._log.take(outcome)

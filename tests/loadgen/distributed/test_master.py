@@ -1,6 +1,7 @@
 """The master's decisions, with workers that answer as this file has them, and a clock that it sets."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,9 +82,7 @@ class Workers:
         """Ready, with the schedule begun."""
         for name in self.clients:
             self.say(name, "join", token=name)
-        self.master.prepare(None)
-        self.master.open()
-        self.master.begin()
+        self.master.prepare(None).start(Path())
         return self
 
 

@@ -1,6 +1,14 @@
 """However many kinds and messages a server makes up, few are kept."""
 
-from loadgen.measurement.failures import MAX_KINDS, MAX_MESSAGES, OTHER, Failures
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from loadgen.measurement.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS, OTHER, Failures
+from loadgen.sut.channel import Outcome
+from tests.support.load_config import config
 
 
 def test_kinds_with_a_servers_number_are_few_and_others_keep_their_name() -> None:
@@ -21,3 +29,36 @@ def test_only_the_first_messages_of_a_kind_are_told() -> None:
     assert told == [f"request {number}" for number in range(MAX_MESSAGES)] + [""] * (20 - MAX_MESSAGES)
     assert failures.words("http_503", "request 0") == "request 0"
     assert failures.words("http_500", "request 7") == "request 7"
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answer", "connection"])
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("no \x1b[2J \ud800", r"no \u001b[2J \ud800"),
+        ("no token-1234 here", "no <cookie> here"),
+        ("x" * 20_000_000, "x" * MAX_WORDS),
+        ("x" * (MAX_WORDS - 3) + "token-1234", "x" * (MAX_WORDS - 3) + "<co"),
+    ],
+    ids=["control characters", "secret", "length", "secret at the end"],
+)
+def test_words_of_a_failure(said: str, kept: str, answered: bool, tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Cookie: a=token-1234; b=token-5678\n")
+    access = config("ranking_tiny", "--headers", str(tmp_path / "headers")).access
+    response = SimpleNamespace(message=lambda: said) if answered else None
+    outcome = Outcome(cast(Any, None), 0, 0, 0, "closed", "" if answered else said, cast(Any, response))
+    kept_outcome, words = Failures(access).named(outcome)
+    assert (kept_outcome.message, words) == (kept, kept)
+
+
+def test_of_ever_new_words_few_are_passed_on() -> None:
+    """Locust keeps a counter for each text; a gateway's request ids would fill its memory."""
+    failures = Failures()
+    outcomes = [
+        Outcome(cast(Any, None), 0, 0, 0, f"http_{number % 300 + 100}", f"request {number} failed", None)
+        for number in range(1000)
+    ]
+    named, told = zip(*map(failures.named, outcomes), strict=True)
+    assert len({outcome.error for outcome in named}) == MAX_KINDS + 1
+    assert len(set(told)) <= (MAX_KINDS + 1) * MAX_MESSAGES + 1
+    assert told[-1] == ""
