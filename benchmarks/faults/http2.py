@@ -33,7 +33,7 @@ def now_and_then(rig: Rig, bad: Bad) -> Seen:
         good(caller, stream) if number % EVERY else bad(caller, stream)
 
     with GrpcFront(infer) as front:
-        return rig.run(front.url, received=front.received)
+        return rig.run(front.url, "--request-timeout", "2", received=front.received)
 
 
 @fault(6, "garbage-h2", "bytes that are no HTTP/2", HOW, WRONG)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.faults.__main__ import MODULES
 from benchmarks.faults.generator import Rig
 from benchmarks.faults.registry import FAULTS, Expected, Fault, Seen
-from benchmarks.faults.report import ROWS, page
+from benchmarks.faults.report import ROWS, Outcome, page
 
 METRICS = {
     "latency_ms": {"count": 90},
@@ -43,6 +43,7 @@ def test_what_is_as_expected_survived() -> None:
         ({}, {"result": {"partial": False, "metrics": {**METRICS, "errors": {"by_kind": {}}}}}, "no timeout"),
         ({}, {"result": {"partial": False, "metrics": {**METRICS, "latency_ms": None}}}, "no figures"),
         ({}, {"received": 108}, "108 requests came to the server, the result speaks of 107"),
+        ({}, {"received": 96}, "96 requests came to the server, the result speaks of 107"),
         ({"within_s": 4}, {}, "took 5 s"),
         ({"growth_mib": 2}, {}, "grew by 3 MiB"),
         ({}, {"left": ["1 processes left: [7]"]}, "1 processes left: [7]"),
@@ -65,11 +66,13 @@ def test_every_row_of_the_table_has_faults_and_each_a_name_of_its_own() -> None:
 
 
 def test_the_page_counts_rows_and_runs() -> None:
-    other = dataclasses.replace(fault(), row=2)
-    text = page([(fault(), seen(), []), (fault(), seen(), ["lost"]), (other, seen(), [])])
+    names = [("dead", []), ("dead-run", ["lost"]), ("reset", [])]
+    text = page([Outcome(name, seen().words(), troubles, "abc", 1.0) for name, troubles in names])
     assert "**1 of 2 rows survived** (1 to 25), in all 2 of 3 runs." in text
-    assert "| 1 | a \\| b | by hand | exit 2, `timeout`" in text
-    assert "| NO: lost |" in text
+    assert (
+        "| 2 | the server resets connections | golden server, every 10th request | exit 2, `connection_reset`" in text
+    )
+    assert "| exit 2, 90 good, 10 `timeout`, result whole; +3 MiB, 5 s | NO: lost |" in text
 
 
 @pytest.mark.parametrize("name", ["dead", "deep-error", "fixed32"])
