@@ -34,7 +34,7 @@ class Expected:
     """A pattern of what it prints."""
     within_s: float = 90.0
     """From its start to its end; a run that waits for what never comes would take longer."""
-    growth_mib: float = 40.0
+    growth_mib: float = 30.0
     """Resident memory beyond that of a run without a fault."""
 
     def words(self) -> str:
