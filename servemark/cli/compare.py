@@ -7,17 +7,19 @@ from typing import Annotated
 import typer
 
 from servemark.cli._load_flags import resolve, search_load, takes_load
-from servemark.cli._options import DEFAULT_PRECISION, Device, Json, Precision
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision
 from servemark.cli._ranges import load_points
 from servemark.comparison import Request, compare_engines
+from servemark.comparison.contenders import parse_urls
 from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.quantities import text_of
-from servemark.regression.compare import compare_saved
+from servemark.regression.compare import compare_rounds, compare_saved, exit_code
 from servemark.regression.differences import Gate
-from servemark.regression.figures import ALL
+from servemark.regression.figures import ALL, chosen
 from servemark.report.terminal.comparison import render_comparison
+from servemark.report.terminal.regression import render_regression
 from servemark.results.directory import print_json
 from servemark.tuning import BUDGET_S
 
@@ -33,6 +35,10 @@ def compare(
     ],
     engines: Annotated[
         str, typer.Option(metavar="A,B[,C]", help="Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.")
+    ] = "",
+    urls: Annotated[
+        str,
+        typer.Option(metavar="[NAME=]A,[NAME=]B", help="Servers of one engine that run already. A is the first."),
     ] = "",
     precision: Precision = DEFAULT_PRECISION,
     pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Interleaved rounds.")] = PAIRS,
@@ -54,7 +60,7 @@ def compare(
         str,
         typer.Option(
             metavar="FIGURES",
-            help="Exit 5 where RESULT_B is worse, 2 where undecided: regression, or p99,throughput,errors,...",
+            help="Exit 5 where B is worse, 2 where undecided: regression, or p99,throughput,errors,...",
         ),
     ] = "",
     threshold: Annotated[
@@ -65,20 +71,25 @@ def compare(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare engines in interleaved rounds, or saved results with each other.
+    """Compare engines or servers in interleaved rounds, or saved results with each other.
 
     Without --duration the rounds last as long as the slowest engine needs for a verdict, 8 to 120 s.
 
     Example: servemark compare resnet50 --engines onnxruntime,pytorch
 
+    Example: servemark compare resnet50 --urls main=http://127.0.0.1:8000,pr=http://127.0.0.1:9000 --fail-on p99
+
     Example: servemark compare results/before results/after --fail-on regression
     """
-    if not engines:
-        gate = Gate(fail_on or ALL, threshold / 100, allow_invalid)
+    gate = Gate(fail_on or ALL, threshold / 100, allow_invalid)
+    if not engines and not urls:
         raise typer.Exit(compare_saved(what, gate, fails=bool(fail_on), json=json))
-    if len(what) != 1 or fail_on:
-        wrong = "--fail-on" if fail_on else f"{len(what)} workloads"
-        raise OptionError(f"--engines with {wrong}", fix="one WORKLOAD with --engines, or two results without")
+    if len(what) != 1:
+        flag = "--engines" if engines else "--urls"
+        raise OptionError(f"{flag} with {len(what)} workloads", fix=f"one WORKLOAD with {flag}, or two results without")
+    if urls and load.host:
+        raise OptionError("--urls with --url", fix="name all servers with --urls")
+    chosen(gate.figures)  # before the minutes that the rounds take
     if (max_rate or tuned) and not load.slo:
         flag = "--max-rate" if max_rate else "--tuned"
         raise OptionError(f"{flag} needs an objective", fix="give one, like --slo p99:50")
@@ -93,11 +104,12 @@ def compare(
     load.duration = load.duration or text_of(SHORTEST_S)
     config = resolve(load, model=what[0], precision=precision)
     request = Request(
-        engines,
+        engines or DEFAULT_ENGINE,
         config,
         search_load(load),
         pairs=pairs,
-        server_runs=bool(load.host),
+        urls=parse_urls(urls) if urls else {},
+        server_runs=bool(load.host or urls),
         device=device,
         isolate=isolate,
         skip_unavailable=skip_unavailable,
@@ -105,10 +117,19 @@ def compare(
         choose_length=choose_length,
         tune_budget_s=tune_budget if tuned else None,
     )
+    if fail_on and len(request.contenders()) != 2:
+        raise OptionError(
+            f"--fail-on with {len(request.contenders())} engines", fix="name two, the first is the baseline"
+        )
     comparison = compare_engines(request)
+    found = compare_rounds(comparison, gate) if fail_on else None
+    if found:
+        comparison.add_gate(found)
     if json:
         print_json(comparison.document)
     else:
         render_comparison(comparison.document, stdout())
-    note(f"result: {os.path.relpath(comparison.folder)}")
-    raise typer.Exit(int(comparison.exit_code))
+        if found:
+            render_regression(found, stdout())
+    note(f"result: {os.path.relpath(comparison.page)}")
+    raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
@@ -42,8 +43,6 @@ def parse_contenders(text: str, precision: str) -> list[Contender]:
     An engine that is named twice takes part twice: what differs then is chance.
     """
     found = [_contender(part.strip(), precision) for part in text.split(",")]
-    if len(found) < 2:
-        raise OptionError(f"--engines {text!r} names one engine, a comparison needs two", fix="--engines A,B")
     seen: Counter[str] = Counter()
     unique = []
     for contender in found:
@@ -51,6 +50,22 @@ def parse_contenders(text: str, precision: str) -> list[Contender]:
         number = seen[contender.label]
         unique.append(contender if number == 1 else replace(contender, label=f"{contender.label}#{number}"))
     return unique
+
+
+def parse_urls(text: str) -> dict[str, str]:
+    """Read `--urls URL,URL` or `NAME=URL,...`: servers by name, without one by HOST:PORT. Raises OptionError."""
+    found = {}
+    for part in text.split(","):
+        name, equals, url = part.strip().rpartition("=")
+        label = name if equals else urlsplit(url if "//" in url else f"//{url}").netloc
+        if not label or not url or label in found:
+            raise OptionError(
+                f"--urls {text!r} has no two names", fix="--urls main=http://HOST:PORT,pr=http://HOST:PORT"
+            )
+        found[label] = url
+    if len(found) < 2:
+        raise OptionError(f"--urls {text!r} names one server, a comparison needs two", fix="--urls A,B")
+    return found
 
 
 def _contender(text: str, precision: str) -> Contender:

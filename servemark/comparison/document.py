@@ -1,5 +1,6 @@
 """Engines side by side: what interleaved rounds of real runs say about each, and about each against the first."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from servemark.stats.trend import has_trend
 
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
+SPARE = 1.1
 NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
 
 
@@ -88,6 +90,17 @@ def throughput(result: Result) -> float:
     return result["metrics"]["throughput"]["inferences_per_s"] or 0.0
 
 
+def measured_s(result: Result) -> float:
+    """Measured seconds of a run; as many as were asked for where it does not say."""
+    scenario = result["scenario"]
+    return scenario["measured_s"] or scenario["duration_s"]
+
+
+def longer_runs(needed: int, count: int, length_s: float) -> str:
+    """The --duration of runs that gives so many requests, with a tenth to spare, where `length_s` gave `count`."""
+    return f"--duration {math.ceil(SPARE * length_s * needed / count)}" if count else "nothing was answered"
+
+
 def p50(result: Result) -> float | None:
     """Median latency of a run in ms; None where it has too few requests for one."""
     return result["metrics"]["latency_ms"]["p50"]
@@ -108,7 +121,7 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> Com
         "provider": found[0]["provider"],
         "precision": found[0]["precision"],
         "rounds": len(turns),
-        "latency_ms": latencies([turn.latency for turn in turns]),
+        "latency_ms": latencies([turn.latency for turn in turns], max(map(measured_s, found))),
         "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
         "max_rate": None,
         "energy": _energy(found),
@@ -124,15 +137,19 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> Com
     return cast(ComparisonRow, {**row, **reasons, "max_rate_reason": NOT_SEARCHED})
 
 
-def latencies(rounds: Sequence[Histogram]) -> MergedLatency:
-    """Percentiles of all rounds' requests together, with intervals over the rounds; never averaged percentiles."""
+def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
+    """Percentiles of all rounds' requests together, with intervals over the rounds; never averaged percentiles.
+
+    `length_s` is how long a round measured.
+    """
     merged = merge(rounds)
     out: dict[str, Any] = {"count": merged.count}
     intervals: dict[str, list[float] | None] = {}
     for percentile in PERCENTILES:
         key, needed = percentile_key(percentile), samples_needed(percentile)
         if merged.count < needed:
-            out |= unknown([key], f"needs {needed} samples, has {merged.count}: raise --duration")
+            longer = longer_runs(needed, merged.count, length_s)
+            out |= unknown([key], f"needs {needed:,} samples, has {merged.count:,}: {longer}")
         else:
             out[key] = merged.percentile(percentile)
             intervals[key] = merged_interval(rounds, percentile)

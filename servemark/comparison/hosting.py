@@ -20,9 +20,6 @@ ENGINE_BYTES = 1 << 30
 WEIGHT_COPIES = 3
 """A file's bytes in memory: as it was read, as the engine packs it, and room for what is computed."""
 
-ServerFactory = Callable[[str], AbstractContextManager[str]]
-"""Model name -> a context in which its server answers at the URL."""
-
 
 @dataclass(frozen=True)
 class Participant:
@@ -47,12 +44,16 @@ class Participant:
         return replace(self, config=replace(self.config, scenario=scenario))
 
 
-def running_server(participants: Sequence[Participant]) -> ServerFactory:
-    """A server that runs already; every model is asked for first. Raises ServerError."""
+ServerFactory = Callable[[Participant], AbstractContextManager[str]]
+"""Participant -> a context in which its server answers at the URL."""
+
+
+def running_servers(participants: Sequence[Participant]) -> ServerFactory:
+    """What runs already, where each participant says; every model is asked for first. Raises ServerError."""
     for participant in participants:
         config = participant.config
         control_of(config).require_model(config.model, config.workload, config.entry.serve_command())
-    return lambda _: contextlib.nullcontext(participants[0].config.address)
+    return lambda participant: contextlib.nullcontext(participant.config.address)
 
 
 @contextlib.contextmanager
@@ -64,15 +65,16 @@ def shared_server(repository: Path, models: Sequence[str], protocol: str) -> Ite
         note_death(server)
 
 
+@contextlib.contextmanager
+def own_server(repository: Path, model: str, protocol: str) -> Iterator[str]:
+    """A Triton with one model, and its URL. Raises ServerError."""
+    with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
+        yield address_of(server, protocol)
+
+
 def server_each_turn(repository: Path, protocol: str) -> ServerFactory:
     """A Triton of its own for each turn."""
-
-    @contextlib.contextmanager
-    def open_one(model: str) -> Iterator[str]:
-        with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
-            yield address_of(server, protocol)
-
-    return open_one
+    return lambda participant: own_server(repository, participant.model, protocol)
 
 
 def fit_together(folders: Sequence[Path]) -> bool:

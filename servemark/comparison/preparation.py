@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,8 @@ from servemark.comparison.hosting import (
     Participant,
     ServerFactory,
     fit_together,
-    running_server,
+    own_server,
+    running_servers,
     server_each_turn,
     shared_server,
 )
@@ -40,8 +41,10 @@ class Request:
     search: ConstantRate
     """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
     pairs: int = 5
+    urls: Mapping[str, str] = field(default_factory=dict)
+    """Servers that run already, by their labels: one engine of all of them is compared."""
     server_runs: bool = False
-    """Whether the configuration's server runs already."""
+    """Whether the configuration's server, or each of `urls`, runs already."""
     device: str = ""
     isolate: bool = False
     """A server of its own for each turn."""
@@ -55,6 +58,14 @@ class Request:
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
         found = parse_contenders(self.engines, self.config.precision)
+        if self.urls:
+            if len(found) > 1:
+                raise OptionError("--urls with several engines", fix="one engine with --urls, or one --url")
+            found = [replace(found[0], label=label) for label in self.urls]
+        elif len(found) < 2:
+            raise OptionError(
+                f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"
+            )
         changes = self.device or self.isolate or self.tune_budget_s is not None or any(c.options for c in found)
         if self.server_runs and changes:
             raise OptionError(
@@ -68,7 +79,8 @@ class Request:
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
         slo = () if self.max_rate or self.tune_budget_s is not None else self.config.slo
         config = replace(self.config, engine=contender.engine, precision=contender.precision, model_name=model, slo=slo)
-        return Participant(contender, config)
+        url = self.urls.get(contender.label)
+        return Participant(contender, config.at(url) if url else config)
 
 
 class Preparation:
@@ -93,7 +105,7 @@ class Preparation:
         with self._stack:
             if self.request.server_runs:
                 self.participants = [self.request.participant(c) for c in self._entrants.contenders]
-                self.server = running_server(self.participants)
+                self.server = running_servers(self.participants)
             else:
                 self._serve(*self._configure())
             self._stack = self._stack.pop_all()
@@ -147,10 +159,9 @@ class Preparation:
 
     def _require_loadable(self, repository: Path, models: Mapping[str, str]) -> None:
         """Keep those that a server of their own can load."""
-        open_one = server_each_turn(repository, self.request.config.protocol)
 
         def load(contender: Contender) -> None:
-            with open_one(models[contender.label]):
+            with own_server(repository, models[contender.label], self.request.config.protocol):
                 pass
 
         self._entrants.require(load)

@@ -55,7 +55,7 @@ class RateTurns:
         note(f"highest rate of {participant.label}")
         directory = rounds.folder / f"max-rate-{participant.contender.slug}"
         directory.mkdir()
-        with rounds.server(participant.model) as address:
+        with rounds.server(participant) as address:
             config = replace(participant.config.at(address), slo=self.slo)
             runs = RateRuns(config, self.load, directory, drive_captured)
             try:

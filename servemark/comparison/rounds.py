@@ -37,7 +37,7 @@ class Rounds:
         """Measure so many rounds. Raises ServerError, NoResultError where a run has none, KeyboardInterrupt."""
         for number in range(1, count + 1):
             for participant in round_order(measure.sides(), number):
-                with self.server(participant.model) as address:
+                with self.server(participant) as address:
                     if self.warm_each_turn:
                         answer(participant, address, self.folder)
                     found = measure.turn(participant, address, number)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from dataclasses import replace
+from pathlib import Path
 
 from servemark.comparison.document import COMPARISON_FILE, Turn, document
 from servemark.comparison.preparation import Preparation, Request
@@ -19,9 +20,11 @@ from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown
 from servemark.results import directory
 from servemark.results.objectives import written
-from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, SavedComparison
 from servemark.results.schema.header import opening
 from servemark.tuning import Candidate
+
+PAGE = "comparison.html"
 
 
 def compare_engines(request: Request) -> "Comparison":
@@ -63,6 +66,17 @@ class Comparison:
         """That of its worst round or search."""
         codes = [exit_code(turn.result) for turn in self.turns] + [rate.exit_code for rate in self.rates.values()]
         return ExitCode.worst(codes)
+
+    @property
+    def page(self) -> Path:
+        """What to open: the plots, or the folder where they could not be made."""
+        page = self.folder / PAGE
+        return page if page.exists() else self.folder
+
+    def add_gate(self, found: SavedComparison) -> None:
+        """Keep what the rounds were judged to say."""
+        self.document["gate"] = found
+        directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
 
     def measure(self) -> None:
         """Warm up, make the rounds and the searches; what was measured is written however they end."""
@@ -111,5 +125,5 @@ class Comparison:
         if not self.document["rows"]:
             return
         directory.write_atomically(self.folder / "comparison.md", markdown(self.document))
-        if can_plot("comparison.html"):
-            directory.write_atomically(self.folder / "comparison.html", page(self.document))
+        if can_plot(PAGE):
+            directory.write_atomically(self.folder / PAGE, page(self.document))

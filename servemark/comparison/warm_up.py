@@ -39,7 +39,7 @@ class Warmed:
 def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, own_server: bool) -> Warmed:
     """Warm an engine. Raises ServerError where it answers nothing, or its server cannot be started."""
     start_s = time.monotonic()
-    with server(participant.model) as address:
+    with server(participant) as address:
         found = answer(participant, address, folder)
     server_s = time.monotonic() - start_s if own_server else 0.0
     return replace(found, server_s=server_s)

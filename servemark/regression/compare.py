@@ -1,11 +1,13 @@
 """Saved results: B against A, and an exit code that a pipeline can stop at."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from servemark.comparison.run import Comparison
 from servemark.errors import ExitCode, OptionError
 from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
-from servemark.regression.saved_runs import read_side
+from servemark.regression.saved_runs import Run, read_side
 from servemark.regression.sides import names_of
 from servemark.report.terminal.regression import render_regression
 from servemark.results import directory
@@ -28,6 +30,19 @@ def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool) 
     else:
         render_regression(found, stdout())
     return exit_code(found) if fails else int(ExitCode.VALID)
+
+
+def compare_rounds(comparison: Comparison, gate: Gate) -> SavedComparison:
+    """The second of two sides against the first, by the rounds that both have. Raises OptionError."""
+    labels = list(dict.fromkeys(turn.label for turn in comparison.turns))
+    if len(labels) != 2:
+        raise OptionError(f"--fail-on with {len(labels)} sides that were measured", fix="name two")
+    whole = {(turn.label, turn.round): turn for turn in comparison.turns if not turn.result["partial"]}
+    rounds = sorted({number for _, number in whole if all((label, number) in whole for label in labels)})
+    first, second = (
+        [Run(label, (turn := whole[label, number]).result, turn.latency) for number in rounds] for label in labels
+    )
+    return compare_sides(first, second, replace(gate, paired=True), (labels[0], labels[1]))
 
 
 def exit_code(found: SavedComparison) -> int:

@@ -38,11 +38,10 @@ def compare_sides(
     matched = _match(first, second, names)
     pairs = [
         Pair(
-            Side.of(names[0], sides[0][a], allow_invalid=gate.allow_invalid),
-            Side.of(names[1], sides[1][b], allow_invalid=gate.allow_invalid),
-            gate.threshold,
-            CONFIDENCE,
-            gate.paired,
+            *_sides(names, sides[0][a], sides[1][b], gate),
+            threshold=gate.threshold,
+            confidence=CONFIDENCE,
+            paired=gate.paired,
         )
         for a, b in matched
     ]
@@ -72,6 +71,15 @@ def compare_sides(
         "differing": differing(first[0].result, second[0].result),
         "regressions": worse,
     }
+
+
+def _sides(names: tuple[str, str], first: Sequence[Run], second: Sequence[Run], gate: Gate) -> tuple[Side, Side]:
+    """Both sides with the runs that count."""
+    others = (second, first) if gate.paired else ((), ())
+    return (
+        Side.of(names[0], first, others[0], allow_invalid=gate.allow_invalid),
+        Side.of(names[1], second, others[1], allow_invalid=gate.allow_invalid),
+    )
 
 
 def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from servemark.comparison.document import throughput
+from servemark.comparison.document import longer_runs, measured_s, throughput
 from servemark.errors import OptionError
 from servemark.quantities import one_of
 from servemark.regression.sides import Side
@@ -30,8 +30,6 @@ USUAL = ("p50", "p99", "throughput", "errors", "outputs")
 """What `--fail-on regression` means."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
-SPARE = 1.1
-"""A run that is to have enough requests is made so much longer."""
 
 
 def chosen(fail_on: str) -> list[str]:
@@ -71,8 +69,7 @@ class Pair:
     @property
     def length_s(self) -> float:
         """Measured seconds of the longest run."""
-        scenarios = [run.result["scenario"] for side in self.sides for run in side.runs]
-        return max(scenario["measured_s"] or scenario["duration_s"] for scenario in scenarios)
+        return max(measured_s(run.result) for side in self.sides for run in side.runs)
 
     def compare(self, figure: str) -> Difference:
         """One figure of both sides."""
@@ -99,7 +96,9 @@ class Pair:
         merged = [merge(side) for side in sides]
         few = min(merged, key=lambda histogram: histogram.count)
         if few.count < needed:
-            return _unknown(name, f"needs {needed:,} samples, has {few.count:,}: {self._longer(needed, few.count)}")
+            return _unknown(
+                name, f"needs {needed:,} samples, has {few.count:,}: {longer_runs(needed, few.count, self.length_s)}"
+            )
         a, b = (histogram.percentile(percentile) for histogram in merged)
         ratio: Ratio | None
         if not self.repeated:
@@ -111,12 +110,9 @@ class Pair:
             ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired)
         if ratio is None:
             fewest = min(histogram.count for side in sides for histogram in side)
-            reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {self._longer(needed, fewest)}"
+            reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
             return _unknown(name, reason, a, b)
         return self._judged(name, a, b, ratio, worse_above=True)
-
-    def _longer(self, needed: int, count: int) -> str:
-        return f"--duration {SPARE * self.length_s * needed / count:.0f}" if count else "nothing was answered"
 
     def _throughput(self) -> Difference:
         name = "inferences/s"

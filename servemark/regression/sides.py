@@ -43,22 +43,31 @@ class Side:
         return [run.latency for run in self.runs]
 
     @classmethod
-    def of(cls, name: str, runs: Sequence[Run], *, allow_invalid: bool) -> "Side":
-        """Leave out the runs that do not count, while they are fewer than half and two remain."""
-        broken = {index: faults(run.result) for index, run in enumerate(runs)}
-        broken = {index: names for index, names in broken.items() if names}
-        kept = [run for index, run in enumerate(runs) if index not in broken]
+    def of(cls, name: str, runs: Sequence[Run], other: Sequence[Run] = (), *, allow_invalid: bool) -> "Side":
+        """Leave out the runs that do not count, while they are fewer than half and two remain.
+
+        `other` are the runs of the other side, where the n-th of both are of one round: a round counts as a whole.
+        """
+        broken = _broken(runs)
+        lost = broken.keys() | _broken(other).keys()
+        kept = [run for index, run in enumerate(runs) if index not in lost]
+        few = f"{name} has {len(runs)} run{'s' * (len(runs) != 1)}: measure with --repeat 5, or more --pairs"
         if not broken:
-            return cls(name, runs, trouble=None if len(runs) > 1 else f"{name} has one run: measure with --repeat 5")
+            counted = runs if allow_invalid or len(kept) < 2 else kept
+            return cls(name, counted, trouble=None if len(runs) > 1 else few)
         why = ", ".join(sorted({constraint for names in broken.values() for constraint in names}))
         are = "is" if len(broken) == 1 else "are"
         note = f"{name}: {len(broken)} of {len(runs)} runs {are} INVALID ({why})"
         if allow_invalid:
-            trouble = None if len(runs) > 1 else f"{name} has one run: measure with --repeat 5"
-            return cls(name, runs, f"{note} and counted by --allow-invalid", trouble)
-        if len(kept) < 2 or 2 * len(broken) >= len(runs):
+            return cls(name, runs, f"{note} and counted by --allow-invalid", None if len(runs) > 1 else few)
+        if len(kept) < 2 or 2 * len(lost) >= len(runs):
             return cls(name, runs, note, f"{note}: measure again, or --allow-invalid")
         return cls(name, kept, f"{note} and left out")
+
+
+def _broken(runs: Sequence[Run]) -> dict[int, list[str]]:
+    """The runs that do not count, by number, and why."""
+    return {index: names for index, run in enumerate(runs) if (names := faults(run.result))}
 
 
 def names_of(sides: tuple[str, str]) -> tuple[str, str]:

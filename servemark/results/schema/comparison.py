@@ -154,17 +154,6 @@ class ComparisonHeader(Header):
     configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
 
 
-class ComparisonDocument(ComparisonHeader):
-    """Engines side by side."""
-
-    baseline: Annotated[str, "The engine that the others are compared with."]
-    scenario: Annotated[Scenario | None, "The load of a round. Null: no round was made."]
-    rounds_done: Annotated[int, "Whole rounds of every engine."]
-    rows: Annotated[list[ComparisonRow], "One row for each engine."]
-    turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]
-    partial: Annotated[bool, "true: the rounds were cut short, or go on."]
-
-
 Reading = Literal["worse", "better", "not worse", "undecided", "not known"]
 Outcome = Literal["worse", "not worse", "undecided"]
 
@@ -214,3 +203,15 @@ class SavedComparison(Header):
     warnings: Annotated[list[str], "What a reader must know."]
     differing: Annotated[list[DifferingKey], "Keys of configuration and environment that differ."]
     regressions: Annotated[list[str], "Figures of B that are worse."]
+
+
+class ComparisonDocument(ComparisonHeader):
+    """Engines side by side."""
+
+    baseline: Annotated[str, "The engine that the others are compared with."]
+    scenario: Annotated[Scenario | None, "The load of a round. Null: no round was made."]
+    rounds_done: Annotated[int, "Whole rounds of every engine."]
+    rows: Annotated[list[ComparisonRow], "One row for each engine."]
+    turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]
+    partial: Annotated[bool, "true: the rounds were cut short, or go on."]
+    gate: NotRequired[Annotated[SavedComparison, "--fail-on: the second side against the first, by the rounds."]]

@@ -16,7 +16,6 @@ TINY = "ranking_tiny"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("onnxruntime", "names one engine"),
         ("onnxruntime,nope", "engine 'nope' is unknown"),
         ("onnxruntime,pytorch@fp7", "precision 'fp7' is unknown"),
         ("onnxruntime,py torch", "is not ENGINE"),

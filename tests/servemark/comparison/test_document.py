@@ -46,7 +46,7 @@ def test_percentiles_are_of_all_rounds_together_and_never_averaged() -> None:
 def test_a_percentile_needs_its_samples() -> None:
     [row, _] = rows_of(rounds_of(2, a=1, b=1), ["a", "b"])
     assert row["latency_ms"]["p99"] is None
-    assert row["latency_ms"]["p99_reason"] == "needs 1000 samples, has 800: raise --duration"
+    assert row["latency_ms"]["p99_reason"] == "needs 1,000 samples, has 800: --duration 14"
     assert row["latency_ms"]["p90"] > 0
 
 
