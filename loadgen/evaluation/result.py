@@ -17,7 +17,7 @@ from servemark.results.schema.run import Config, PendingResult, Result, StageFig
 def header(measurement: Measurement) -> PendingResult:
     """What is known before the run; written first, marked partial."""
     config, placement, target = measurement.config, measurement.placement, measurement.target
-    workload = config.workload
+    workload, manifest = config.workload, config.entry.read_manifest() or {}
     result: PendingResult = {
         **opening("load"),
         "config": cast(Config, {**config.to_dict(), **target.config}),
@@ -28,7 +28,9 @@ def header(measurement: Measurement) -> PendingResult:
         "engine": placement.engine,
         "device": placement.device,
         "provider": placement.provider,
-        "precision": (config.entry.read_manifest() or {}).get("precision"),
+        "precision": manifest.get("precision"),
+        "model_config": placement.model_config,
+        "artifact_sha256": manifest.get("artifact_sha256"),
         "batch_size": config.batch_size,
         "protocol": target.protocol,
         "shared_memory": target.shared_memory,
@@ -44,8 +46,8 @@ def header(measurement: Measurement) -> PendingResult:
     reasons = unknown(
         unnamed, "the server does not report it, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     )
-    if result["precision"] is None:
-        reasons |= unknown(["precision"], f"no {config.entry.manifest.name} beside the local model")
+    unsaid = [key for key in ("precision", "artifact_sha256") if manifest.get(key) is None]
+    reasons |= unknown(unsaid, f"no {config.entry.manifest.name} beside the local model")
     return cast(PendingResult, {**result, **reasons})
 
 

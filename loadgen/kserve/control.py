@@ -108,7 +108,7 @@ class Control:
             raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
 
     def placement(self, model: str) -> Placement:
-        """Engine and device from Triton's model configuration, which names no provider; all None without one."""
+        """Triton's model configuration with its engine and device, but no provider; all None without one."""
         try:
             config = self._document(model, "config")
             engine = str(config.get("backend") or "") or None
@@ -118,7 +118,8 @@ class Control:
                 device = ",".join(f"cuda:{int(index)}" for index in group.get("gpus", [0]))
         except (ServerError, *_OTHER_SHAPE):
             return Placement(None, None, None)
-        return Placement(engine, device, None)
+        unnamed = {key: value for key, value in config.items() if key != "name"}
+        return Placement(engine, device, None, unnamed or None)
 
     def decoupled(self, model: str) -> bool:
         """Whether the model may answer a request more or less than once; False where its server does not say."""

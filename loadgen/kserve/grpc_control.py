@@ -54,6 +54,7 @@ class GrpcControl(Control):
             raise ServerError(f"{self.url} {method}: {error}") from error
         if kind == "config":
             document = document["config"]
+            document["parameters"] = {each["key"]: each["value"] for each in document["parameters"]}
             for group in document["instance_group"]:
                 group["kind"] = _KINDS.get(group["kind"], "")
         return document

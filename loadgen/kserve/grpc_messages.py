@@ -47,8 +47,14 @@ _MESSAGES = {
     "ModelConfigRequest": "name string 1, version string 2",
     "ModelInstanceGroup": "name string 1, count int32 2, gpus int32* 3, kind int32 4",
     "ModelTransactionPolicy": "decoupled bool 1",
+    "ModelDynamicBatching": (
+        "preferred_batch_size int32* 1, max_queue_delay_microseconds uint64 2, preserve_ordering bool 3"
+    ),
+    "ModelParameter": "string_value string 1",
+    "ModelParameterEntry": "key string 1, value ModelParameter 2",
     "ModelConfig": (
         "name string 1, platform string 2, max_batch_size int32 4, instance_group ModelInstanceGroup* 7, "
+        "dynamic_batching ModelDynamicBatching 11, parameters ModelParameterEntry* 14, "
         "backend string 17, model_transaction_policy ModelTransactionPolicy 19"
     ),
     "ModelConfigResponse": "config ModelConfig 1",

@@ -111,7 +111,8 @@ class InProcessTarget:
             raise ServerError("no engine is loaded")
         engine = self._threads.engines[0]
         devices = dict.fromkeys(each.device for each in self._threads.engines)
-        return Placement(engine.name, ",".join(devices), engine.provider)
+        # Its configuration is the run's own: instances and engine_options.
+        return Placement(engine.name, ",".join(devices), engine.provider, {})
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         return payloads(self._config, _read_only, golden)

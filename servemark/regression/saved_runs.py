@@ -15,6 +15,8 @@ from servemark.stats.histogram import Histogram
 
 _VARYING = {"collected", "load_average"}
 """What of an environment differs from run to run by itself."""
+_SERVED = ("engine", "device", "provider", "precision", "artifact_sha256", "shared_memory", "protocol")
+"""What was served, and how it was reached, as the server and the export say."""
 _PLACES = {"url", "model"}
 """What of a configuration says where, not what."""
 
@@ -87,11 +89,17 @@ def differing(first: Result, second: Result) -> list[DifferingKey]:
 
 def _circumstances(result: Result) -> dict[str, Any]:
     config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
-    return config | _flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
+    served = {key: result.get(key) for key in _SERVED}
+    # In a configuration what is left out means what is zero or empty, and gRPC says both alike.
+    model = {key: value for key, value in _flat(result.get("model_config") or {}, "model_config.").items() if value}
+    around = _flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
+    return config | served | model | around
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        groups = isinstance(value, list) and any(isinstance(each, dict) for each in value)
+        below = {str(number): each for number, each in enumerate(value)} if groups else value
+        flat |= _flat(below, f"{prefix}{key}.") if isinstance(below, dict) else {f"{prefix}{key}": value}
     return flat

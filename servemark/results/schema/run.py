@@ -369,6 +369,10 @@ class RunHeader(Header):
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
     provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str | None, "Precision of the export."]
+    model_config: NotRequired[
+        Annotated[dict[str, Any] | None, "Triton's configuration of the model, without its name."]
+    ]
+    artifact_sha256: NotRequired[Annotated[str | None, "Digest of the exported model, by the local `export.json`."]]
     batch_size: Annotated[int, "Samples in a request."]
     protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.sut.target import Placement
 from servemark.errors import ServerError
 from servemark.workload import get
 from tests.support.locust_run import server_of
@@ -57,7 +56,7 @@ def test_the_right_model_is_accepted() -> None:
     with server_of(TINY) as server:
         control = Control(server.url)
         control.require_model(MODEL, TINY, "servemark serve it")
-        assert control.placement(MODEL) == Placement("golden", None, None)
+        assert control.placement(MODEL).engine == "golden"
 
 
 INPUTS = metadata()["inputs"]
@@ -118,7 +117,10 @@ GPUS = [{"kind": "KIND_GPU", "gpus": [0, 1]}]
 )
 def test_placement(config: dict[str, Any], placement: tuple[str | None, ...]) -> None:
     with answering({f"{PATH}/config": config}) as control:
-        assert tuple(vars(control.placement(MODEL)).values()) == placement
+        found = control.placement(MODEL)
+    assert (found.engine, found.device, found.provider) == placement
+    # Kept as it is, where its engine and device can be read.
+    assert found.model_config == (config if any(placement) else None)
 
 
 @pytest.mark.parametrize(

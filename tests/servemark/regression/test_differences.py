@@ -46,7 +46,7 @@ def test_the_same_again_is_no_difference() -> None:
     assert found["regressions"] == []
     # Their intervals leave out how runs differ, so one each says nothing.
     assert found["outcome"] == "undecided"
-    assert found["undecided"] == ["A has one run: measure with --repeat 5", "B has one run: measure with --repeat 5"]
+    assert found["undecided"] == [f"{name} has 1 run: measure with --repeat 5, or more --pairs" for name in ("A", "B")]
 
 
 def test_small_differences_count_where_the_threshold_says_so() -> None:
@@ -113,6 +113,7 @@ def test_one_subject_each_is_compared_though_they_differ() -> None:
     found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], GATE)
     assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1, batch 1"
     assert {"key": "config.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
+    assert {"key": "engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
     assert found["outcome"] == "undecided"
 
 
@@ -135,6 +136,25 @@ def test_circumstances_that_differ_are_named() -> None:
     found = compare_sides([first], [changed], GATE)
     assert found["differing"] == [{"key": "cpu", "a": "a", "b": "b"}, {"key": "packages.numpy", "a": "1", "b": "2"}]
     assert "B: 1 of 1 runs is INVALID (completed): measure again, or --allow-invalid" in found["undecided"]
+
+
+def test_an_edited_configuration_is_named() -> None:
+    groups = [{"count": 1, "kind": "KIND_CPU", "gpus": []}]
+    # gRPC says what is zero, HTTP leaves it out.
+    first = {"max_batch_size": 64, "instance_group": groups, "dynamic_batching": {"max_queue_delay_microseconds": 0}}
+    second = {
+        "max_batch_size": 64,
+        "instance_group": [{"count": 2, "kind": "KIND_CPU"}],
+        "dynamic_batching": {"max_queue_delay_microseconds": 300},
+        "parameters": {"intra_op_thread_count": {"string_value": "1"}},
+    }
+    runs = [run_of(10, model_config=config, artifact_sha256="0") for config in (first, second)]
+    found = compare_sides([runs[0]], [runs[1]], GATE)
+    assert found["differing"] == [
+        {"key": "model_config.dynamic_batching.max_queue_delay_microseconds", "a": None, "b": 300},
+        {"key": "model_config.instance_group.0.count", "a": 1, "b": 2},
+        {"key": "model_config.parameters.intra_op_thread_count.string_value", "a": None, "b": "1"},
+    ]
 
 
 @pytest.fixture
@@ -169,7 +189,7 @@ def test_sides_may_be_single_results_or_lists(sides: tuple[Path, Path], servemar
     single = [str(before / "0"), str(after / "0" / "result.json")]
     code, out, _ = servemark("compare", *single, "--fail-on", "regression")
     assert code == 2
-    assert "0 has one run: measure with --repeat 5" in out
+    assert "0 has 1 run: measure with --repeat 5" in out
 
 
 def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
