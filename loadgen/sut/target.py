@@ -15,7 +15,7 @@ class Placement:
     engine: str | None
     device: str | None
     provider: str | None
-    model_config: Mapping[str, Any] | None = None
+    model_config: dict[str, Any] | None = None
     """The configuration that serves the model, as Triton gives it, without the model's name."""
 
 

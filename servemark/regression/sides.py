@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.comparison.validity import unmet
+from servemark.comparison.validity import QUIET, unmet
 from servemark.regression.saved_runs import Run
 from servemark.results.schema.run import Result
+from servemark.results.verdict import failed_constraints
 from servemark.stats.histogram import Histogram
 
 _SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement"}
@@ -16,13 +17,16 @@ _CONSEQUENCES = {"steady_state", "samples"}
 """What breaks with them."""
 
 
-def faults(result: Result) -> list[str]:
+def faults(result: Result, *, interleaved: bool = False) -> list[str]:
     """The constraints that make a run's figures unfit to compare; none: the run counts.
 
-    A machine or a generator that disturbed the run does. A server that failed does not: the side without its failing
-    runs would look better than it is.
+    A machine or a generator that disturbed the run does; other work on the machine only where the other side's runs
+    were not `interleaved`. A server that failed does not: the side without its failing runs would look better than it
+    is.
     """
     names = unmet(result)
+    if not interleaved and QUIET in failed_constraints(result["verdict"]):
+        names = [QUIET, *names]
     evidence = _SERVERS | (_CONSEQUENCES if _SERVERS & set(names) else set())
     return [name for name in names if name not in evidence]
 
@@ -48,8 +52,8 @@ class Side:
 
         `other` are the runs of the other side, where the n-th of both are of one round: a round counts as a whole.
         """
-        broken = _broken(runs)
-        lost = broken.keys() | _broken(other).keys()
+        broken = _broken(runs, interleaved=bool(other))
+        lost = broken.keys() | _broken(other, interleaved=True).keys()
         kept = [run for index, run in enumerate(runs) if index not in lost]
         few = f"{name} has {len(runs)} run{'s' * (len(runs) != 1)}: measure with --repeat 5, or more --pairs"
         if not broken:
@@ -65,9 +69,10 @@ class Side:
         return cls(name, kept, f"{note} and left out")
 
 
-def _broken(runs: Sequence[Run]) -> dict[int, list[str]]:
+def _broken(runs: Sequence[Run], *, interleaved: bool) -> dict[int, list[str]]:
     """The runs that do not count, by number, and why."""
-    return {index: names for index, run in enumerate(runs) if (names := faults(run.result))}
+    found = {index: faults(run.result, interleaved=interleaved) for index, run in enumerate(runs)}
+    return {index: names for index, names in found.items() if names}
 
 
 def names_of(sides: tuple[str, str]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from servemark.regression.saved_runs import read_side
 from servemark.regression.sides import Side, faults, names_of
 from tests.support.command_line import Servemark
-from tests.support.results import histogram_of, latencies, result_of, saved
+from tests.support.results import NO_FIGURE, histogram_of, latencies, result_of, saved
 
 
 def side(tmp_path: Path, *failed: str, runs: int = 5) -> list[str]:
@@ -37,6 +37,23 @@ def test_what_a_worse_server_does_is_evidence() -> None:
     drifting = [1 + 0.1 * number for number in range(10)]
     assert faults(result_of(histogram, failed=("steady_state",), windows=drifting)) == ["steady_state"]
     assert faults(result_of(histogram, failed=("completed", "error_share"))) == ["completed"]
+
+
+def test_other_work_on_the_machine_spoils_runs_that_are_not_interleaved() -> None:
+    result = result_of(histogram_of(latencies(10)))
+    busy = {**NO_FIGURE, "name": "quiet_machine", "ok": False, "remedy": ""}
+    result["verdict"]["constraints"].append(busy)
+    assert faults(result) == ["quiet_machine"]
+    assert faults(result, interleaved=True) == []
+
+
+def test_a_round_counts_as_a_whole(tmp_path: Path) -> None:
+    side(tmp_path / "a", "completed")
+    side(tmp_path / "b", "", "", "completed")
+    first, second = (read_side(str(tmp_path / name)) for name in "ab")
+    found = Side.of("a", first, second, allow_invalid=False), Side.of("b", second, first, allow_invalid=False)
+    assert [each.runs for each in found] == [[runs[1], runs[3], runs[4]] for runs in (first, second)]
+    assert [each.trouble for each in found] == [None, None]
 
 
 def test_names_are_the_folders() -> None:
