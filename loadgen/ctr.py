@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class ClickThroughRate(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "ctr"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class DigitClassification(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "digit_classification"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class FaceEmbedding(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "face_embedding"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class FaceRecognition3d(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "face_recognition_3d"

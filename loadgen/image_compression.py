@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class ImageCompression(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "image_compression"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class LanguageModel(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "language_model"

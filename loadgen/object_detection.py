@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class ObjectDetection(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "object_detection"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class Ranking(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "ranking"

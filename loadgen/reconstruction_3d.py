@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class Reconstruction3d(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "reconstruction_3d"

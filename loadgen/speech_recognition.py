@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class SpeechRecognition(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "speech_recognition"

@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class Translation(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "translation"

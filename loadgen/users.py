@@ -29,8 +29,8 @@ _started_early: set[int] = set()
 class InferenceUser(User):
     """Stands for one connection that the closed loop keeps busy; the driver sends the requests of all of them.
 
-    A subclass names its locustfile; the models it can drive are the workloads whose `locustfile` is that name. One that
-    drives a model of the user's own gives its `Workload` as `own` instead.
+    A subclass can drive the workloads whose `locustfile` is the name of its file, or the one that it names itself. One
+    that drives a model of the user's own gives its `Workload` as `own` instead.
     """
 
     abstract = True
@@ -42,7 +42,8 @@ class InferenceUser(User):
         """The workloads of this task; the first is the default."""
         if cls.own is not None:
             return [cls.own.name]
-        return [name for name, workload in workloads().items() if workload.locustfile == cls.locustfile]
+        locustfile = cls.locustfile or cls.__module__.rpartition(".")[2]
+        return [name for name, workload in workloads().items() if workload.locustfile == locustfile]
 
     @task
     def be_driven(self) -> None:

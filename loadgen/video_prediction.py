@@ -5,5 +5,3 @@ from loadgen.users import InferenceUser
 
 class VideoPrediction(InferenceUser):
     """Drives the workloads of this task."""
-
-    locustfile = "video_prediction"

@@ -19,10 +19,10 @@ import psutil
 from exporters.onnx_passes.recurrence import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
 from exporters.pipeline.job import Job, OnnxSource
-from exporters.pipeline.provenance import digest, made_by, packages
+from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
 from servemark.errors import ArtifactError
-from servemark.repository.entry import FULL, Entry, Golden
+from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 
 SOURCE = "onnxruntime"

@@ -35,16 +35,6 @@ def packages(module: Exporter) -> dict[str, str]:
         ) from error
 
 
-def digest(path: Path) -> str:
-    """Digest a file, or everything in a directory with the names."""
-    if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    lines = (f"{digest(file)} {file.relative_to(path)}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 def _source_digest(workload: Workload) -> str:
     """Digest the workload's own file and the zoo's modules it imports, for those who edit them."""
     sources: dict[str, bytes] = {}

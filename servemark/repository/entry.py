@@ -9,6 +9,7 @@
 Triton reads the first two and ignores the rest.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,3 +147,13 @@ class Entry:
 
 def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+def digest(path: Path) -> str:
+    """Digest a file, or everything in a directory with the names."""
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{digest(file)} {file.relative_to(path)}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

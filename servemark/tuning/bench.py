@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import servers
 from loadgen.load.load_config import LoadConfig
@@ -89,7 +89,8 @@ class ServedBench:
         else:
             duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
             run = replace(run, scenario=ConstantRate(request_rate=load, duration_s=duration_s, warmup_s=warmup_s))
-        with _errors(directory) as errors:
+        # What the run prints: its own report is in its directory.
+        with (directory / "output.txt").open("w+") as errors:
             try:
                 result = drive(run, output=errors, errors=errors)
             except NoResultError:
@@ -206,13 +207,6 @@ def line(trial: Trial) -> str:
         return f"{head}: {trial.throughput:,.4g} requests/s{limited}"
     latency = "-" if trial.point.latency_ms is None else f"{trial.point.latency_ms:,.4g} ms"
     return f"{head}: {latency}, {trial.point.words}{limited}"
-
-
-@contextlib.contextmanager
-def _errors(directory: Path) -> Iterator[Any]:
-    """A file for what a run prints, since its own report is in its directory."""
-    with (directory / "output.txt").open("w+") as file:
-        yield file
 
 
 def _tail(path: str) -> str:

@@ -11,6 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
+from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.objectives import latency_objective
@@ -96,23 +97,13 @@ def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]
         "screens": _screens(),
         "space": json.loads(json.dumps(space.to_dict())),
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
-        "artifact_sha256": _digest(config.entry.version),
+        "artifact_sha256": digest(config.entry.version),
     }
 
 
 def _screens() -> Screens:
     """How long a model that was loaded is warmed, and its screens."""
     return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
-
-
-def _digest(version: Path) -> str:
-    """Of all files of the artifact, with their names."""
-    sha256 = hashlib.sha256()
-    for path in sorted(path for path in version.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        sha256.update(f"{digest} {path.relative_to(version)}\n".encode())
-    return sha256.hexdigest()
 
 
 def _document(

@@ -1,6 +1,6 @@
 """The document of a suite, `suite.json`."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, cast
 
 from servemark.results.schema.header import Header
 
@@ -30,26 +30,8 @@ class SuiteRow(TypedDict):
 
 def not_reached(workload: str, parameters: int, gflops: float) -> SuiteRow:
     """A row of which nothing is known yet but the workload."""
-    return {
-        "workload": workload,
-        "parameters": parameters,
-        "gflops": gflops,
-        "export_s": None,
-        "export_up_to_date": False,
-        "peak_rss_mib": None,
-        "busy_share": None,
-        "measured_s": None,
-        "requests": None,
-        "mean_ms": None,
-        "p50_ms": None,
-        "p99_ms": None,
-        "inferences_per_s": None,
-        "checked": None,
-        "max_abs_error": None,
-        "top1_agreement": None,
-        "verdict": None,
-        "failure": None,
-    }
+    known = {"workload": workload, "parameters": parameters, "gflops": gflops, "export_up_to_date": False}
+    return cast(SuiteRow, dict.fromkeys(SuiteRow.__annotations__) | known)
 
 
 class SuiteDocument(Header):

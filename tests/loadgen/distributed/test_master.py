@@ -195,12 +195,12 @@ def test_a_run_ends_with_the_last_figures_of_every_worker(monkeypatch: pytest.Mo
     assert master.interrupted is None
 
 
-def test_an_open_loop_waits_for_its_last_figures_no_longer_than_a_time_out_and_a_grace(
+def test_an_open_loop_waits_for_its_last_figures_no_longer_than_two_time_outs_and_a_grace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workers = Workers(OPEN).begun()
     ticks = run(workers, monkeypatch, {5.0: lambda: workers.report("a", 5, 4, final=True)})
-    assert ticks[-1] == pytest.approx(5 + 2 + GRACE_S, abs=0.11)
+    assert ticks[-1] == pytest.approx(5 + 2 * 2 + GRACE_S, abs=0.11)
     whole, silent = workers.master.workers
     assert whole.trouble is None
     assert "reported nothing" in str(silent.trouble)

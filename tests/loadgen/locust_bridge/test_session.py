@@ -72,7 +72,7 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
     assert result["metrics"]["throughput"]["requests_per_s"] is None
     assert result["metrics"]["client"]["cpu_share"] is None
-    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "steady_state"}
+    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "quiet_machine", "steady_state"}
     assert result["limited_by"]["by"] is None
 
 

@@ -49,16 +49,3 @@ def test_words_of_a_failure(said: str, kept: str, answered: bool, tmp_path: Path
     outcome = Outcome(cast(Any, None), 0, 0, 0, "closed", "" if answered else said, cast(Any, response))
     kept_outcome, words = Failures(access).named(outcome)
     assert (kept_outcome.message, words) == (kept, kept)
-
-
-def test_of_ever_new_words_few_are_passed_on() -> None:
-    """Locust keeps a counter for each text; a gateway's request ids would fill its memory."""
-    failures = Failures()
-    outcomes = [
-        Outcome(cast(Any, None), 0, 0, 0, f"http_{number % 300 + 100}", f"request {number} failed", None)
-        for number in range(1000)
-    ]
-    named, told = zip(*map(failures.named, outcomes), strict=True)
-    assert len({outcome.error for outcome in named}) == MAX_KINDS + 1
-    assert len(set(told)) <= (MAX_KINDS + 1) * MAX_MESSAGES + 1
-    assert told[-1] == ""
