@@ -44,12 +44,13 @@ def build() -> TyperGroup:
     """The command group with all commands."""
     from servemark.cli import compare, data, doctor, export, mlperf, run, schema, serve, suite, tune
     from servemark.cli import list as listing
+    from servemark.cli._options import MayStandBare
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
     app.command("list", short_help="Show the workloads.")(listing.list_workloads)
     app.command("export", short_help="Export workloads to the model repository.")(export.export)
     app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(serve.serve)
-    app.command("run", short_help="Measure one workload under load and judge the run.")(run.run)
+    app.command("run", cls=MayStandBare, short_help="Measure one workload under load and judge the run.")(run.run)
     app.command("compare", short_help="Compare engines, or saved results, side by side.")(compare.compare)
     app.command("tune", short_help="Find the best config.pbtxt for an objective.")(tune.tune)
     app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)

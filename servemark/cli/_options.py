@@ -1,9 +1,11 @@
 """Options that several commands share; those of a load are read from its table of flags."""
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from loadgen.load.flags import BY_NAME
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
@@ -33,3 +35,18 @@ EngineOption = Annotated[
     typer.Option("--option", metavar="KEY[=VALUE]", help="Engine's own parameter, like compile=true; may come again."),
 ]
 Instances = Annotated[int | None, typer.Option(metavar="N", min=1, help="Instances of the model on each device.")]
+
+
+BARE = "auto"
+
+
+class MayStandBare(TyperCommand):
+    """A command whose `--max-rate` may stand without bounds: what is no number is the next argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give the flag without bounds a value."""
+        spelled = [
+            f"{arg}={BARE}" if arg == "--max-rate" and not after[:1].isdigit() else arg
+            for arg, after in itertools.pairwise([*args, ""])
+        ]
+        return super().parse_args(ctx, spelled)

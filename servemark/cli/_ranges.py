@@ -3,14 +3,15 @@
 import math
 from argparse import Namespace
 
+from servemark.cli._options import BARE
 from servemark.errors import OptionError
-from servemark.quantities import number, text_of
+from servemark.quantities import RATES, number, quantity, text_of
 
 MAX_POINTS = 100
 
 
 def load_points(
-    load: Namespace, *, concurrency_range: str = "", request_rate_range: str = "", max_rate: bool = False
+    load: Namespace, *, concurrency_range: str = "", request_rate_range: str = "", max_rate: str = ""
 ) -> list[dict[str, str]]:
     """The runs that these options ask for, each as the options that make it. Raises OptionError."""
     given = {
@@ -30,6 +31,16 @@ def load_points(
     if concurrency_range:
         return [{"num_users": text_of(count)} for count in _values("--concurrency-range", concurrency_range)]
     return [{}]
+
+
+def search_bounds(text: str) -> tuple[float, float] | None:
+    """LOW:HIGH of --max-rate, None where it stands alone. Raises OptionError."""
+    if text == BARE:
+        return None
+    parts = [quantity("--max-rate", part, RATES) for part in text.split(":")]
+    if len(parts) != 2 or not 0 < parts[0] < parts[1]:
+        raise OptionError(f"--max-rate {text!r} is not LOW:HIGH", fix="write it like --max-rate 500:4000, or alone")
+    return parts[0], parts[1]
 
 
 def _values(flag: str, text: str) -> list[float]:

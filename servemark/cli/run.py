@@ -4,10 +4,10 @@ import contextlib
 import functools
 import os
 import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,21 +26,23 @@ from servemark.cli._options import (
     Json,
     Precision,
 )
-from servemark.cli._ranges import load_points
+from servemark.cli._ranges import load_points, search_bounds
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
 from servemark.report.html import can_plot
-from servemark.report.html.curve import page
+from servemark.report.html.curve import page as curve_page
+from servemark.report.html.max_rate import page as search_page
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
+from servemark.results.schema.header import command
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import drive
+from servemark.runs.locust_process import drive, drive_captured
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
 
@@ -59,8 +61,9 @@ def run(
     concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
     request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
     max_rate: Annotated[
-        bool, typer.Option("--max-rate", help="Search for the highest rate that meets --slo; many runs.")
-    ] = False,
+        str,
+        typer.Option(metavar="[LOW:HIGH]", help="Search for the highest rate that meets --slo, between two rates."),
+    ] = "",
     workers: Annotated[
         int, typer.Option(metavar="N", min=1, help="Processes that send the load, each a share of it.")
     ] = 1,
@@ -85,7 +88,7 @@ def run(
         others = {
             "--concurrency-range": concurrency_range,
             "--request-rate-range": request_rate_range,
-            "--max-rate": max_rate,
+            "--max-rate": bool(max_rate),
             "--repeat": repeat > 1,
             "--in-process": in_process,
             "--model-name": load.model_name,
@@ -102,18 +105,20 @@ def run(
         raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
     given = bool(load.host)
     if max_rate:
+        between = search_bounds(max_rate)
         with server_for(configs, given=given, settings=settings) as [config]:
-            raise typer.Exit(_search(config, search_load(load), workers, json=json))
+            raise typer.Exit(_search(config, search_load(load), between, workers, json=json))
     target = (
         engines_for(configs[0], settings, quiet=json)
         if in_process
         else _served(configs[0], settings, given=given, workers=workers, quiet=json)
     )
     with target as measure:
+        if request_rate_range:
+            found = _curve(measure, configs, repeat, json=json)
+            raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
         found = [measure(replace(c, seed=c.seed + number)) for c in configs for number in range(repeat)]
-    if request_rate_range:
-        _show_curve(configs[0], found, json=json)
-    elif json:
+    if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
         render_series(found)
@@ -124,23 +129,33 @@ def run(
 def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int, quiet: bool) -> Iterator[Measure]:
     """A server, and what measures one run of it."""
     with server_for([config], given=given, settings=settings) as [served]:
-        output = sys.stderr if quiet else None
+        output = subprocess.DEVNULL if quiet else None
         yield lambda config: drive(config.at(served.address), workers=workers, output=output)
 
 
-def _show_curve(config: LoadConfig, found: list[Result], *, json: bool) -> None:
-    """Report a range of rates, and write its curve where plotly is installed."""
+def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:
+    """Measure a range of rates, with the runs in one folder, and report it; its page where plotly is installed."""
+    folder = directory.new_directory(configs[0].out, f"{configs[0].model}-curve")
+    found: list[Result] = []
+    for config in configs:
+        for number in range(repeat):
+            below = folder / f"{len(found) + 1:02}-{config.scenario.rate:g}"
+            below.mkdir()
+            found.append(measure(replace(config, seed=config.seed + number, result_dir=below)))
     shape = curve(found)
     if json:
         directory.print_json({"results": found, "curve": shape})
     else:
         render_curve(found, shape)
-    if not can_plot("curve.html"):
-        return
-    folder = directory.new_directory(config.out, f"{config.model}-curve")
-    path = folder / "curve.html"
-    directory.write_atomically(path, page(shape, config.model))
-    note(f"curve: {os.path.relpath(path)}")
+    if can_plot("curve.html", quiet=json):
+        _write_page(folder / "curve.html", curve_page(shape, {**found[0], "command": command()}), quiet=json)
+    return found
+
+
+def _write_page(path: Path, text: str, *, quiet: bool) -> None:
+    directory.write_atomically(path, text)
+    if not quiet:
+        note(f"page: {os.path.relpath(path)}")
 
 
 def _mix(text: str, load: Namespace, others: list[str], *, json: bool) -> int:
@@ -158,15 +173,19 @@ def _mix(text: str, load: Namespace, others: list[str], *, json: bool) -> int:
     return int(result["verdict"]["exit_code"])
 
 
-def _search(config: LoadConfig, at_rate: ConstantRate, workers: int, *, json: bool) -> int:
+def _search(
+    config: LoadConfig, at_rate: ConstantRate, between: tuple[float, float] | None, workers: int, *, json: bool
+) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
-    with_progress = functools.partial(drive, workers=workers, output=subprocess.DEVNULL)
-    found = find_max_rate(RateRuns(config, at_rate, folder, with_progress))
-    result = write_max_rate(folder, found)
+    drive = functools.partial(drive_captured, workers=workers)
+    runs = RateRuns(config, at_rate, folder, drive, say=(lambda _: None) if json else note)
+    result = write_max_rate(folder, find_max_rate(runs, between))
     if json:
         directory.print_json(result)
     else:
         render_max_rate(result, stdout())
-    note(f"result: {os.path.relpath(folder)}")
+        note(f"result: {os.path.relpath(folder)}")
+    if can_plot("max_rate.html", quiet=json):
+        _write_page(folder / "max_rate.html", search_page(result), quiet=json)
     return int(result["verdict"]["exit_code"])

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from loadgen.load.scenario import ConstantRate
 from servemark.comparison.hosting import Participant
 from servemark.comparison.rounds import Rounds
-from servemark.comparison.warm_up import drive_captured
 from servemark.errors import OptionError
 from servemark.max_rate.refinement import HighestRate
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note
 from servemark.results.objectives import Objectives
+from servemark.runs.locust_process import drive_captured
 
 
 @dataclass

@@ -7,11 +7,12 @@ from typing import Protocol
 
 from servemark.comparison.document import Turn
 from servemark.comparison.hosting import Participant, ServerFactory
-from servemark.comparison.warm_up import answer, drive_captured
+from servemark.comparison.warm_up import answer
 from servemark.max_rate.refinement import round_order
 from servemark.output import note
 from servemark.results.directory import HISTOGRAM_FILE
 from servemark.results.verdict import verdict_words
+from servemark.runs.locust_process import drive_captured
 
 
 class Measure(Protocol):

@@ -11,7 +11,7 @@ from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
 from servemark.output import note
 from servemark.results.objectives import Objectives, highest_percentile
 
-SEARCH_RUNS = 9
+SEARCH_RUNS = 13
 """Runs that a search for a highest rate takes more often than not, its probe included."""
 
 

@@ -1,20 +1,16 @@
 """What each engine answers before anything is measured: it warms the engine, and says how long rounds have to be."""
 
 import shutil
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
 from servemark.comparison.hosting import Participant, ServerFactory
-from servemark.errors import NoResultError
 from servemark.max_rate.runs import PROBE_CONCURRENCY, probe
 from servemark.output import note
 from servemark.results.directory import read_latency
-from servemark.results.schema.run import Result
-from servemark.runs.locust_process import drive
+from servemark.runs.locust_process import drive_captured
 
 WARM_S = 2.0
 """Each engine answers for so long before the first round, so that what it does once (allocate, compile) is over."""
@@ -67,14 +63,3 @@ def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[in
     seconds = time.monotonic() - start_s
     rate = connections / (latency.percentile(50) / 1e3)
     return latency.count, Warmed(rate, seconds - (result["scenario"]["measured_s"] or 0.0))
-
-
-def drive_captured(config: LoadConfig) -> Result:
-    """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
-    with tempfile.TemporaryFile("w+") as said:
-        try:
-            return drive(config, output=subprocess.DEVNULL, errors=said)
-        except NoResultError:
-            said.seek(0)
-            note(said.read().rstrip())
-            raise

@@ -3,11 +3,13 @@
 import statistics
 from collections.abc import Sequence
 
+from servemark.results.objectives import MET, MISSED, UNDECIDED
 from servemark.results.schema.run import Curve, CurvePoint, Result
 
 MIN_COMPLETED_SHARE = 0.99
 """The same share of what was scheduled that the verdict asks to be completed."""
 SLOWDOWN = 2.0
+_WORST_FIRST = (MISSED, UNDECIDED, MET)
 DEFINITION = (
     "the highest rate before the mean latency exceeds twice that of the lowest rate, or less than 99 % of the schedule "
     "is completed"
@@ -31,6 +33,7 @@ def _point(rate: float, runs: Sequence[Result]) -> CurvePoint:
     """One rate."""
     latencies = [run["metrics"]["latency_ms"] for run in runs]
     throughput = [run["metrics"]["throughput"] for run in runs]
+    statuses = {run["verdict"]["objective"] for run in runs}
     return {
         "rate": rate,
         "runs": len(runs),
@@ -44,6 +47,7 @@ def _point(rate: float, runs: Sequence[Result]) -> CurvePoint:
         "p90_ms": _median([latency["p90"] for latency in latencies]),
         "p99_ms": _median([latency["p99"] for latency in latencies]),
         "valid": all(run["verdict"]["valid"] for run in runs),
+        "objective": next((status for status in _WORST_FIRST if status in statuses), None),
     }
 
 

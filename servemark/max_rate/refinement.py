@@ -34,7 +34,7 @@ class HighestRate:
     @classmethod
     def of(cls, found: MaxRate, directory: str) -> "HighestRate":
         """What a search found; a rate that the server did not limit is no start for rounds."""
-        sound = found.best is not None and found.limited_by in {"server", "runs"}
+        sound = found.best is not None and found.limited_by not in {"generator", "broken"}
         return cls(found, None if sound else found.reason, directory)
 
     @property

@@ -1,17 +1,34 @@
 """The highest rate of a model: a closed-loop probe, the search, and one result for all of it."""
 
+import contextlib
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from loadgen.load.flags import SHARED_MEMORY
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ClosedLoop, ConstantRate
-from servemark.errors import OptionError, ServerError
-from servemark.max_rate.search import START_SHARE, MaxRate, Point, interrupted, lowest_rate, point_of, search
+from loadgen.measurement.probe import probe as first_look
+from loadgen.targets.open import open_target
+from servemark.errors import NoResultError, OptionError, ServerError
+from servemark.max_rate.search import (
+    MAX_RUNS,
+    START_SHARE,
+    TOLERANCE,
+    Bounds,
+    MaxRate,
+    Point,
+    interrupted,
+    lowest_rate,
+    point_of,
+    requests_in_run,
+    search,
+)
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.results.objectives import highest_percentile, latency_objective
+from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result, VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
@@ -19,6 +36,11 @@ from servemark.results.verdict import Constraint, Verdict
 PROBE_CONCURRENCY = 8
 PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
+MAX_RUN_S = 120.0
+"""A run at a low rate measures for longer than `--duration`, but no longer than this."""
+RUN_OVERHEAD_S = 3.0
+"""What a run takes besides its warm-up and what it measures, of which a search is told before it starts."""
+SETTLE_ATTEMPTS = 3
 
 Drive = Callable[[LoadConfig], Result]
 """Makes a run whose result directory is there; its own report is in it. Raises NoResultError."""
@@ -28,61 +50,114 @@ Drive = Callable[[LoadConfig], Result]
 class RateRuns:
     """Runs of `config` at given rates, each with the next seed and a directory of its own in `folder`; `points` grows.
 
-    `config` has the objective; `load` is that of each run, but for its rate.
+    `config` has the objective; `load` is that of each run, but for its rate, and its length the least: a run is as long
+    as the percentile needs at its rate. `say` is told of each run.
     """
 
     config: LoadConfig
     load: ConstantRate
     folder: Path
     drive: Drive
+    settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
+    say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
 
+    @property
+    def percentile(self) -> float:
+        """The one that needs most requests."""
+        return highest_percentile(self.config.slo) or 50.0
+
+    @property
+    def longest_s(self) -> float:
+        """No run measures for longer."""
+        return max(self.load.duration_s, MAX_RUN_S)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate at which no run has to be longer than the longest."""
+        return lowest_rate(self.percentile, self.longest_s)
+
+    def duration_s(self, rate: float) -> float:
+        """How long a run at this rate measures."""
+        return max(self.load.duration_s, math.ceil(requests_in_run(self.percentile) / rate))
+
     def measure(self, rate: float) -> Point:
-        """Make the next run. Raises NoResultError."""
+        """Make the next run. One without a result is a point too, two in a row raise NoResultError."""
         slo = latency_objective(self.config.slo)
         number = len(self.points) + 1
         directory = self.folder / f"{number:02}-{rate:.6g}"
         directory.mkdir()
-        load = replace(self.load, request_rate=rate)
+        load = replace(self.load, request_rate=rate, duration_s=self.duration_s(rate))
         run = replace(self.config, scenario=load, seed=self.config.seed + number, result_dir=directory)
-        point = point_of(self.drive(run), directory.name)
+        try:
+            point = point_of(self.drive(run), directory.name)
+        except NoResultError:
+            if self.points and self.points[-1].result is None:
+                raise
+            point = Point(rate, frozenset({"completed"}), objective=UNDECIDED)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
-        note(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
+        self.say(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         self.points.append(point)
+        if not point.met:
+            self.settle(self.config)
         return point
 
 
-def find_max_rate(runs: RateRuns) -> MaxRate:
-    """Search for the highest rate.
+def settled(config: LoadConfig) -> None:
+    """Wait until a server has answered what an overload left in its queue: a request that comes after it is answered.
+
+    A server that answers none is left to the next run, whose verdict says so.
+    """
+    for _ in range(SETTLE_ATTEMPTS):
+        with contextlib.suppress(ServerError):
+            target = open_target(replace(config, shared_memory=SHARED_MEMORY[0]))
+            first_look(target, target.payloads(None), 1, least_s=0, timeout_s=config.request_timeout_s)
+            return
+
+
+def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) -> MaxRate:
+    """Search for the highest rate, between two rates or around what a short closed loop reaches.
 
     Raises OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes
     what it found so far.
     """
-    percentile, duration_s = highest_percentile(runs.config.slo) or 50.0, runs.load.duration_s
-    capacity = _capacity(runs)
-    lowest = lowest_rate(percentile, duration_s)
-    if capacity < lowest:
+    if between and between[0] < runs.lowest:
         raise OptionError(
-            f"p{percentile:g} needs {lowest * duration_s:,.0f} requests in a run, and the server "
-            f"answers about {capacity:,.3g}/s",
-            fix=f"--duration {lowest * duration_s / capacity * 2:.0f}, or a lower percentile",
+            f"at {between[0]:,.4g}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
+            fix=f"begin at {runs.lowest:,.3g}/s, or raise --duration",
         )
+    bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)
+    length_s = runs.duration_s(bounds.start or bounds.lowest)
+    most_s = MAX_RUNS * (length_s + runs.load.warmup_s + RUN_OVERHEAD_S)
+    runs.say(
+        f"at most {MAX_RUNS} runs of {length_s:g} s, no more than {most_s / 60:.0f} min; "
+        f"no rate below {bounds.lowest:,.4g}/s"
+    )
     try:
-        return search(runs.measure, START_SHARE * capacity, lowest=lowest)
+        return search(runs.measure, bounds)
     except KeyboardInterrupt:
-        if runs.points:
+        if any(point.result for point in runs.points):
             write_max_rate(runs.folder, interrupted(runs.points))
         raise
 
 
 def _capacity(runs: RateRuns) -> float:
-    """Requests/s of a short closed loop: near what the server can do, whatever the latency. Raises ServerError."""
+    """Requests/s of a short closed loop: near what the server can do, whatever the latency.
+
+    Raises ServerError, and OptionError where it is too slow for runs of any length.
+    """
     directory = runs.folder / "probe"
     directory.mkdir()
     lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, runs.load.warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
     rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
-    note(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
+    runs.say(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
+    if rate < runs.lowest:
+        needed = requests_in_run(runs.percentile)
+        raise OptionError(
+            f"p{runs.percentile:g} needs {needed:,.0f} requests in a run, and the server answers about {rate:,.3g}/s",
+            fix=f"--duration {needed / rate * 2:.0f}, or a lower percentile",
+        )
     return rate
 
 
@@ -100,9 +175,10 @@ def probe(drive: Drive, config: LoadConfig, concurrency: int, duration_s: float,
 def write_max_rate(folder: Path, found: MaxRate) -> Result:
     """Write the search's result: that of the run which stands for it, and every point that was tried.
 
-    Where no rate was met, the run at the lowest rate stands for it, and its verdict says why.
+    The run that was met nearest to the rate stands for it. Where no rate was met, the run at the lowest does, and its
+    verdict says why.
     """
-    point = found.best or min(found.points, key=lambda p: p.rate)
+    point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
     run = point.result
     assert run is not None
     result: Result = {
@@ -124,9 +200,10 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
     """The run's verdict, and whether the search found the server's limit."""
     if found.best is None:
         return run
-    unit = "requests/s not met"
+    half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None
+    unit = "of the rate to both sides: its 95 % interval"
     constraints = [
         *(Constraint(**constraint) for constraint in run["constraints"]),
-        Constraint("max_rate", found.confirmed, found.rate, found.above, unit, found.reason),
+        Constraint("max_rate", found.confirmed, half, TOLERANCE, unit, found.reason),
     ]
     return Verdict(constraints, run["objectives"], run["not_judged"]).to_dict()

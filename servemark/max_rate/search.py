@@ -1,36 +1,64 @@
-"""The highest rate that meets a latency objective: bracket, bisect, confirm; every point is a run of full length."""
+"""The search for the highest rate that meets the objectives: real runs where the posterior asks for them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Self, cast
 
+from servemark.max_rate.threshold import Threshold
 from servemark.results.bottleneck import GENERATOR
 from servemark.results.objectives import MET, MISSED
 from servemark.results.schema.header import unknown
-from servemark.results.schema.run import JudgedObjective, MaxRateSearch, ObjectiveStatus, RatePoint, Result
+from servemark.results.schema.run import (
+    JudgedObjective,
+    MaxRateSearch,
+    ObjectiveStatus,
+    RateLimit,
+    RatePoint,
+    Result,
+    TriedRate,
+)
 from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import samples_needed
 
 START_SHARE = 0.8
 """Where the search starts, as a share of what a short closed loop reached: most objectives lie near it."""
-GROWTH = 1.5
-"""How far the bracket moves up while a rate is met; down it goes by halves, since a rate far too high tells little."""
 TOLERANCE = 0.05
-"""The search ends when the lowest rate that failed lies within this share of the highest that was met."""
-MAX_RUNS = 20
-MAX_RATE_RATIO = 1000
-"""A rate so many times below the first is the last that is tried."""
+"""A rate is known where its 95 % interval reaches no further than this to both sides."""
+TIGHT = 0.04
+"""The search ends a little later: an interval that is looked at after every run is too narrow when it first fits."""
+MAX_RUNS = 24
+MIN_RUNS_EACH = 4
+"""Runs that were met, and runs that were not, before a search may end: fewer tell nothing of how far luck reaches."""
+MAX_RATE_RATIO = 100
+"""Without bounds no rate lower than the first by this factor is tried."""
+STEP = 1.025
+"""Rates that are tried lie so far apart, so that a rate has several runs."""
+SURE = 0.95
+"""The probability with which a rate outside the bounds ends the search."""
+_MET_OR_NOT = (0.1, 0.9)
+"""Once both sides are known runs are made at these quantiles of the posterior in turn: at its middle alone the slope,
+and with it how far a run is off, would stay unknown."""
+_INTERVAL = (0.025, 0.975)
+_CEILING = 1e9
+_CEILING_RATIO = 1e5
+"""Without bounds no rate higher than the lowest by this factor is tried."""
 
 GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
 """Constraints of the generator: a run that misses them says nothing about the server."""
 BROKEN = frozenset({"completed", "server_alive", "output_agreement"})
-"""Constraints that no other rate would fix."""
+"""Constraints that a lower rate may not fix: an overloaded server may die of it, but not twice in a row."""
 OVERLOAD = frozenset({"achieved_rate", "error_share"})
 """Constraints that a rate too high for the server misses, besides the objectives."""
-
-
-Limit = Literal["server", "generator", "broken", "runs", "interrupted"]
+OTHER_WORK = "quiet_machine"
+"""The constraint that other work took the machine: a run that met its objectives all the same has met them."""
+_WORDS: dict[RateLimit, str] = {
+    "server": "the server missed the objective",
+    "generator": "the generator was late",
+    "other work": "other work took the machine",
+    "unsteady": "the runs were unsteady",
+    "broken": "runs broke off",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +72,11 @@ class Point:
     objective: ObjectiveStatus = MET
     conclusive: bool = False
     """Whether the generator did not limit this run, however late it was."""
+    over: int | None = None
+    """Requests over the limit of the latency's objective that is nearest to be missed; None: there is no such one."""
+    requests: int = 0
+    allowed: float = 0.0
+    """The share of them that may be."""
     directory: str | None = None
     result: Result | None = field(default=None, repr=False, compare=False)
 
@@ -54,8 +87,8 @@ class Point:
 
     @property
     def met(self) -> bool:
-        """Whether the rate was met: a valid run that met its objectives."""
-        return self.valid and self.objective == MET
+        """Whether the rate was met: the objectives are, by a run that nothing but other work disturbed."""
+        return self.failed <= {OTHER_WORK} and self.objective == MET
 
     @property
     def words(self) -> str:
@@ -63,14 +96,43 @@ class Point:
         return verdict_words(self.failed, self.objective)
 
     @property
+    def limit(self) -> RateLimit | None:
+        """What kept the rate from being met."""
+        if self.met:
+            return None
+        if OTHER_WORK in self.failed:
+            return "other work"
+        if self.failed & GENERATORS and not self.conclusive:
+            return "generator"
+        if self.failed & BROKEN:
+            return "broken"
+        return "server" if self.objective == MISSED or self.failed & OVERLOAD else "unsteady"
+
+    @property
     def generator_limits(self) -> bool:
         """Whether the generator, not the server, is what this rate is too high for."""
-        return bool(self.failed & GENERATORS) and not self.conclusive
+        return self.limit == "generator"
 
     @property
     def doubtful(self) -> bool:
         """Whether something else than too high a rate may be the reason: worth a second run before it counts."""
-        return self.generator_limits or not (self.met or self.objective == MISSED or self.failed & OVERLOAD)
+        return self.limit in {"generator", "other work", "unsteady"}
+
+    @property
+    def counts(self) -> bool:
+        """Whether its requests over the limit say how far it is from being met, not only on which side it lies."""
+        if self.over is None or not self.valid or not self.requests:
+            return False
+        return self.met == (self.over <= self.allowed * self.requests)
+
+    def kept(self) -> dict[str, Any]:
+        """All of it but its result, to be read again by `of_kept`."""
+        return {**vars(self), "failed": sorted(self.failed), "result": None}
+
+    @classmethod
+    def of_kept(cls, point: Mapping[str, Any]) -> Self:
+        """Read what `kept` gave."""
+        return cls(**{**point, "failed": frozenset(point["failed"])})
 
     def to_dict(self) -> RatePoint:
         """As result.json holds it."""
@@ -78,58 +140,95 @@ class Point:
             "rate": self.rate,
             "valid": self.valid,
             "objective": self.objective,
+            "met": self.met,
+            "limited_by": self.limit,
             "failed": sorted(self.failed),
             "latency_ms": self.latency_ms,
+            "over": self.over,
+            "requests": self.requests,
             "directory": self.directory,
         }
 
 
 @dataclass(frozen=True)
 class MaxRate:
-    """What a search found. `best` was met in two runs where `confirmed`; `above` is the lowest rate that failed."""
+    """What a search found. `best` is the run nearest to the rate that was met."""
 
     best: Point | None
+    rate: float | None
+    """In requests/s: the posterior's median; where not the server is the limit, the highest rate that was met."""
+    interval: tuple[float, float | None] | None
+    """95 % interval; its end is None where the rate is a lower bound."""
     confirmed: bool
+    """Whether the server's rate is known to within the tolerance."""
     above: float | None
-    limited_by: Limit
-    """What ended it: "server", "generator", "broken" (no rate would do), "runs" (used up) or "interrupted"."""
+    """Lowest rate beyond it that was not met."""
+    limited_by: RateLimit
     reason: str
     points: tuple[Point, ...]
-
-    @property
-    def rate(self) -> float | None:
-        """The rate found, in requests/s."""
-        return self.best.rate if self.best else None
 
     def to_dict(self) -> MaxRateSearch:
         """As result.json holds it."""
         document = {
             **({"rate": self.rate} if self.best else unknown(["rate"], self.reason)),
+            "ci95": list(self.interval) if self.interval else None,
             "confirmed": self.confirmed,
             "above": self.above,
             "limited_by": self.limited_by,
             "reason": self.reason,
+            "rates": tried(self.points),
             "points": [point.to_dict() for point in self.points],
         }
         return cast(MaxRateSearch, document)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Between which rates, in requests/s, a highest rate is searched, and from where; None: from their middle."""
+
+    lowest: float
+    highest: float | None = None
+    start: float | None = None
+
+    @classmethod
+    def around(cls, start: float, lowest: float = 0.0) -> "Bounds":
+        """From a first rate on, down to a hundredth of it or to the `lowest`, and up without a bound."""
+        first = max(start, lowest)
+        return cls(max(lowest, first / MAX_RATE_RATIO), None, first)
+
+
+def tried(points: Sequence[Point]) -> list[TriedRate]:
+    """Each rate with its runs, ascending."""
+    rates = sorted({point.rate for point in points})
+    runs = {rate: [point for point in points if point.rate == rate] for rate in rates}
+    return [{"rate": rate, "runs": len(made), "met": sum(p.met for p in made)} for rate, made in runs.items()]
+
+
+def requests_in_run(percentile: float) -> float:
+    """So many a Poisson run is to hold on average, that it holds enough for the percentile whatever its luck."""
+    needed = samples_needed(percentile)
+    return needed + 4 * math.sqrt(needed)
+
+
 def lowest_rate(percentile: float, duration_s: float) -> float:
     """The rate below which a Poisson run of `duration_s` may by chance hold too few requests for the percentile."""
-    needed = samples_needed(percentile)
-    return (needed + 4 * math.sqrt(needed)) / duration_s
+    return requests_in_run(percentile) / duration_s
 
 
 def point_of(result: Result, directory: str | None = None) -> Point:
     """Read a load result with an objective, at one rate, as a point of the search."""
-    rate = result["scenario"]["requested_rate"]
+    rate, verdict = result["scenario"]["requested_rate"], result["verdict"]
     assert rate is not None
+    over, requests, allowed = _over(verdict["objectives"])
     return Point(
         rate=rate,
-        failed=frozenset(failed_constraints(result["verdict"])),
-        latency_ms=_latency_ms(result["verdict"]["objectives"]),
-        objective=result["verdict"]["objective"] or MET,
+        failed=frozenset(failed_constraints(verdict)),
+        latency_ms=_latency_ms(verdict["objectives"]),
+        objective=verdict["objective"] or MET,
         conclusive=result["limited_by"]["by"] != GENERATOR,
+        over=over,
+        requests=requests,
+        allowed=allowed,
         directory=directory,
         result=result,
     )
@@ -141,104 +240,163 @@ def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
     return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
 
 
+def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float]:
+    """Requests over the limit, of how many, and the share allowed, of the objective that is nearest to be missed."""
+    found = [
+        (shown["over"], shown["requests"], round(1 - each["percentile"] / 100, 12))
+        for each in objectives
+        if (shown := each["shown"]) and each["percentile"] and shown["requests"]
+    ]
+    return max(found, key=lambda seen: seen[0] / seen[1] / seen[2], default=(None, 0, 0.0))
+
+
 def interrupted(points: Sequence[Point]) -> MaxRate:
     """What the points of a search that was cut short say."""
     met = [point for point in points if point.met]
     best = max(met, key=lambda point: point.rate) if met else None
     above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
-    return MaxRate(best, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points))
+    rate = best.rate if best else None
+    return MaxRate(
+        best, rate, None, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points)
+    )  # fmt: skip
 
 
 def search(
-    measure: Callable[[float], Point],
-    start: float,
-    *,
-    lowest: float = 0.0,
-    tolerance: float = TOLERANCE,
-    most_runs: int = MAX_RUNS,
+    measure: Callable[[float], Point], bounds: Bounds, *, most_runs: int = MAX_RUNS, tolerance: float = TIGHT
 ) -> MaxRate:
     """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
 
-    From `start` the bracket goes up by half or down to the half until one rate is met and another is not; then it is
-    bisected (geometrically, since queues grow with the share of capacity) down to `tolerance`. The rate found must be
-    met a second time: the best of several noisy runs is a lucky one more often than not. No rate below `lowest` is
-    tried, where a run would be too short for its percentile. A doubtful run (unsteady, or the generator's fault) is
-    made once more; a generator that is late twice ends the search, for then the server's limit is not known.
-    The idea is that of MLPerf LoadGen's FindPeakPerformance mode.
+    Whatever limits a run that is not met, the next ones are slower, down to the lowest rate. A run that breaks off is
+    one of them; two in a row end the search. It also ends when the 95 % interval lies within `tolerance`, or one of the
+    bounds is the answer. `threshold` has the method and its sources.
     """
-    state = _State(measure, lowest, tolerance, most_runs)
-    rate = max(start, lowest)
-    while (ended := state.step(rate)) is None:
-        rate = state.next_rate()
-    return ended
+    state = _State(bounds)
+    for _ in range(most_runs):
+        point = measure(state.next_rate())
+        if ended := state.learn(point, tolerance):
+            return ended
+    return state.end()
 
 
 class _State:
-    """The bracket of a running search."""
+    """A running search."""
 
-    def __init__(self, measure: Callable[[float], Point], lowest: float, tolerance: float, most_runs: int) -> None:
-        self._measure, self._lowest, self._tolerance, self._most_runs = measure, lowest, tolerance, most_runs
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._highest = bounds.highest or min(bounds.lowest * _CEILING_RATIO, _CEILING)
+        self._posterior = Threshold(bounds.lowest, self._highest, bounds.start)
+        self._origin = bounds.start or math.sqrt(bounds.lowest * self._highest)
         self._points: list[Point] = []
-        self._met: list[Point] = []
-        """Points that were met below `_above`, ascending."""
-        self._above: Point | None = None
 
     def next_rate(self) -> float:
-        """The next rate to try: outwards until there is a bracket, then its middle, then its lower end again."""
-        if self._above is None:
-            return self._met[-1].rate * GROWTH
-        if not self._met:
-            return max(self._above.rate / 2, self._lowest)
-        low, high = self._met[-1].rate, self._above.rate
-        return low if high <= low * (1 + self._tolerance) else math.sqrt(low * high)
+        """Where the next run tells most: outwards until a rate is met and another is not, then to both sides."""
+        met, rates = {point.met for point in self._points}, [point.rate for point in self._points]
+        rate = self._posterior.quantile(_MET_OR_NOT[len(self._points) % 2] if len(met) > 1 else 0.5)
+        if met == {True}:
+            rate = max(rate, max(rates) * STEP)
+        elif met == {False}:
+            rate = min(rate, min(rates) / STEP)
+        step = round(math.log(rate / self._origin) / math.log(STEP))
+        return float(f"{min(max(self._origin * STEP**step, self._bounds.lowest), self._highest):.6g}")
 
-    def step(self, rate: float) -> MaxRate | None:
-        """Try one rate and narrow the bracket; the answer where the search is over."""
-        confirms = bool(self._met) and rate == self._met[-1].rate
-        if self._used_up:
-            return self._end("runs", f"{self._most_runs} runs were used up{self._bracket()}")
-        point = self._run(rate)
-        if point.doubtful and not point.failed & BROKEN and not self._used_up:
-            point = self._run(rate)
-        if point.failed & BROKEN:
-            return self._end("broken", f"at {rate:,.4g}/s: {_names(point)}; no other rate would fix this")
-        if point.generator_limits:
-            least = f"; the server reaches at least {self._met[-1].rate:,.4g}/s" if self._met else ""
-            reason = f"the generator, not the server, is the limit at {rate:,.4g}/s ({_names(point)}){least}"
-            return self._end("generator", reason)
-        return self._fits(point, confirms) if point.met else self._too_high(point, confirms)
-
-    def _fits(self, point: Point, confirms: bool) -> MaxRate | None:
-        if confirms:
-            return self._end("server", f"met twice{self._bracket()}", confirmed=True)
-        self._met.append(point)
-        return None
-
-    def _too_high(self, point: Point, confirms: bool) -> MaxRate | None:
-        if confirms:
-            self._met.pop()
-        self._above = point
-        if not self._met and point.rate <= max(self._lowest, self._points[0].rate / MAX_RATE_RATIO):
-            return self._end("server", f"not met at {point.rate:,.4g}/s, the lowest rate tried ({_names(point)})")
-        return None
-
-    @property
-    def _used_up(self) -> bool:
-        return len(self._points) >= self._most_runs
-
-    def _run(self, rate: float) -> Point:
-        point = self._measure(rate)
+    def learn(self, point: Point, tolerance: float) -> MaxRate | None:
+        """Learn from a run; the answer where the search is over."""
         self._points.append(point)
-        return point
+        if point.counts and point.over is not None:
+            self._posterior.observe(point.rate, point.over, point.requests, point.allowed)
+        else:
+            self._posterior.observe_side(point.rate, above=not point.met)
+        if len(self._points) > 1 and all(each.limit == "broken" for each in self._points[-2:]):
+            return self._broken()
+        if self._beyond(self._bounds.lowest, 1 - self._posterior.chance_below(self._bounds.lowest), met=False):
+            return self.end()
+        if self._bounds.highest and self._beyond(
+            self._bounds.highest, self._posterior.chance_below(self._bounds.highest), met=True
+        ):
+            return self.end()
+        enough = min(self._count(met=True), self._count(met=False)) >= MIN_RUNS_EACH
+        return self.end() if enough and self._width() <= (1 + tolerance) ** 2 else None
 
-    def _bracket(self) -> str:
-        return f"; not met at {self._above.rate:,.4g}/s ({_names(self._above)})" if self._above else ""
+    def _beyond(self, bound: float, chance: float, *, met: bool) -> bool:
+        """Whether the rate lies beyond a bound, where at least two runs were made, all with this outcome."""
+        there = [point.met for point in self._points if point.rate == bound]
+        return len(there) > 1 and set(there) == {met} and chance <= 1 - SURE
 
-    def _end(self, limited_by: Limit, reason: str, *, confirmed: bool = False) -> MaxRate:
-        best = self._met[-1] if self._met else None
-        above = self._above.rate if self._above else None
-        return MaxRate(best, confirmed, above, limited_by, reason, tuple(self._points))
+    def _count(self, *, met: bool) -> int:
+        return sum(point.met is met for point in self._points)
+
+    def _width(self) -> float:
+        low, high = (self._posterior.quantile(share) for share in _INTERVAL)
+        return high / low
+
+    def _broken(self) -> MaxRate:
+        last = self._points[-1]
+        reason = f"two runs in a row broke off, at {last.rate:,.4g}/s: {names(last)}; lower rates would not fix this"
+        found = interrupted(self._points)
+        return MaxRate(found.best, found.rate, None, False, found.above, "broken", reason, found.points)
+
+    def end(self) -> MaxRate:
+        """The answer by all runs."""
+        met = [point for point in self._points if point.met]
+        if not met:
+            return self._none()
+        median = self._posterior.quantile(0.5)
+        best = min(met, key=lambda point: abs(math.log(point.rate / median)))
+        beyond = [point for point in self._points if not point.met]
+        limit = self._limit(beyond, median)
+        if limit != "server":
+            return self._at_least(met, limit)
+        low, high = (self._posterior.quantile(share) for share in _INTERVAL)
+        confirmed = self._width() <= (1 + TOLERANCE) ** 2
+        above = min((p.rate for p in beyond if p.rate > best.rate), default=None)
+        unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self._points)} runs: {self._longer()}"
+        reason = f"{self._around(median)}; beyond it {_WORDS[limit]}{unsure}"
+        return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self._points))
+
+    def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
+        """What most of the runs beyond the rate that were nearest to it say."""
+        if not beyond:
+            return "range" if self._bounds.highest else "runs"
+        nearest = sorted(beyond, key=lambda point: abs(math.log(point.rate / median)))[:MIN_RUNS_EACH]
+        limits = [point.limit for point in nearest if point.limit]
+        return max(sorted(set(limits)), key=limits.count)
+
+    def _at_least(self, met: Sequence[Point], limit: RateLimit) -> MaxRate:
+        """The highest rate that most of its runs met: a lower bound of what the server can do."""
+        mostly = {each["rate"] for each in tried(self._points) if each["met"] * 2 > each["runs"]}
+        best = max(met, key=lambda point: (point.rate in mostly, point.rate))
+        above = min((p.rate for p in self._points if not p.met and p.rate > best.rate), default=None)
+        words = {
+            "range": f"at least: {best.rate:,.4g}/s is the highest that was asked for",
+            "runs": f"at least: {len(self._points)} runs were used up, and all were met",
+        }.get(limit) or f"at least: beyond it {_WORDS[limit]}, so the server's own limit is not known"
+        reason = f"{words}; {self._around(best.rate)}"
+        return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(self._points))
+
+    def _none(self) -> MaxRate:
+        slowest = min(self._points, key=lambda point: point.rate)
+        limit = slowest.limit or "server"
+        lowest = slowest.rate <= self._bounds.lowest
+        which = "the lowest rate tried" if lowest else f"the lowest of {len(self._points)} runs, which were used up"
+        reason = f"not met at {slowest.rate:,.4g}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
+        ended: RateLimit = limit if lowest else "runs"
+        return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self._points))
+
+    def _around(self, rate: float) -> str:
+        """The runs at the nearest rates to both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
+        rates = tried(self._points)
+        below = [each for each in rates if each["rate"] <= rate][-1:]
+        above = [each for each in rates if each["rate"] > rate][:1]
+        shown = [f"{each['met']} of {each['runs']} {{}}at {each['rate']:,.4g}/s" for each in below + above]
+        return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
+
+    def _longer(self) -> str:
+        """By how much longer runs would do: the interval narrows with the root of what is measured."""
+        wanted, seen = 2 * math.log(1 + TOLERANCE), math.log(self._width())
+        return f"a --duration {math.ceil((seen / wanted) ** 2 * 10) / 10:g} times as long would do"
 
 
-def _names(point: Point) -> str:
-    return ", ".join([*sorted(point.failed), *([] if point.objective == MET else [f"objective {point.objective}"])])
+def names(point: Point) -> str:
+    """What of a run does not hold."""
+    missed = [] if point.objective == MET else [f"objective {point.objective}"]
+    return ", ".join([*sorted(point.failed), *missed])

@@ -46,6 +46,7 @@ class Threshold:
         self._logs = logs
         self._belief = np.broadcast_to(prior[:, None, None], (len(logs), len(SLOPES), len(SHAPES))).copy()
         """Logarithm of the posterior: rates, slopes, shapes."""
+        self._below = self._cumulated()
 
     def observe(self, rate: float, over: int, requests: int, allowed: float) -> None:
         """A run in which so many of the requests exceeded a limit that a share of `allowed` may exceed."""
@@ -68,16 +69,17 @@ class Threshold:
 
     def quantile(self, share: float) -> float:
         """The rate below which the sought one lies with this probability."""
-        return float(math.exp(np.interp(share, np.cumsum(self._marginal()), self._logs + _STEP / 2)))
+        return float(math.exp(np.interp(share, self._below, self._logs + _STEP / 2)))
 
     def chance_below(self, rate: float) -> float:
         """The probability that the rate sought is lower."""
-        return float(np.interp(math.log(rate), self._logs + _STEP / 2, np.cumsum(self._marginal())))
+        return float(np.interp(math.log(rate), self._logs + _STEP / 2, self._below))
 
-    def _marginal(self) -> Floats:
-        weights: Floats = np.exp(self._belief - self._belief.max()).sum(axis=(1, 2))
-        weights /= weights.sum()
-        return weights
+    def _cumulated(self) -> Floats:
+        """The probability that the rate sought is no higher, for each rate."""
+        weights = np.exp(self._belief - self._belief.max()).sum(axis=(1, 2))
+        below: Floats = np.cumsum(weights / weights.sum())
+        return below
 
     def _times_allowed(self, rate: float) -> Floats:
         """The expected share over the limit in multiples of the allowed one, for each rate sought and slope.
@@ -100,3 +102,4 @@ class Threshold:
     def _learn(self, chance: Floats, hiccup: float, otherwise: float) -> None:
         """Bayes' rule: the outcome's chance, or that of a hiccup, under which it would be `otherwise`."""
         self._belief += np.log((1 - hiccup) * chance + hiccup * otherwise)
+        self._below = self._cumulated()

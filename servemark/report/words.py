@@ -1,6 +1,6 @@
 """A scenario in words: what load a run put on the server."""
 
-from servemark.results.schema.run import Scenario
+from servemark.results.schema.run import MaxRateSearch, Scenario
 
 SHOWN_STAGES = 6
 
@@ -39,3 +39,12 @@ def title(scenario: Scenario) -> str:
             return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
         case _:
             return f"open loop, {describe(scenario)}"
+
+
+def answer(found: MaxRateSearch, slo: str) -> str:
+    """What a search for the highest rate found, in one sentence."""
+    rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
+    low, high = found["ci95"] or (None, None)
+    interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if low is not None and high is not None else ""
+    least = "at least " if interval == "" and low is not None else ""
+    return f"highest rate with {slo}: {least}{rate}{interval}; {found['reason'].removeprefix('at least: ')}"

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import IO, Any
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError
+from servemark.output import note
 from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
@@ -37,6 +39,17 @@ def drive(
     with stopping([process]):
         code = interrupts.wait(process)
     return read_result(directory, code)
+
+
+def drive_captured(config: LoadConfig, *, workers: int = 1) -> Result:
+    """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said)
+        except NoResultError:
+            said.seek(0)
+            note(said.read().rstrip())
+            raise
 
 
 def launch(

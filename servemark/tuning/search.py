@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
-from servemark.max_rate.search import START_SHARE, TOLERANCE, MaxRate, Point, search
+from servemark.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, Point, search
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
@@ -148,9 +148,8 @@ class _Search:
             self._not_tried.append(f"a search for the rate of {standing.candidate}")
             return None
 
-        return search(
-            lambda rate: self._ledger.run("search", standing, rate), start, lowest=lowest, most_runs=most_runs
-        )
+        bounds = Bounds.around(start, lowest)
+        return search(lambda rate: self._ledger.run("search", standing, rate), bounds, most_runs=most_runs)
 
     def _finalists(self) -> list[CandidateScore]:
         """The best of those that screened faster than the present one."""

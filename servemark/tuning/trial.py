@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from servemark.max_rate.search import MaxRate, Point, lowest_rate
@@ -40,7 +40,7 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """As a line of the log holds it."""
-        point = self.point and {**self.point.to_dict(), "conclusive": self.point.conclusive}
+        point = self.point and self.point.kept()
         return {**vars(self), "candidate": self.candidate.to_dict(), "point": point}
 
     @classmethod
@@ -48,8 +48,7 @@ class Trial:
         """Read what `to_dict` wrote."""
         point = line["point"]
         if point is not None:
-            known = {key: value for key, value in point.items() if key != "valid"}
-            point = replace(Point(**known), failed=frozenset(point["failed"]))
+            point = Point.of_kept(point)
         return cls(**{**line, "candidate": Candidate.of_dict(line["candidate"]), "point": point})
 
 

@@ -55,6 +55,7 @@ USED_BY = {
     "servemark/comparison/test_timetable": ["servemark/comparison: warm_up"],
     "servemark/machine/test_environment": ["servemark/machine: gpus"],
     "servemark/max_rate/test_curve": ["servemark/report/terminal: series", "servemark/report/html: curve"],
+    "servemark/max_rate/test_runs": ["servemark/report/html: max_rate"],
     "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
     "servemark/runs/test_suite": [
         "servemark/cli: suite",

@@ -18,6 +18,8 @@ PRESENT = SPACE.present
 OBJECTIVE = Objective(99, 50.0, 10.0)
 SCREEN_S, RUN_S = 4.0, 12.0
 PLENTY_S = 10_000.0
+REQUESTS = 10_000
+"""Of a run at a rate."""
 Capacity = Callable[[Candidate], float]
 
 
@@ -48,6 +50,10 @@ class Server:
         failed = {"schedule_delay_p99"} if load > self.generator_above else set()
         objective: ObjectiveStatus = "missed" if p99_ms > OBJECTIVE.limit_ms else "met"
         known_ms = p99_ms if math.isfinite(p99_ms) else None
-        point = Point(load, frozenset(failed), known_ms, objective, directory="somewhere")
+        over = round(REQUESTS * min(math.exp((load - capacity) * OBJECTIVE.limit_ms / 1e3), 1.0))
+        point = Point(
+            load, frozenset(failed), known_ms, objective,
+            over=over, requests=REQUESTS, allowed=0.01, directory="somewhere",
+        )  # fmt: skip
         limited = point.generator_limits
         return Trial(stage, candidate, load, number, RUN_S, point=point, generator_limits=limited)

@@ -1,18 +1,19 @@
 """The throughput-latency curve as one HTML page that needs nothing else."""
 
-import math
-from collections.abc import Sequence
-
+from servemark.report.html import HOLLOW, limits, measured, ticks
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import Curve, CurvePoint
+from servemark.results.schema.run import Curve, CurvePoint, Result
+from servemark.results.verdict import verdict_words
 
 _COLOURS = {"mean": "#888888", "p50": "#1f77b4", "p99": "#d62728"}
 _HEIGHT = "640px"
-_OPEN_MARKER = "hollow: the run is INVALID"
 
 
-def page(curve: Curve, title: str) -> str:
-    """Latencies over the throughput that was reached, on a logarithmic axis, with the knee marked."""
+def page(curve: Curve, result: Result) -> str:
+    """Latencies over the throughput that was reached, on a logarithmic axis, with the knee and the objectives marked.
+
+    The title is that of one of the runs.
+    """
     import plotly.graph_objects as go
 
     points = curve["points"]
@@ -22,7 +23,7 @@ def page(curve: Curve, title: str) -> str:
         figure.add_scatter(
             x=[point["requests_per_s"] for point in shown],
             y=[figure_of(point, f"{name}_ms") for point in shown],
-            text=[f"{point['rate']:g}/s requested, {'VALID' if point['valid'] else 'INVALID'}" for point in shown],
+            text=[f"{point['rate']:g}/s requested, {_words(point)}" for point in shown],
             hovertemplate=f"{name} %{{y:.4g}} ms at %{{x:.4g}}/s<br>%{{text}}<extra></extra>",
             name=name,
             mode="lines+markers",
@@ -34,21 +35,22 @@ def page(curve: Curve, title: str) -> str:
         figure.add_vline(
             x=knee["requests_per_s"], line={"dash": "dash", "color": "#444"}, annotation_text=f"knee {knee['rate']:g}/s"
         )
-    hollow = "" if all(point["valid"] for point in points) else f"; {_OPEN_MARKER}"
+    for words, limit_ms in limits(result):
+        figure.add_hline(y=limit_ms, line={"dash": "dash", "color": "#d62728"}, annotation_text=words)
+    hollow = "" if all(point["valid"] for point in points) else f"; {HOLLOW}"
+    known = [value for point in points for name in _COLOURS if (value := figure_of(point, f"{name}_ms"))]
     figure.update_layout(
-        title={"text": f"{title}<br><sup>knee: {curve['definition']}<br>{curve['knee_reason']}{hollow}</sup>"},
+        title={
+            "text": f"{measured(result)}<br><sup>knee: {curve['definition']}<br>{curve['knee_reason']}{hollow}</sup>"
+        },
         xaxis={"title": {"text": "answered requests/s"}, "rangemode": "tozero"},
-        yaxis={"title": {"text": "latency from the schedule, ms"}, "type": "log", "tickvals": _ticks(points)},
+        yaxis={"title": {"text": "latency from the schedule, ms"}, "type": "log", "tickvals": ticks(known)},
         template="plotly_white",
-        margin={"t": 120},
+        margin={"t": 150},
     )
     return str(figure.to_html(include_plotlyjs=True, full_html=True, default_height=_HEIGHT))
 
 
-def _ticks(points: Sequence[CurvePoint]) -> list[float]:
-    """1, 2, 5, 10, ... around all latencies: plotly's own labels of a logarithmic axis leave out the power of ten."""
-    found = [value for point in points for name in _COLOURS if (value := figure_of(point, f"{name}_ms"))]
-    if not found:
-        return []
-    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
-    return [step * 10.0**power for power in range(low, high + 1) for step in (1, 2, 5)]
+def _words(point: CurvePoint) -> str:
+    """Both answers of a rate."""
+    return verdict_words([] if point["valid"] else ["see its result"], point["objective"])

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.report.terminal.load import render
+from servemark.report.words import answer
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.run import Result
 from servemark.results.verdict import verdict_words
@@ -22,5 +23,4 @@ def render_max_rate(result: Result, console: Console) -> None:
         latency = "-" if point["latency_ms"] is None else f"{point['latency_ms']:,.2f}"
         table.add_row(f"{point['rate']:,.5g}", latency, verdict_words(point["failed"], point["objective"]))
     console.print(table)
-    rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
-    console.print(f"highest rate with {slo}: {rate} ({found['reason']})")
+    console.print(answer(found, slo), soft_wrap=True)

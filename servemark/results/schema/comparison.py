@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario
+from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario, TriedRate
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.stats.ratios import RatioFigures
@@ -52,9 +52,11 @@ class HighestRateFigures(TypedDict):
     searched_rate: Annotated[float | None, "What the search found (requests/s)."]
     rounds: Annotated[list[float], "Highest rate in each round (requests/s)."]
     directory: Annotated[str | None, "Directory of the search."]
-    confirmed: NotRequired[Annotated[bool, "Whether the search met its rate in two runs."]]
+    ci95: NotRequired[Annotated[list[float | None] | None, "95 % interval of what the search found."]]
+    confirmed: NotRequired[Annotated[bool, "Whether that is the server's limit, and known to 5 % at least."]]
     above: NotRequired[Annotated[float | None, "Lowest rate that the search did not meet (requests/s)."]]
     limited_by: NotRequired[Annotated[str, "What ended the search."]]
+    rates: NotRequired[Annotated[list[TriedRate], "Rates that the search tried."]]
     points: Annotated[list[RatePoint], "Runs of the search."]
 
 

@@ -332,28 +332,46 @@ class MixPart(TypedDict):
     metrics: Annotated[Metrics, "Its own figures. The energy is known of the whole mix only."]
 
 
+RateLimit = Literal["server", "generator", "other work", "unsteady", "range", "broken", "runs", "interrupted"]
+
+
 class RatePoint(TypedDict):
     """One run of a search for the highest rate."""
 
     rate: Annotated[float, "Arrivals per second."]
     valid: Annotated[bool, "Whether every constraint holds."]
     objective: Annotated[ObjectiveStatus, "Whether the objectives were met."]
+    met: Annotated[bool, "Whether the rate was met: the objectives are, and nothing but other work disturbed the run."]
+    limited_by: Annotated[RateLimit | None, "What kept the rate from being met."]
     failed: Annotated[list[str], "Constraints that do not hold."]
     latency_ms: Annotated[float | None, "Latency at the objectives' highest percentile (ms)."]
+    over: Annotated[int | None, "Requests over the latency's objective that is nearest to be missed."]
+    requests: Annotated[int, "Requests that were judged by it."]
     directory: Annotated[str | None, "Directory of the run."]
 
 
-class MaxRateSearch(TypedDict):
-    """A search for the highest rate that meets an objective."""
+class TriedRate(TypedDict):
+    """A rate that a search tried."""
 
-    rate: Annotated[float | None, "The rate found (requests/s)."]
-    confirmed: Annotated[bool, "Whether it was met in two runs."]
-    above: Annotated[float | None, "Lowest rate that was not met (requests/s)."]
+    rate: Annotated[float, "Arrivals per second."]
+    runs: Annotated[int, "Runs at this rate."]
+    met: Annotated[int, "How many of them met it."]
+
+
+class MaxRateSearch(TypedDict):
+    """A search for the highest rate that meets the objectives."""
+
+    rate: Annotated[float | None, "The rate found (requests/s). A lower bound unless `limited_by` is `server`."]
+    ci95: Annotated[list[float | None] | None, "95 % interval of the rate. Its end is null for a lower bound."]
+    confirmed: Annotated[bool, "Whether it is the server's, and known to 5 % at least."]
+    above: Annotated[float | None, "Lowest rate beyond it that was not met (requests/s)."]
     limited_by: Annotated[
-        Literal["server", "generator", "broken", "runs", "interrupted"],
-        "What ended the search. `broken`: no other rate would do. `runs`: its runs were used up.",
+        RateLimit,
+        "What bounds the rate. `range`: the highest rate asked for. `broken`: no other rate would do. `runs`: they "
+        "were used up before any was met, or missed.",
     ]
     reason: Annotated[str, "The same in words."]
+    rates: Annotated[list[TriedRate], "The rates that were tried, ascending."]
     points: Annotated[list[RatePoint], "The runs in the order in which they were made."]
 
 
@@ -419,6 +437,7 @@ class CurvePoint(TypedDict):
     p90_ms: Annotated[float | None, "90th percentile of the latency (ms)."]
     p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
     valid: Annotated[bool, "Whether every run is valid."]
+    objective: Annotated[ObjectiveStatus | None, "The worst of its runs'. Null: there is no objective."]
 
 
 class Curve(TypedDict):

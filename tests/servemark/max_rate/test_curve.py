@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from servemark.max_rate.curve import curve
-from servemark.report.html.curve import _OPEN_MARKER, _ticks, page
+from servemark.report.html import HOLLOW, ticks
+from servemark.report.html.curve import page
 from servemark.report.terminal.series import render_curve
 from servemark.workload import get
 from tests.support.command_line import Servemark
@@ -17,11 +18,13 @@ from tests.support.locust_run import server_of
 CAPACITY = 1000.0
 
 
-def run(rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bool = True) -> Any:
+def run(
+    rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bool = True, objective: str = "met"
+) -> Any:
     """As much of a result as the curve is made from."""
     return {
         "scenario": {"mode": "open", "requested_rate": rate, "distribution": "poisson"},
-        "verdict": {"valid": valid},
+        "verdict": {"valid": valid, "objective": objective, "constraints": []},
         "metrics": {
             "latency_ms": dict.fromkeys(("mean", "p50", "p90", "p99", "max"), mean_ms),
             "throughput": {"requests_per_s": rate * completed, "scheduled_rate": rate},
@@ -78,14 +81,35 @@ def test_the_table_marks_the_knee(capsys: pytest.CaptureFixture[str]) -> None:
     assert "knee: 400 requests/s (at 600/s the mean latency is 2.5 times that of 1/s)" in out
 
 
+def measured_at(*runs: Any) -> Any:
+    """What a page's title is made from, beside the points of these runs."""
+    title: dict[str, Any] = {"workload": "ranking", "engine": "onnxruntime", "device": "cpu"}
+    title |= {"precision": "fp32", "protocol": "http", "batch_size": 1}
+    title |= {"created": "2026-01-02T03:04:05+00:00", "command": ["servemark", "run", "ranking"]}
+    return [each | title | {"config": {"slo": "p99:20,errors:0.01"}} for each in runs]
+
+
 def test_the_page_marks_invalid_runs_and_labels_whole_numbers() -> None:
     pytest.importorskip("plotly")
-    found = curve([run(100, 1.0), run(200, 30.0)])
-    assert _ticks(found["points"]) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
-    assert _OPEN_MARKER not in page(found, "all valid")
-    html = page(curve([run(100, 1.0), run(200, 30.0, valid=False)]), "one not")
-    assert _OPEN_MARKER in html
+    assert ticks([1.0, 30.0]) == [1, 2, 5, 10, 20, 50, 100, 200, 500]
+    good = measured_at(run(100, 1.0), run(200, 30.0))
+    assert HOLLOW not in page(curve(good), good[0])
+    bad = measured_at(run(100, 1.0), run(200, 30.0, valid=False, objective="missed"))
+    html = page(curve(bad), bad[0]).replace("\\u002f", "/")
+    assert HOLLOW in html
     assert '["circle","circle-open"]' in html
+    assert "100/s requested, VALID, MET" in html
+    assert "200/s requested, INVALID (see its result), MISSED" in html
+
+
+def test_the_page_has_the_objective_s_line_and_says_what_was_measured() -> None:
+    pytest.importorskip("plotly")
+    found = measured_at(run(100, 1.0), run(200, 30.0))
+    html = page(curve(found), found[0])
+    assert "objective p99 20 ms" in html
+    assert "objective errors" not in html
+    assert "ranking on onnxruntime, cpu, fp32, http, batch 1; 2026-01-02 03:04" in html
+    assert "servemark run ranking" in html
 
 
 def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:
@@ -100,6 +124,9 @@ def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) ->
     assert high["completed_share"] < 0.5
     assert document["curve"]["knee"] in {100, None}  # None: this machine was too busy even for 100/s
     assert len(document["results"]) == 2
+    # One folder, with a run beneath for each rate.
+    [folder] = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["01-100", "02-1200"]
     if importlib.util.find_spec("plotly"):
-        [page] = tmp_path.glob("*-curve/curve.html")
+        [page] = folder.glob("curve.html")
         assert "100/s requested" in page.read_text().replace("\\u002f", "/")

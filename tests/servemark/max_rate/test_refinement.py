@@ -6,7 +6,8 @@ import pytest
 
 from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate, rate_ratio, refine_rate
-from servemark.max_rate.search import TOLERANCE, Limit, MaxRate, Point
+from servemark.max_rate.search import TOLERANCE, MaxRate, Point
+from servemark.results.schema.run import RateLimit
 from servemark.stats.ratios import ratio_of_repeats
 
 
@@ -57,9 +58,9 @@ def test_the_interval_of_rates_holds_their_resolution() -> None:
     assert wide.low < plain.low
 
 
-def searched(rate: float, limited_by: Limit = "server") -> HighestRate:
+def searched(rate: float, limited_by: RateLimit = "server") -> HighestRate:
     best = Point(rate)
-    return HighestRate.of(MaxRate(best, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
+    return HighestRate.of(MaxRate(best, rate, None, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
 
 
 def after_rounds(*capacities: float, start: float) -> HighestRate:
@@ -80,7 +81,14 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
     assert lost.rate == pytest.approx(lost.rounds[0])
     assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
     never = MaxRate(
-        None, False, 10.0, "server", "not met at 10/s, the lowest rate tried (objective missed)", (Point(10.0),)
+        None,
+        None,
+        None,
+        False,
+        10.0,
+        "server",
+        "not met at 10/s, the lowest rate tried",
+        (Point(10.0),),
     )
     assert HighestRate.of(never, "max-rate-x").exit_code is ExitCode.SLO_MISSED
 

@@ -44,7 +44,7 @@ def test_its_interval_holds_the_truth_and_shrinks(queue: Queue) -> None:
     rng, limit_s = np.random.default_rng(4), 0.02
     true = queue.highest_rate(99, limit_s)
     held, widths = [], []
-    for _ in range(12):
+    for _ in range(6):
         found = Threshold(10, 10_000, guess=800)
         for factor in 2 * (0.5, 0.8, 0.9, 0.95, 1, 1, 1.05, 1.1, 1.2, 1.5):
             seen = queue.latencies_s(factor * true, 20, 1, rng)
@@ -54,5 +54,5 @@ def test_its_interval_holds_the_truth_and_shrinks(queue: Queue) -> None:
         widths.append(high / low)
         assert found.quantile(0.5) == pytest.approx(true, rel=0.1)
         assert found.chance_below(low) == pytest.approx(0.025, abs=0.01)
-    assert sum(held) >= 10
+    assert sum(held) >= 5
     assert max(widths) < 1.3

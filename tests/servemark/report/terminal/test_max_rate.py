@@ -12,7 +12,7 @@ def test_the_rates_that_were_tried_stand_in_their_order() -> None:
         {"rate": 320.0, "latency_ms": None, "failed": [], "objective": "met"},
     ]
     result = load_result(flags, evenly(40, 11, 0.02))
-    found = {"points": points, "rate": 320.0, "reason": "met twice"}
+    found = {"points": points, "rate": 320.0, "ci95": [310.2, 331.0], "reason": "met in 1 of 1 runs at 320/s"}
     text = shown(render_max_rate, result | {"max_rate": found})
     rows = [line.split() for line in text.splitlines()[-4:-1]]
     assert rows == [
@@ -20,6 +20,11 @@ def test_the_rates_that_were_tried_stand_in_their_order() -> None:
         ["320", "-", "VALID,", "MET"],
         ["480", "12.50", "INVALID", "(achieved_rate),", "MISSED"],
     ]
-    assert text.endswith("highest rate with p90:50: 320 requests/s (met twice)\n")
-    found["rate"] = None
-    assert "highest rate with p90:50: none (met twice)" in shown(render_max_rate, result | {"max_rate": found})
+    assert text.endswith(
+        "highest rate with p90:50: 320 requests/s (95 % interval 310.2 to 331); met in 1 of 1 runs at 320/s\n"
+    )
+    found |= {"ci95": [320.0, None], "reason": "at least: beyond it the generator was late"}
+    least = shown(render_max_rate, result | {"max_rate": found})
+    assert least.endswith("highest rate with p90:50: at least 320 requests/s; beyond it the generator was late\n")
+    found |= {"rate": None, "ci95": None, "reason": "not met at 8/s"}
+    assert "highest rate with p90:50: none; not met at 8/s" in shown(render_max_rate, result | {"max_rate": found})
