@@ -12,15 +12,11 @@ from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Golden
 from servemark.results.verdict import exit_code_of
 from servemark.workload import get, workloads
-from tests.support.locust_run import golden_entry, locustfiles, run, server_of, smallest, the_result
+from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.result_checks import check_counts, check_schema, constraint
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
 TINY = ["--model", "ranking_tiny"]
-
-
-def test_every_workload_has_its_locustfile_and_every_locustfile_a_workload() -> None:
-    assert {workload.locustfile for workload in workloads().values()} == set(locustfiles())
 
 
 def test_no_module_beside_the_locustfiles_hides_another() -> None:

@@ -45,7 +45,6 @@ def test_every_model_card_is_complete(name: str) -> None:
         [value] = re.findall(rf"^\| {label} \| (.+) \|$", card, re.MULTILINE)
         assert value
     assert f"| {workload.parameters:,} |" in card
-    assert (CHECKOUT / "loadgen" / f"{workload.locustfile}.py").exists()
     if workload.dataset:
         assert f"`DATA_ROOT/{workload.dataset}`" in card
 
@@ -110,8 +109,3 @@ def test_imports_exist(page: Path) -> None:
 @pytest.mark.parametrize("name", build().commands)
 def test_every_command_has_an_example(name: str) -> None:
     assert f"Example: servemark {name}" in (build().commands[name].help or "")
-
-
-def test_every_workload_has_its_locustfile() -> None:
-    missing = [w.name for w in workloads().values() if not (CHECKOUT / "loadgen" / f"{w.locustfile}.py").exists()]
-    assert not missing
