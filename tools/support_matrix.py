@@ -175,14 +175,13 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
         return {"ok": False, "kind": "other", "reason": _short(error.what, workload)}
     except Exception as error:
         return {"ok": False, "kind": "other", "reason": _short(f"{type(error).__name__}: {error}", workload)}
-    outputs = [output for batch in report.manifest["parity"].values() for output in batch.values()]
-    errors = [output["max_rel"] for output in outputs if output["max_rel"] is not None]
-    cosines = [output["cosine_min"] for output in outputs if output["cosine_min"] is not None]
+    agreement = report.manifest["output_agreement"]
     return {
         "ok": True,
-        "max_rel": max(errors, default=None),
-        "cosine_min": min(cosines, default=None),
-        "top1_share": min(output["top1_share"] for output in outputs),
+        "max_rel": agreement["max_rel_error"],
+        "cosine_min": agreement["cosine_min"],
+        "samples": agreement["samples"],
+        "top1_samples": agreement["top1_samples"],
         "seconds": report.manifest["seconds"],
         "peak_rss_mib": report.manifest["peak_rss_mib"],
     }

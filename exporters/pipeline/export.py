@@ -24,6 +24,7 @@ from exporters.pipeline.registry import Exporter, check_precision, exporter
 from servemark.errors import ArtifactError
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
+from servemark.workload.checked import agreement_figures
 
 SOURCE = "onnxruntime"
 """The engine whose fp32 artifact, ONNX, the converters read."""
@@ -107,7 +108,7 @@ def _write(
     with whole_recurrences():
         format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
-    discrepancies = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
+    discrepancies, checked = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
     draft.config.write_text(config)
     draft.write_golden(job.golden)
     manifest = {
@@ -122,6 +123,7 @@ def _write(
         **provenance,
         "format": format_,
         "agreement": asdict(agreement),
+        "output_agreement": agreement_figures(checked, workload, draft.precision)[0],
         "parity": {
             f"batch_{size}": {name: asdict(each) for name, each in outputs.items()}
             for size, outputs in discrepancies.items()

@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Workload
-from servemark.workload.agreement import Agreement, Discrepancy, compare_outputs
+from servemark.workload import Arrays, Tensor, Workload
+from servemark.workload.agreement import Agreement, Discrepancy, Rows, compare_rows, discrepancy
+from servemark.workload.checked import Checked
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
 
-ROWS = 6
 BATCH_SIZES = (1, 3)
 """Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""
 
@@ -49,31 +49,32 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
     return Golden(inputs, outputs)
 
 
-def measure(run: Run, golden: Golden, workload: Workload, agreement: Agreement) -> dict[int, dict[str, Discrepancy]]:
-    """Run the artifact on golden rows: batch size -> output -> discrepancy.
+def measure(
+    run: Run, golden: Golden, workload: Workload, agreement: Agreement
+) -> tuple[dict[int, dict[str, Discrepancy]], Checked]:
+    """Run the artifact on all golden samples: batch size -> output -> discrepancy, and what was found of each sample.
 
-    Raises ArtifactError when a batch cannot be run, or an output has another shape or dtype or lies outside
-    `agreement`.
+    A run under load checks the same samples. Raises ArtifactError when a batch cannot be run, or an output has another
+    shape or dtype or lies outside `agreement`.
     """
-    found = {}
-    # Whole batches of the largest size.
-    rows = min(ROWS, golden.rows) // max(BATCH_SIZES) * max(BATCH_SIZES)
+    found: dict[int, dict[str, Discrepancy]] = {}
+    compared: dict[str, list[Rows]] = {tensor.name: [] for tensor in workload.outputs}
+    rows = golden.rows
     for size in BATCH_SIZES:
+        # Whole batches: the first samples fill up the last one, and do not count again.
+        taken = [np.arange(start, start + size) % rows for start in range(0, rows, size)]
         batches = [
-            _run_batch(run, {name: array[start : start + size] for name, array in golden.inputs.items()}, workload)
-            for start in range(0, rows, size)
+            _run_batch(run, {name: array[each] for name, array in golden.inputs.items()}, workload) for each in taken
         ]
-        found[size] = {
-            tensor.name: _compare_output(
-                np.concatenate([batch[tensor.name] for batch in batches]),
-                golden.outputs[tensor.name][:rows],
-                agreement,
-                workload.name,
-                f"{tensor.name} at batch {size}",
-            )
-            for tensor in workload.outputs
-        }
-    return found
+        found[size] = {}
+        for tensor in workload.outputs:
+            output, reference = np.concatenate([batch[tensor.name] for batch in batches])[:rows], golden.outputs
+            place = f"{tensor.name} at batch {size}"
+            each = _compare_output(output, reference[tensor.name], agreement, workload.name, place)
+            found[size][tensor.name] = _agreeing(each, tensor, agreement, workload.name, place)
+            compared[tensor.name].append(each)
+    samples = np.tile(np.arange(rows), len(BATCH_SIZES))
+    return found, Checked.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
 
 
 def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
@@ -93,18 +94,24 @@ def _compare_output(
     agreement: Agreement,
     workload: str,
     place: str,
-) -> Discrepancy:
-    fix = f"the engine computes something else, or the agreement of {workload} in servemark/models is too narrow"
+) -> Rows:
     if (output.shape, output.dtype) != (reference.shape, reference.dtype):
         raise ArtifactError(
             f"{workload}: {place} is {output.dtype} {list(output.shape)}, "
             f"eager PyTorch's {reference.dtype} {list(reference.shape)}",
-            fix=fix,
+            fix=_fix(workload),
         )
-    discrepancy = compare_outputs(output, reference, agreement)
-    if not discrepancy.agrees:
+    return compare_rows(output, reference, agreement)
+
+
+def _agreeing(rows: Rows, tensor: Tensor, agreement: Agreement, workload: str, place: str) -> Discrepancy:
+    found = discrepancy(rows, agreement, floating=tensor.dtype.kind == "f")
+    if not found.agrees:
         raise ArtifactError(
-            f"{workload}: {place} differs from eager PyTorch: {discrepancy} (allowed: {agreement})",
-            fix=fix,
+            f"{workload}: {place} differs from eager PyTorch: {found} (allowed: {agreement})", fix=_fix(workload)
         )
-    return discrepancy
+    return found
+
+
+def _fix(workload: str) -> str:
+    return f"the engine computes something else, or the agreement of {workload} in servemark/models is too narrow"

@@ -18,7 +18,6 @@ from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.boundary_readings import Reading
-from loadgen.measurement.output_agreement import Checked
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
 from loadgen.measurement.windows import Interval
@@ -27,7 +26,7 @@ from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import Granted, least
 from servemark.repository.entry import Golden
-from servemark.workload.agreement import Discrepancy
+from servemark.workload.checked import Checked
 
 READY_TIMEOUT_S = 600.0
 """Serialising the requests of a large model takes minutes."""
@@ -178,14 +177,8 @@ class Master:
     def checked(self) -> Checked | None:
         if not self._golden:
             return None
-        parts = []
-        for worker in self._workers.values():
-            part = worker.report and worker.report["checked"]
-            if part:
-                found = {name: Discrepancy(**discrepancy) for name, discrepancy in part["found"].items()}
-                parts.append(Checked(part["answers"], part["rows"], found))
-        workload = self.config.workload
-        return Checked.joined(parts, workload.outputs, workload.agreement.at(self.config.precision))
+        parts = [worker.report["checked"] for worker in self._workers.values() if worker.report]
+        return Checked.joined([Checked(**part) for part in parts if part])
 
     def _invite(self, worker: WorkerView) -> None:
         """Answer a worker that asks for its part."""

@@ -11,7 +11,6 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
-from loadgen.measurement.output_agreement import figures_of, unchecked
 from loadgen.measurement.recorder import Recorder
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
@@ -26,6 +25,7 @@ from servemark.results.schema.run import (
     Throughput,
 )
 from servemark.stats.histogram import Latency
+from servemark.workload.checked import agreement_figures, unchecked
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 NOT_BEGUN = "the run was cut short before its measured interval began"
@@ -171,7 +171,7 @@ def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[Accuracy, str |
     if measured.checked is None:
         reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         return {"output_agreement": unchecked(reason), "quality": cast(Quality, not_measured)}, None
-    figures, mismatch = figures_of(measured.checked, config.workload.outputs)
+    figures, mismatch = agreement_figures(measured.checked, config.workload, config.precision)
     return {"output_agreement": figures, "quality": cast(Quality, not_measured)}, mismatch
 
 

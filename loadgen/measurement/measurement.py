@@ -10,13 +10,14 @@ from typing import Protocol
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
-from loadgen.measurement.output_agreement import Checked, require_fit
+from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
+from servemark.workload.checked import Checked
 
 PROGRESS_NS = 1_000_000_000
 

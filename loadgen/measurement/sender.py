@@ -19,7 +19,7 @@ from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
-from loadgen.measurement.output_agreement import Checked, check
+from loadgen.measurement.output_agreement import check
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval
@@ -30,6 +30,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
+from servemark.workload.checked import Checked
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
@@ -202,10 +203,8 @@ class Sending:
         """How the sampled answers agree with the golden ones, None where there are none."""
         if self._golden is None:
             return None
-        workload = self.config.workload
-        return check(
-            self.recorder.sampled, self._golden, workload.outputs, workload.agreement.at(self.config.precision)
-        )
+        workload, limits = self.config.workload, self.config.workload.agreement.at(self.config.precision)
+        return check(self.recorder.sampled, self._golden, workload.outputs, limits)
 
     def _outcome(self, outcome: Outcome) -> None:
         words = ""

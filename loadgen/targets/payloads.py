@@ -24,7 +24,7 @@ GOLDEN_EVERY = 50
 
 
 def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden | None) -> Iterator[Payload]:
-    """An endless stream of requests, the golden ones among them at a fixed share.
+    """An endless stream of requests: every golden one, then others with golden ones among them at a fixed share.
 
     `encode` makes a request of a batch's arrays, whatever the target's channels send.
     """
@@ -43,7 +43,7 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     known = _known(config, encode, golden) if golden else []
     if named:
         return _ordered(named, requests, known)
-    return itertools.cycle(_interleave(requests, known) if known else requests)
+    return itertools.chain(known, itertools.cycle(_interleave(requests, known) if known else requests))
 
 
 def _known(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden) -> list[Payload]:
@@ -57,10 +57,10 @@ def _known(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden) 
 
 
 def _ordered(named: Sequence[int], ordinary: list[Payload], known: list[Payload]) -> Iterator[Payload]:
-    """The requests in a trace's order, -1 for any; one in GOLDEN_EVERY is golden here too."""
+    """The requests in a trace's order, -1 for any; one in GOLDEN_EVERY is golden here too, and the warm-up's first."""
     anything, goldens = itertools.cycle(ordinary), itertools.cycle(known)
     for position, index in enumerate(named):
-        if known and position % GOLDEN_EVERY == 0:
+        if known and (position % GOLDEN_EVERY == 0 or (index < 0 and position < len(known))):
             yield next(goldens)
         else:
             yield ordinary[index] if index >= 0 else next(anything)

@@ -8,6 +8,7 @@ import typer
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
+from servemark.report.words import agreement_words
 from servemark.repository.entry import FULL
 from servemark.results.directory import print_json
 from servemark.workload import get, names
@@ -70,12 +71,6 @@ def _line(report: "ExportReport") -> str:
     name, manifest = report.folder.name, report.manifest
     if report.up_to_date:
         return f"{name}: up to date"
-    outputs = [output for batch in manifest["parity"].values() for output in batch.values()]
-    errors = [output["max_abs"] for output in outputs if output["max_abs"] is not None]
-    parity = f"max error {max(errors):.2g} against eager PyTorch" if errors else "equal to eager PyTorch"
-    if report.precision != FULL:
-        cosines = [output["cosine_min"] for output in outputs if output["cosine_min"] is not None]
-        similar = f", cosine >= {min(cosines):.4f}" if cosines else ""
-        parity += f"{similar}, top-1 agreement {min(output['top1_share'] for output in outputs):.0%}"
+    parity = f"{agreement_words(manifest['output_agreement'])} against eager PyTorch"
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}"

@@ -169,20 +169,26 @@ def _energy(found: Sequence[Result]) -> RowEnergy:
 
 
 def _agreement(found: Sequence[Result]) -> RowAgreement:
-    """What the outputs of all rounds say: the largest errors, the smallest cosine, the share of equal top answers."""
+    """What the outputs of all rounds say: the largest errors, the smallest cosine, the fewest equal first choices.
+
+    Each round checks the same golden samples. A short one may not come to all of them: its count says less.
+    """
     each = [result["metrics"]["accuracy"]["output_agreement"] for result in found]
-    checked = [(agreement["checked"], agreement) for agreement in each if agreement["checked"]]
+    checked = [agreement for agreement in each if agreement["checked"]]
     if not checked:
         reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
         return cast(RowAgreement, {"checked": 0, "reason": reason})
-    count = sum(answers for answers, _ in checked)
-    shares = [None if a["top1_agreement"] is None else n * a["top1_agreement"] / count for n, a in checked]
+    least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
     return {
-        "checked": count,
-        "max_abs_error": _worst(max, [agreement["max_abs_error"] for _, agreement in checked]),
-        "max_rel_error": _worst(max, [agreement["max_rel_error"] for _, agreement in checked]),
-        "cosine_min": _worst(min, [agreement["cosine_min"] for _, agreement in checked]),
-        "top1_agreement": _worst(sum, shares),
+        "checked": sum(agreement["checked"] or 0 for agreement in checked),
+        "samples": least["samples"],
+        "top1_samples": least["top1_samples"],
+        "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
+        "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
+        "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
+        "top1_agreement": least["top1_agreement"],
+        "tolerance": least["tolerance"],
+        "weights": least["weights"],
     }
 
 

@@ -1,8 +1,10 @@
-"""A scenario in words: what load a run put on the server."""
+"""A scenario in words: what load a run put on the server. And how the outputs agree with fp32."""
 
-from servemark.results.schema.run import MaxRateSearch, Scenario
+from servemark.results.schema.comparison import ComparisonRow, RowAgreement
+from servemark.results.schema.run import MaxRateSearch, OutputAgreement, Result, Scenario
 
 SHOWN_STAGES = 6
+RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
 
 def describe(scenario: Scenario) -> str:
@@ -48,3 +50,28 @@ def answer(found: MaxRateSearch, slo: str) -> str:
     interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if low is not None and high is not None else ""
     least = "at least " if interval == "" and low is not None else ""
     return f"highest rate with {slo}: {least}{rate}{interval}; {found['reason'].removeprefix('at least: ')}"
+
+
+def agreement_words(found: OutputAgreement | RowAgreement) -> str:
+    """What was found, and the limit of a reduced precision: "cosine 0.9760 (at least 0.9), top-1 8 of 16"."""
+    tolerance = found.get("tolerance") or {}
+    parts = []
+    if "min_cosine" in tolerance and found["cosine_min"] is not None:
+        parts.append(f"cosine {found['cosine_min']:.4f} (at least {tolerance['min_cosine']:g})")
+    elif found["max_abs_error"] is not None:
+        parts.append(f"max error {found['max_abs_error']:.2g}")
+    # Results of earlier versions do not count samples.
+    share = found["top1_agreement"] or 0.0
+    counted = f"{found['top1_samples']} of {found['samples']}" if found.get("samples") else f"{share:.0%}"
+    equal = 1.0 if "atol" in tolerance else tolerance.get("min_match", 1.0)
+    return ", ".join([*parts, f"top-1 {counted}" + (f" (at least {equal:.0%} of all values)" if equal < 1 else "")])
+
+
+def is_reduced(document: Result | ComparisonRow) -> bool:
+    """Whether what ran is of a reduced precision."""
+    return document["precision"] not in {None, "fp32"}
+
+
+def only_agreement(document: Result | ComparisonRow, found: OutputAgreement | RowAgreement) -> bool:
+    """Whether a reader might take the figures for accuracy: a reduced precision of a model with random weights."""
+    return is_reduced(document) and found.get("weights") == "random"

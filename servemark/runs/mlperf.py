@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.output_agreement import agreement_figures, unchecked
+from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
@@ -20,6 +20,7 @@ from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfR
 from servemark.results.schema.run import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.server import UNCHANGED, server_for
+from servemark.workload.checked import agreement_figures, unchecked
 
 HEADROOM = 2.0
 """What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
@@ -96,9 +97,9 @@ def _judged(
     """LoadGen's figures, this side's, and both verdicts as one."""
     log = {} if seen.interrupted else read_log(logs)
     official = log.get("result_validity")
-    outputs = config.workload.outputs
+    workload, limits = config.workload, config.workload.agreement.at(config.precision)
     agreement, mismatch = (
-        agreement_figures(seen.sampled, golden, outputs, config.workload.agreement.at(config.precision))
+        agreement_figures(check(seen.sampled, golden, workload.outputs, limits), workload, config.precision)
         if golden
         else (unchecked(f"no golden outputs: `{config.entry.export_command()}`"), None)
     )

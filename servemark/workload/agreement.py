@@ -1,13 +1,14 @@
 """How far an engine's outputs lie from eager PyTorch's: the export's parity check and the check under load."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Rows = npt.NDArray[np.float64]
+"""What was found of each row of an output: MATCH, TOP1, the errors as negative numbers, COSINE; the less, the worse."""
+MATCH, TOP1, MAX_ABS, MAX_REL, COSINE = range(5)
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class Agreement:
         floor = REDUCED.get(precision)
         return replace(self, min_cosine=floor[0], min_match=min(floor[1], self.min_match)) if floor else self
 
+    def applied(self, *, floats: bool, integers: bool) -> dict[str, float]:
+        """The limits that decide of outputs of these kinds."""
+        if self.min_cosine is None:
+            limits = {"atol": self.atol, "rtol": self.rtol} if floats else {}
+        else:
+            limits = {"min_cosine": self.min_cosine} if floats else {}
+        return limits | ({"min_match": self.min_match} if integers else {})
+
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 """What an artifact computes in; fp32 is the reference and the default."""
@@ -45,7 +54,7 @@ int8's: both round the weights and inputs of each product to 8 bits, to three of
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """How far one output lies from its reference.
+    """How far one output lies from its reference, over so many golden samples.
 
     The errors are None for integers (ids, counts), where they mean nothing, and where NaN or infinity was answered.
     """
@@ -53,41 +62,81 @@ class Discrepancy:
     agrees: bool
     match_share: float
     """Share of elements within the tolerances, of integers: that are equal."""
-    top1_share: float
-    """Share of rows with the same first choice: the largest element, of integers the first in the list."""
+    samples: int
+    top1_samples: int
+    """Samples with the same first choice: the largest element, of integers the first in the list."""
     max_abs: float | None = None
     max_rel: float | None = None
     """Largest error relative to its row's largest element: relative to itself, an element near 0 would hide all."""
     cosine_min: float | None = None
     """Smallest cosine similarity of a row to its reference."""
 
+    @property
+    def top1_share(self) -> float:
+        """Share of the samples with the same first choice."""
+        return self.top1_samples / self.samples
+
     def __str__(self) -> str:
-        errors = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
-        return ", ".join(f"{key} {value:.3g}" for key, value in errors.items())
+        known = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
+        known["top1_samples"] = f"{known.pop('top1_samples')} of {known.pop('samples')}"
+        return ", ".join(f"{key} {value if isinstance(value, str) else f'{value:.3g}'}" for key, value in known.items())
 
 
 def compare_outputs(
     output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement
 ) -> Discrepancy:
     """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
+    floating = bool(np.issubdtype(reference.dtype, np.floating))
+    return discrepancy(compare_rows(output, reference, agreement), agreement, floating=floating)
+
+
+def compare_rows(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement) -> Rows:
+    """Compare arrays row by row: [rows, 5], what is not known is NaN."""
+    found = np.full((len(reference), 5), np.nan)
     if not np.issubdtype(reference.dtype, np.floating):
         equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
-        share = float(equal.mean())
-        return Discrepancy(share >= agreement.min_match, share, top1_share=float(equal[:, 0].mean()))
+        found[:, MATCH], found[:, TOP1] = equal.mean(axis=1), equal[:, 0]
+        return found
     ours = output.astype(np.float64).reshape(len(output), -1)
     theirs = reference.astype(np.float64).reshape(len(reference), -1)
     error, size = np.abs(ours - theirs), np.abs(theirs)
     within = error <= agreement.atol + agreement.rtol * size
     largest = size.max(axis=1, keepdims=True)
-    cosines = _cosines(ours, theirs, within.all(axis=1))
-    agrees = within.all() if agreement.min_cosine is None else cosines.min() >= agreement.min_cosine
+    found[:, MATCH] = within.mean(axis=1)
+    found[:, TOP1] = ours.argmax(axis=1) == theirs.argmax(axis=1)
+    found[:, MAX_ABS] = -error.max(axis=1)
+    found[:, MAX_REL] = -(error / np.where(largest > 0, largest, 1)).max(axis=1)
+    found[:, COSINE] = _cosines(ours, theirs, within.all(axis=1))
+    return found
+
+
+def worst_of_each(rows: Rows, samples: npt.NDArray[np.int64]) -> Rows:
+    """The worst that was found of each sample, in the order of their numbers: a sample counts once."""
+    order = np.argsort(samples, kind="stable")
+    starts = np.unique(samples[order], return_index=True)[1]
+    worst: Rows = np.minimum.reduceat(rows[order], starts, axis=0)
+    return worst
+
+
+def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepancy:
+    """What rows say of an output, each of another sample."""
+    if not floating:
+        agrees = rows[:, MATCH].mean() >= agreement.min_match
+    elif agreement.min_cosine is None:
+        agrees = rows[:, MATCH].min() == 1
+    else:
+        agrees = rows[:, COSINE].min() >= agreement.min_cosine
+    max_abs, max_rel, cosine_min = (
+        float(worst) if np.isfinite(worst := rows[:, column].min()) else None for column in (MAX_ABS, MAX_REL, COSINE)
+    )
     return Discrepancy(
         agrees=bool(agrees),
-        match_share=float(within.mean()),
-        top1_share=float((ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()),
-        max_abs=_finite(error.max()),
-        max_rel=_finite((error / np.where(largest > 0, largest, 1)).max()),
-        cosine_min=_finite(cosines.min()),
+        match_share=float(rows[:, MATCH].mean()),
+        samples=len(rows),
+        top1_samples=int(rows[:, TOP1].sum()),
+        max_abs=None if max_abs is None else abs(max_abs),
+        max_rel=None if max_rel is None else abs(max_rel),
+        cosine_min=cosine_min,
     )
 
 
@@ -97,30 +146,3 @@ def _cosines(ours: Rows, theirs: Rows, close: npt.NDArray[np.bool_]) -> Rows:
     with np.errstate(invalid="ignore"):
         cosines: Rows = (ours * theirs).sum(axis=1) / np.where(lengths == 0, 1, lengths)
     return np.where(lengths == 0, close, cosines)
-
-
-def merge_discrepancies(
-    parts: Sequence[tuple[int, Discrepancy]], agreement: Agreement, *, floating: bool
-) -> Discrepancy:
-    """How far all rows lie from their references, from comparisons of so many rows each."""
-    rows = sum(count for count, _ in parts)
-    found = [discrepancy for _, discrepancy in parts]
-    match_share = sum(count * each.match_share for count, each in parts) / rows
-    top1_share = sum(count * each.top1_share for count, each in parts) / rows
-    return Discrepancy(
-        agrees=all(each.agrees for each in found) if floating else match_share >= agreement.min_match,
-        match_share=match_share,
-        top1_share=top1_share,
-        max_abs=_all_known(max, [each.max_abs for each in found]),
-        max_rel=_all_known(max, [each.max_rel for each in found]),
-        cosine_min=_all_known(min, [each.cosine_min for each in found]),
-    )
-
-
-def _all_known(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return choose(known) if len(known) == len(values) else None
-
-
-def _finite(value: np.floating[Any]) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -60,6 +60,8 @@ class Workload:
     read: Callable[[Path], Iterator[Sample]] | None = None
     """Requests from real data in its official layout at a path; finite; raises InputDataError with file and line."""
     agreement: Agreement = field(default_factory=Agreement)
+    trained: bool = False
+    """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""
 

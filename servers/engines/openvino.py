@@ -17,6 +17,7 @@ PACKAGE = "openvino"
 PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
 """Options that are OpenVINO's own properties, by their names there."""
 OPTIONS = ("intra_op_thread_count", *PROPERTIES)
+PRODUCTS = {"Convolution", "FullyConnected", "MatMul", "GroupConvolution", "Deconvolution"}
 CAPABILITIES = {"bf16": "BF16", "f16": "FP16"}
 
 
@@ -33,9 +34,10 @@ class OpenVino:
 
     @property
     def provider(self) -> str:
-        """The plugin's devices and what they compute floating-point operators in, such as `CPU f32`."""
+        """The plugin's devices and what they compute in, such as `CPU f32`, or `CPU int8 (f32 between)`."""
         devices = "+".join(self._compiled.get_property("EXECUTION_DEVICES"))
-        return f"{devices} {self._compiled.get_property('INFERENCE_PRECISION_HINT').to_string()}"
+        floats = self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+        return f"{devices} int8 ({floats} between)" if _has_int8(self._compiled) else f"{devices} {floats}"
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch; the inputs are not copied, the outputs are."""
@@ -86,6 +88,15 @@ def _check_type(core: "openvino.Core", precision: str) -> None:
         raise ServerError(
             f"this CPU does not compute in {precision}; OpenVINO finds {', '.join(has)}", fix="use --precision fp32"
         )
+
+
+def _has_int8(compiled: "openvino.CompiledModel") -> bool:
+    """Whether the compiled graph computes a product in 8 bits: its nodes say what they run in."""
+    return any(
+        node.get_rt_info()["layerType"].astype(str) in PRODUCTS
+        and node.get_rt_info()["runtimePrecision"].astype(str) in {"i8", "u8"}
+        for node in compiled.get_runtime_model().get_ops()
+    )
 
 
 def _check_names(artifact: Path, kind: str, wanted: Sequence[str], ports: "Sequence[openvino.ConstOutput]") -> None:

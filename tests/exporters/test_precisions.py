@@ -81,6 +81,9 @@ def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
         outputs=[tensor.name for tensor in workload.outputs],
         options={"intra_op_thread_count": "1"},
     )
+    if (engine, precision) == ("openvino", "int8"):
+        assert loaded.provider == "CPU int8 (f32 between)"
+    assert manifest["output_agreement"]["samples"] == golden.rows
     for rows in (1, 5):
         answer = loaded.run({key: array[:rows] for key, array in golden.inputs.items()})
         for tensor in workload.outputs:

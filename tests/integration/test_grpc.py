@@ -16,7 +16,7 @@ from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
-from loadgen.measurement.output_agreement import agreement_figures
+from loadgen.measurement.output_agreement import check
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
@@ -116,12 +116,13 @@ def test_sampled_outputs_agree_with_the_golden_ones(server: Server, streaming: b
     load = AffineLoad(port_of(server), streaming=streaming, batch=3, requests=payloads).open(constant_ns(100, 30))
     assert load.kinds == {"ok": 30}
     sampled = [(o.payload.golden_rows, o.response) for o in load.outcomes if o.response is not None]
-    figures, mismatch = agreement_figures(sampled, golden, SCORES, Agreement())
-    assert mismatch is None
-    assert figures["checked"] == 30
-    assert (figures["max_abs_error"] or 0) < 1e-4
+    checked = check(sampled, golden, SCORES, Agreement())
+    assert (checked.answers, checked.samples) == (30, [0, 1, 2, 5, 6, 7, 9, 10, 11])
+    found = checked.discrepancies(SCORES, Agreement())
+    assert all(each.agrees and each.samples == 9 and (each.max_abs or 0) < 1e-4 for each in found.values())
     spoilt = Golden({"X": x}, {name: array + 1 for name, array in expected(x).items()})
-    assert agreement_figures(sampled, spoilt, SCORES, Agreement())[1] is not None
+    found = check(sampled, spoilt, SCORES, Agreement()).discrepancies(SCORES, Agreement())
+    assert not any(each.agrees for each in found.values())
 
 
 @both

@@ -42,6 +42,7 @@ USED_BY = {
     "loadgen/kserve/test_grpc_inference": ["loadgen/kserve: grpc_messages"],
     "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
     "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
+    "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],
     "loadgen/measurement/test_meter": ["loadgen/measurement: measurement windows"],
     "loadgen/driver/test_event_loop": ["loadgen/sut: channel target"],
     "loadgen/mlperf/test_official_loadgen": ["loadgen/mlperf: plan", "loadgen/measurement: probe"],

@@ -110,7 +110,7 @@ function tiles({ metrics, limited_by: limited }) {
     const agreement = accuracy.output_agreement;
     const error = agreement.max_abs_error === null ? agreement.max_abs_error_reason : `max error ${tiny(agreement.max_abs_error)}`;
     const note = agreement.checked ? `${agreement.checked} golden requests checked, ${error}` : error;
-    made.push(tile("Output agreement", agreement.checked ? percent(agreement.top1_agreement) : "not checked", agreement.checked ? "top-1" : "", note));
+    made.push(tile("Output agreement", agreement.checked ? `${agreement.top1_samples} of ${agreement.samples}` : "not checked", agreement.checked ? "top-1" : "", note));
   }
   if (limited) {
     const [by, evidence] = limited.by ? [limited.by, limited.evidence] : limited.evidence.split(/: (.*)/s);

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servemark.report.terminal.comparison import device, heading, layout, notes, ratio_of
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, is_reduced, only_agreement
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import figure_of
 
@@ -19,7 +20,7 @@ _RATIOS = (
     ("throughput", "inferences_per_s", _ORANGE),
     ("highest rate", "max_rate", _GREEN),
 )
-_ROW_PX, _FRAME_PX = 56, 90
+_ROW_PX, _FRAME_PX, _SCATTER_PX = 56, 90, 420
 _STEPS = (
     (1,),
     (1, 2, 5),
@@ -68,6 +69,8 @@ def page(document: ComparisonDocument) -> str:
     others = [row for row in document["rows"] if row["ratio"]["inferences_per_s"] or row["ratio"]["p50"]]
     if others:
         plots.append(_ratios(others, document["baseline"]))
+    if any(is_reduced(row) for row in document["rows"]):
+        plots.append(_agreements(document["rows"]))
     parts = [
         figure.to_html(
             full_html=False, include_plotlyjs=number == 0, config={"displayModeBar": False, "responsive": True}
@@ -119,6 +122,49 @@ def _ratios(rows: Sequence[ComparisonRow], first: str) -> "go.Figure":
         ticks = _ticks([1.0, *panel.starts, *panel.ends])
         figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], col=number, row=1)
     return figure
+
+
+def _agreements(rows: Sequence[ComparisonRow]) -> "go.Figure":
+    """Speed against agreement with fp32: the smallest cosine where outputs have one, else the equal first choices."""
+    import plotly.graph_objects as go
+
+    found = [(row, row["output_agreement"]) for row in rows if row["output_agreement"]["checked"]]
+    cosine = all(agreement["cosine_min"] is not None for _, agreement in found)
+    key = "cosine_min" if cosine else "top1_agreement"
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[row["inferences_per_s"]["mean"] for row, _ in found],
+        y=[figure_of(agreement, key) for _, agreement in found],
+        text=[f"{html.escape(row['label'])}<br>{agreement_words(agreement)}" for row, agreement in found],
+        mode="markers+text",
+        marker={"size": 12, "color": _GREEN},
+        textposition="bottom center",
+        hoverinfo="x+y",
+        cliponaxis=False,
+    )
+    limits = sorted({limit for row, _ in found if (limit := _least_cosine(row)) is not None}) if cosine else []
+    for limit in limits:
+        figure.add_hline(y=limit, line_dash="dash", line_color=_GREY, annotation_text=f"tolerance {limit:g}")
+    random = any(only_agreement(row, agreement) for row, agreement in found)
+    lowest = min([*limits, *(figure_of(agreement, key) or 0.0 for _, agreement in found)])
+    below = (1 - lowest or 0.01) / 4
+    figure.update_layout(
+        title={"text": f"speed against agreement{f' ({RANDOM_WEIGHTS})' if random else ''}", "font": {"size": 15}},
+        xaxis={"title": {"text": "inferences/s"}, "rangemode": "tozero"},
+        yaxis={
+            "title": {"text": "smallest cosine" if cosine else "share with the same first choice"},
+            "range": [lowest - below, 1 + below / 4],
+        },
+        template="plotly_white",
+        height=_SCATTER_PX,
+        margin={"l": 10, "r": 60, "t": 50, "b": 30},
+    )
+    return figure
+
+
+def _least_cosine(row: ComparisonRow) -> float | None:
+    """The smallest cosine that a reduced precision may have."""
+    return (row["output_agreement"].get("tolerance") or {}).get("min_cosine")
 
 
 def _draw(rows: Sequence[ComparisonRow], panels: Sequence[_Panel], *, bars: bool) -> "go.Figure":

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.report.terminal.load import figure
-from servemark.report.words import title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, only_agreement, title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import RatioFigures
@@ -67,7 +67,9 @@ def notes(document: ComparisonDocument) -> list[str]:
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
-        lines.append(f"precisions differ ({', '.join(precisions)}): compare the outputs' errors too")
+        lines.append(f"precisions differ ({', '.join(precisions)}): compare how the outputs agree, too")
+    if any(only_agreement(row, row["output_agreement"]) for row in rows):
+        lines.append(RANDOM_WEIGHTS)
     for row in rows:
         if not row["verdict"]["valid"]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
@@ -122,7 +124,7 @@ def _tables(document: ComparisonDocument) -> Iterator[Cells]:
         "device": device,
         "instances x threads": layout,
         "precision": lambda row: str(row["precision"] or "?"),
-        "max error, top-1": _outputs,
+        "outputs against fp32": _outputs,
         "tuned": lambda row: _tuned(document, row),
     }
     figures: dict[str, Callable[[ComparisonRow], str]] = {
@@ -182,11 +184,7 @@ def _joules(row: ComparisonRow) -> str:
 
 def _outputs(row: ComparisonRow) -> str:
     agreement = row["output_agreement"]
-    if not agreement["checked"]:
-        return "-"
-    error, top1 = agreement["max_abs_error"], agreement["top1_agreement"]
-    parts = [] if error is None else [f"{error:.1g}"]
-    return ", ".join([*parts, *([] if top1 is None else [f"{top1:.4g}"])])
+    return agreement_words(agreement) if agreement["checked"] else "-"
 
 
 def _verdict(row: ComparisonRow) -> str:

@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from servemark.report.terminal.trace import worst_seconds
-from servemark.report.words import title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, only_agreement, title
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import CpuFigures, Errors, JudgedObjective, OutputAgreement, Result, Shown, Worker
+from servemark.results.schema.run import CpuFigures, Errors, JudgedObjective, Result, Shown, Worker
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
@@ -77,7 +77,8 @@ def _facts(result: Result) -> list[Text]:
     lines.append(f"limited by: {by} ({evidence})")
     agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
     if agreement["checked"]:
-        lines.append(f"outputs: {agreement['checked']} golden requests checked, {_agreement(agreement)}")
+        note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
+        lines.append(f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}")
     else:
         lines.append(f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})")
     joules = energy["joules_per_inference"]
@@ -171,14 +172,6 @@ def _kinds(errors: Errors) -> str:
     first = next((messages[0] for messages in errors["messages"].values() if messages), "")
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors["by_kind"].items())
     return f" ({kinds}{f'; first: {first}' if first else ''})"
-
-
-def _agreement(agreement: OutputAgreement) -> str:
-    parts = []
-    if agreement["max_abs_error"] is not None:
-        parts.append(f"max error {agreement['max_abs_error']:.2g}, cosine >= {agreement['cosine_min']:.6f}")
-    parts.append(f"top-1 agreement {agreement['top1_agreement']:.1%}")
-    return ", ".join(parts)
 
 
 def figure(value: float | None) -> str:

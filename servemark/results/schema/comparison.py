@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario, TriedRate
+from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario, Tolerance, TriedRate
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.stats.ratios import RatioFigures
@@ -68,13 +68,19 @@ class RowEnergy(TypedDict):
 
 
 class RowAgreement(TypedDict):
-    """How the answers of all rounds agree with eager PyTorch."""
+    """How the answers of all rounds agree with eager PyTorch in fp32. The worst round counts."""
 
     checked: Annotated[int, "Answers that were compared."]
+    samples: NotRequired[Annotated[int | None, "Golden samples of the round that checked the most of them."]]
+    top1_samples: NotRequired[Annotated[int | None, "Of these, samples with the same first choice."]]
     max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
     max_rel_error: NotRequired[Annotated[float | None, "Largest relative error."]]
     cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
-    top1_agreement: NotRequired[Annotated[float | None, "Share of equal top answers."]]
+    top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
+    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
+    weights: NotRequired[
+        Annotated[Literal["random", "trained"] | None, "Random weights agree with fp32 or not, but have no accuracy."]
+    ]
 
 
 class RowVerdict(TypedDict):

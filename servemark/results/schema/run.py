@@ -180,14 +180,29 @@ class Errors(TypedDict):
     messages: Annotated[dict[str, list[str]], "Kind of failure -> the server's first messages."]
 
 
+class Tolerance(TypedDict):
+    """The limits that decided whether the outputs agree."""
+
+    atol: NotRequired[Annotated[float, "fp32: an element may lie so far from the golden one, and `rtol` more."]]
+    rtol: NotRequired[Annotated[float, "fp32: the same as a share of the golden element's size."]]
+    min_cosine: NotRequired[Annotated[float, "Reduced precision: the smallest cosine of a sample."]]
+    min_match: NotRequired[Annotated[float, "Whole numbers: the share that must be equal."]]
+
+
 class OutputAgreement(TypedDict):
-    """How the answers to golden requests agree with eager PyTorch."""
+    """How the answers to golden requests agree with eager PyTorch in fp32. Of a sample's answers the worst counts."""
 
     checked: Annotated[int | None, "Answers that were compared."]
+    samples: NotRequired[Annotated[int | None, "Golden samples among them. Each counts once in what follows."]]
+    top1_samples: NotRequired[Annotated[int | None, "Samples with the same first choice."]]
     max_abs_error: Annotated[float | None, "Largest absolute error of a floating-point output."]
     max_rel_error: Annotated[float | None, "Largest relative error of a floating-point output."]
     cosine_min: Annotated[float | None, "Smallest cosine of an output with the golden one."]
-    top1_agreement: Annotated[float | None, "Share of equal top answers."]
+    top1_agreement: Annotated[float | None, "top1_samples / samples."]
+    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
+    weights: NotRequired[
+        Annotated[Literal["random", "trained"] | None, "Random weights agree with fp32 or not, but have no accuracy."]
+    ]
 
 
 class Quality(TypedDict):

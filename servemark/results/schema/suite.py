@@ -23,7 +23,7 @@ class SuiteRow(TypedDict):
     inferences_per_s: Annotated[float | None, "Throughput (samples/s)."]
     checked: Annotated[int | None, "Answers that were compared with eager PyTorch."]
     max_abs_error: Annotated[float | None, "Largest absolute error of an output."]
-    top1_agreement: Annotated[float | None, "Share of equal top answers."]
+    top1_agreement: Annotated[float | None, "Share of golden samples with the same first choice."]
     verdict: Annotated[str | None, "VALID, or INVALID with the constraints that do not hold."]
     failure: Annotated[str | None, "What failed. Null: nothing."]
 

@@ -1,13 +1,17 @@
 """Outputs compared in parts: together they say what one comparison of everything says."""
 
+from dataclasses import asdict
 from typing import Any
 
+import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
 import pytest
 
-from loadgen.measurement.output_agreement import Checked, check
+from loadgen.measurement.output_agreement import check
 from servemark.repository.entry import Golden
-from servemark.workload import Agreement, Tensor
+from servemark.results.schema.header import reason_of
+from servemark.workload import Agreement, Tensor, get
+from servemark.workload.checked import Checked, agreement_figures
 
 
 class Golds:
@@ -39,14 +43,36 @@ def test_merged_comparisons_equal_one_of_everything(spoilt: float | None) -> Non
         sampled.append(((row,), Golds(scores=scores, ids=ids)))
     limits = Agreement(min_match=0.9)
     one = check(sampled, golden, outputs, limits)
-    parts = [check(part, golden, outputs, limits) for part in (sampled[:1], sampled[1:4], sampled[4:], [])]
-    together = Checked.joined(parts, outputs, limits)
-    assert (together.answers, together.rows) == (6, 6)
-    for name, theirs in one.found.items():
-        ours = together.found[name]
-        assert ours.agrees == theirs.agrees
-        assert ours.max_abs == theirs.max_abs
-        assert (ours.match_share, ours.top1_share) == pytest.approx((theirs.match_share, theirs.top1_share))
+    # each sample's answers may come to several processes
+    parts = [check(part, golden, outputs, limits) for part in (sampled[:1], sampled[1:4] * 3, sampled[2:], [])]
+    together = Checked.joined([Checked(**msgpack.loads(msgpack.dumps(asdict(part)))) for part in parts])
+    assert (one.answers, together.answers) == (6, 14)
+    assert together.samples == one.samples == list(range(6))
+    found = together.discrepancies(outputs, limits)
+    assert found == one.discrepancies(outputs, limits)
     # one of two ids of one of six rows: 11 of 12 are equal
-    assert together.found["ids"].agrees
-    assert together.found["scores"].agrees is (spoilt is None)
+    assert found["ids"].agrees
+    assert found["ids"].match_share == pytest.approx(11 / 12)
+    assert found["ids"].top1_samples == 6
+    assert found["scores"].agrees is (spoilt is None)
+
+
+def test_each_golden_sample_counts_once_however_often_it_was_asked() -> None:
+    workload = get("resnet50")
+    logits = np.eye(4, 1000, dtype=np.float32)
+    golden = Golden({}, {"logits": logits})
+    sampled: list[Any] = [((row,), Golds(logits=logits[[row]])) for row in (0, 1, 2, 3)]
+    wrong = [((3,), Golds(logits=logits[[0]] * 0.1 + logits[[3]]))] + [((0,), Golds(logits=logits[[1]]))] * 20
+    limits = workload.agreement.at("int8")
+    figures, mismatch = agreement_figures(check([*sampled, *wrong], golden, workload.outputs, limits), workload, "int8")
+    assert (figures["checked"], figures["samples"], figures["top1_samples"]) == (25, 4, 3)
+    assert (figures["tolerance"], figures["weights"]) == ({"min_cosine": 0.9}, "random")
+    assert figures["cosine_min"] == 0
+    assert mismatch == (
+        "output 'logits' differs from eager PyTorch's: match_share 0.999, max_abs 1, max_rel 1, cosine_min 0, "
+        "top1_samples 3 of 4"
+    )
+    figures, mismatch = agreement_figures(check(sampled, golden, workload.outputs, limits), workload, "int8")
+    assert (figures["top1_samples"], figures["top1_agreement"], mismatch) == (4, 1, None)
+    nothing = agreement_figures(Checked(), workload, "int8")[0]
+    assert reason_of(nothing, "samples") == "no golden request was answered"

@@ -63,11 +63,12 @@ def test_large_inputs_bound_the_pool() -> None:
     assert 1 < len(distinct) <= POOL_BYTES // size + 1
 
 
-def test_one_request_in_fifty_is_golden_and_all_golden_rows_come(tmp_path: Path) -> None:
+def test_golden_requests_come_first_each_once_and_then_one_in_fifty_is_golden(tmp_path: Path) -> None:
     golden = golden_entry(tmp_path, rows=5).read_golden()
     assert golden is not None
-    requests = take(20 * GOLDEN_EVERY, "ranking_tiny", "--batch-size", "2", golden=golden)
-    known = [payload for payload in requests if payload.golden_rows]
+    requests = take(3 + 20 * GOLDEN_EVERY, "ranking_tiny", "--batch-size", "2", golden=golden)
+    assert [payload.golden_rows for payload in requests[:3]] == [(0, 1), (2, 3), (4, 0)]
+    known = [payload for payload in requests[3:] if payload.golden_rows]
     assert len(known) == 20
     assert {row for payload in known for row in payload.golden_rows} == set(range(5))
     for payload in known:

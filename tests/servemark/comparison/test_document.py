@@ -91,7 +91,25 @@ def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
 
 def test_outputs_are_those_of_all_rounds() -> None:
     [row] = rows([turn(1, "a", 10, top1=1.0), turn(2, "a", 10, top1=0.5)], ["a"])
-    assert (row["output_agreement"]["checked"], row["output_agreement"]["top1_agreement"]) == (100, 0.75)
+    found = row["output_agreement"]
+    assert (found["checked"], found["top1_samples"], found["samples"], found["top1_agreement"]) == (100, 8, 16, 0.5)
+
+
+def test_a_round_that_came_to_fewer_golden_samples_says_less() -> None:
+    short = turn(1, "a", 10, top1=0.25)
+    short.result["metrics"]["accuracy"]["output_agreement"]["samples"] = 4
+    [row] = rows([short, turn(2, "a", 10, top1=0.5)], ["a"])
+    assert (row["output_agreement"]["top1_samples"], row["output_agreement"]["samples"]) == (8, 16)
+
+
+def test_reduced_precision_shows_its_limit_and_that_weights_are_random() -> None:
+    reduced = turn(1, "b", 10, top1=0.5, precision="int8")
+    reduced.result["metrics"]["accuracy"]["output_agreement"] |= {"cosine_min": 0.976, "tolerance": {"min_cosine": 0.9}}
+    found = document_of([turn(1, "a", 10), reduced], ["a", "b"])
+    text = shown(found)
+    assert "max error 1e-06, top-1 16 of 16" in text
+    assert "cosine 0.9760 (at least 0.9), top-1 8 of 16" in text
+    assert "random weights: agreement with fp32, no accuracy" in text
 
 
 def test_a_round_without_answers_leaves_no_ratio() -> None:
@@ -130,7 +148,7 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert f"J/inference: {NO_METER}" in text
     assert "max rate: not searched for" in text
     table = markdown(found)
-    assert "| a | cpu | 1 x all | fp32 | 1e-06, 1 |" in table
+    assert "| a | cpu | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 |" in table
     assert "| max rate |" not in table
     assert "| against a | p50 ratio | throughput ratio |" in table
 
@@ -144,8 +162,8 @@ def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> Non
     turns += [turn(n, "b", 10, provider="CPU:0 graph") for n in range(1, 3)]
     found = document_of(turns, ["a", "b"], tuned=tuned, configurations=configurations)
     table = markdown(found)
-    assert "| a | cpu | 2 x 1 | fp32 | 1e-06, 1 | better, 1.32 |" in table
-    assert "| b | cpu, graph | 1 x all | fp32 | 1e-06, 1 | same |" in table
+    assert "| a | cpu | 2 x 1 | fp32 | max error 1e-06, top-1 16 of 16 | better, 1.32 |" in table
+    assert "| b | cpu, graph | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 | same |" in table
     assert "b was tuned first, same: none is faster; it ran with 1 x all threads" in table
     given = document_of(turns, ["a", "b"], configurations={})
     assert "configuration: a server that was already running has its own" in shown(given)

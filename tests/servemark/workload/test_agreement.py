@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servemark.workload.agreement import PRECISIONS, Agreement, compare_outputs
+from servemark.workload.agreement import PRECISIONS, Agreement, compare_outputs, compare_rows, worst_of_each
 
 
 @pytest.fixture
@@ -69,3 +69,26 @@ def test_a_row_of_zeros_has_no_direction(precision: str) -> None:
     assert compare_outputs(zeros, zeros, limits).agrees
     assert compare_outputs(zeros + np.float32(1e-6), zeros, limits).agrees
     assert not compare_outputs(zeros + 1, zeros, limits).agrees
+
+
+def test_of_a_sample_s_answers_the_worst_counts() -> None:
+    reference = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)[[1, 0, 1, 1]]
+    output = reference + np.array([[0, 0], [0, 0], [-3, 0], [0, np.nan]], np.float32)
+    worst = worst_of_each(compare_rows(output, reference, Agreement()), np.array([7, 3, 7, 7]))
+    assert worst.shape == (2, 5)  # samples 3 and 7
+    assert worst[0].tolist() == [1, 1, 0, 0, pytest.approx(1)]
+    assert worst[1, :2].tolist() == [0.5, 0]
+    assert np.isnan(worst[1, 2:]).all()
+
+
+@pytest.mark.parametrize(
+    ("precision", "kinds", "limits"),
+    [
+        ("fp32", {"floats": True, "integers": False}, {"atol": 1e-4, "rtol": 1e-3}),
+        ("int8", {"floats": True, "integers": False}, {"min_cosine": 0.9}),
+        ("int8", {"floats": True, "integers": True}, {"min_cosine": 0.9, "min_match": 0.5}),
+        ("fp16", {"floats": False, "integers": True}, {"min_match": 0.9}),
+    ],
+)
+def test_the_limits_that_decide(precision: str, kinds: dict[str, bool], limits: dict[str, float]) -> None:
+    assert Agreement().at(precision).applied(**kinds) == limits

@@ -86,13 +86,18 @@ def test_prolonged_intervals_workers_and_servers_are_told() -> None:
 def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
     result = load_result(OPEN, GOOD)
     agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1.5e-6, "cosine_min": 0.999, "top1_agreement": 0.98}
+    agreement |= {"samples": 16, "top1_samples": 15, "tolerance": {"atol": 1e-4, "rtol": 1e-3}, "weights": "random"}
     result["metrics"]["accuracy"]["output_agreement"] = agreement
     result["metrics"]["energy"] |= {"joules_per_inference": 0.01234, "boundary": "cpu_package"}
     text = shown(render, result)
-    assert "50 golden requests checked, max error 1.5e-06, cosine >= 0.999000, top-1 agreement 98.0%" in text
+    assert "outputs: 50 golden requests checked, max error 1.5e-06, top-1 15 of 16\n" in text
     assert "energy: 0.0123 J/inference (cpu_package)" in text
-    agreement["max_abs_error"] = None
-    assert "50 golden requests checked, top-1 agreement 98.0%" in shown(render, result)
+    agreement |= {"max_abs_error": None, "cosine_min": None, "tolerance": {"min_match": 0.5}}
+    result["precision"] = "int8"
+    text = shown(render, result)
+    assert "top-1 15 of 16 (at least 50% of all values); random weights: agreement with fp32, no accuracy" in text
+    del agreement["samples"], agreement["tolerance"], agreement["weights"]
+    assert "50 golden requests checked, top-1 98%\n" in shown(render, result)  # a result of an earlier version
 
 
 def test_what_limited_is_told_with_its_evidence() -> None:
