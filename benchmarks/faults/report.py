@@ -41,9 +41,9 @@ def page(outcomes: Sequence[Outcome]) -> str:
         f"**{len(rows - lost)} of {len(rows)} rows survived** (1 to {ROWS[-1]}), in all "
         f"{sum(not each.troubles for each in outcomes)} of {len(outcomes)} runs.",
         "",
-        "A run survived if exit code, kinds of failure and result are as expected, and the result speaks of all requests",
-        "that a counting server received. Memory and time keep their bounds, and no process, shared memory or file is",
-        "left behind. Memory is that of the largest process, beyond a run without a fault.",
+        "A run survived if exit code, kinds of failure and result are as expected, and the result speaks of each",
+        "request that a counting server received. Memory and time keep their bounds. No process, shared memory or file",
+        "is left behind. Memory is that of the largest process, beyond a run without a fault.",
         "Rows with several faults survive if all of them do.",
         "",
         "| row | fault | injected how | expected | seen | survived |",
