@@ -30,6 +30,8 @@ LONG = ("--duration", "30")
 REPOSITORY = CHECKOUT / "benchmarks" / "rig" / "model_repo"
 BROKEN = ("connection_refused", "connection_reset", "connection_closed", "timeout")
 UNTIL_GONE_S = 10.0
+JUDGED_MIB = 64.0
+"""Where a run's windows are judged in a way that a run without a fault need not be: packages are imported for it."""
 AFTER_WARMUP_S = 0.8
 
 
@@ -105,7 +107,7 @@ def _sigkill_triton(rig: Rig) -> Seen:
         try:
             url = f"http://{owner.stdout.readline().strip()}"
             below = psutil.Process(owner.pid).children(recursive=True)
-            seen = rig.run(url, *IDENTITY, loaded=_after(1.5), during=lambda _: owner.kill())
+            seen = rig.run(url, *IDENTITY, loaded=_executed(url), during=lambda _: owner.kill())
         finally:
             owner.kill()
     seen.left += _outlived(below) + _regions(owner.pid)
@@ -113,17 +115,6 @@ def _sigkill_triton(rig: Rig) -> Seen:
 
 
 IDENTITY = ("--model-name", "identity", "--request-rate", "200", "--duration", "6")
-
-
-def _after(seconds: float) -> Callable[[], bool]:
-    """Whether so much has passed since it was first asked and the generator has surely begun."""
-    end: list[float] = []
-
-    def passed() -> bool:
-        end[:] = end or [time.monotonic() + seconds + 3]
-        return time.monotonic() > end[0]
-
-    return passed
 
 
 def _outlived(processes: list[psutil.Process]) -> list[str]:
@@ -147,12 +138,12 @@ def triton() -> Iterator[Server]:
         yield server
 
 
-def _executed(server: Server) -> Callable[[], bool]:
+def _executed(url: str) -> Callable[[], bool]:
     """Whether it has answered some requests."""
     from loadgen.kserve.control import Control
 
     def some() -> bool:
-        statistics = Control(f"http://{server.http}").statistics("identity")
+        statistics = Control(url).statistics("identity")
         return statistics is not None and int(statistics["inference_stats"]["success"]["count"]) > EVERY * 4
 
     return some
@@ -174,7 +165,10 @@ def _kill(name: str) -> None:
 def _triton_dies(rig: Rig) -> Seen:
     with triton() as server:
         seen = rig.run(
-            f"http://{server.http}", *IDENTITY, loaded=_executed(server), during=lambda _: _kill("tritonserver")
+            f"http://{server.http}",
+            *IDENTITY,
+            loaded=_executed(f"http://{server.http}"),
+            during=lambda _: _kill("tritonserver"),
         )
     seen.left += _regions(os.getpid())
     return seen
@@ -187,7 +181,7 @@ def _backend_dies(rig: Rig) -> Seen:
         seen = rig.run(
             f"http://{server.http}",
             *(*IDENTITY[:2], "--duration", "6", "--request-timeout", "30"),
-            loaded=_executed(server),
+            loaded=_executed(f"http://{server.http}"),
             during=lambda _: _kill("triton_python_b"),
         )
     seen.left += _regions(os.getpid())
@@ -196,7 +190,7 @@ def _backend_dies(rig: Rig) -> Seen:
 
 @fault(16, "triton-restarts", "Triton is ended, and another one answers at the same address",
        "two real Tritons behind a proxy",
-       Expected(kinds=("connection_closed",), also=(*BROKEN, "malformed_response")))  # fmt: skip
+       Expected(also=(*BROKEN, "malformed_response"), growth_mib=JUDGED_MIB))  # fmt: skip
 def _triton_restarts(rig: Rig) -> Seen:
     with triton() as first, triton() as second, Proxy(int(first.http.rpartition(":")[2])) as proxy:
 
@@ -204,7 +198,9 @@ def _triton_restarts(rig: Rig) -> Seen:
             proxy.target = int(second.http.rpartition(":")[2])
             first.stop()
 
-        seen = rig.run(f"http://127.0.0.1:{proxy.port}", *IDENTITY, loaded=_executed(first), during=restart)
+        seen = rig.run(
+            f"http://127.0.0.1:{proxy.port}", *IDENTITY, loaded=_executed(f"http://{first.http}"), during=restart
+        )
     if seen.result and all(c["ok"] for c in seen.result["verdict"]["constraints"] if c["name"] == "server_alive"):
         seen.troubles.append("the restart is not in the verdict")
     return seen
@@ -288,7 +284,7 @@ time.time = lambda: real() + (STEP if time.monotonic() - start > 6 else 0)
 for _step in (3600, -3600):
 
     @fault(23, f"clock{_step:+d}", f"the wall clock steps by {_step:+,} s", "`time.time` replaced in each process",
-           Expected(codes=ANY))  # fmt: skip
+           Expected(codes=ANY, growth_mib=JUDGED_MIB))  # fmt: skip
     def _clock(rig: Rig, step: int = _step) -> Seen:
         folder = rig.new_folder()
         (folder / "sitecustomize.py").write_text(CLOCK.replace("STEP", str(step)))
@@ -313,7 +309,7 @@ for _name, _number, _what in (
 ):
 
     @fault(24, _name, _what, f"{_number.name} to one of two",
-           Expected(kinds=None, within_s=120, codes=(INVALID,)))  # fmt: skip
+           Expected(kinds=None, within_s=120, codes=(INVALID,), growth_mib=JUDGED_MIB))  # fmt: skip
     def _worker(rig: Rig, number: signal.Signals = _number) -> Seen:
         with Front(workload="ranking_tiny") as front:
             return rig.run(
