@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -69,6 +70,9 @@ def compare(
     allow_invalid: Annotated[
         bool, typer.Option("--allow-invalid", help="Judge runs too that are not fit to be compared.")
     ] = False,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Saved results: write the answer and the table as Markdown.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare engines or servers in interleaved rounds, or saved results with each other.
@@ -83,7 +87,7 @@ def compare(
     """
     gate = Gate(fail_on or ALL, threshold / 100, allow_invalid)
     if not engines and not urls:
-        raise typer.Exit(compare_saved(what, gate, fails=bool(fail_on), json=json))
+        raise typer.Exit(compare_saved(what, gate, fails=bool(fail_on), json=json, page=markdown))
     if len(what) != 1:
         flag = "--engines" if engines else "--urls"
         raise OptionError(f"{flag} with {len(what)} workloads", fix=f"one WORKLOAD with {flag}, or two results without")

@@ -18,6 +18,7 @@ from servemark.output import note
 from servemark.report.html import can_plot
 from servemark.report.html.comparison import page
 from servemark.report.terminal.comparison import markdown
+from servemark.report.terminal.regression import markdown as answer_table
 from servemark.results import directory
 from servemark.results.objectives import written
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, SavedComparison
@@ -77,6 +78,7 @@ class Comparison:
         """Keep what the rounds were judged to say."""
         self.document["gate"] = found
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
+        directory.write_atomically(self.folder / "comparison.md", f"{answer_table(found)}\n{markdown(self.document)}")
 
     def measure(self) -> None:
         """Warm up, make the rounds and the searches; what was measured is written however they end."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from servemark.comparison.run import Comparison
 from servemark.errors import ExitCode, OptionError
@@ -9,14 +10,14 @@ from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run, read_side
 from servemark.regression.sides import names_of
-from servemark.report.terminal.regression import render_regression
+from servemark.report.terminal.regression import markdown, render_regression
 from servemark.results import directory
 from servemark.results.schema.comparison import SavedComparison
 
 CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
 
 
-def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool) -> int:
+def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool, page: Path | None = None) -> int:
     """Report how two sides differ; the exit code, 0 unless it `fails`. Raises OptionError, ResultError."""
     if len(sides) != 2:
         raise OptionError(
@@ -29,6 +30,8 @@ def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool) 
         directory.print_json(found)
     else:
         render_regression(found, stdout())
+    if page:
+        directory.write_atomically(page, markdown(found))
     return exit_code(found) if fails else int(ExitCode.VALID)
 
 

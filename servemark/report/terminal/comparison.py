@@ -42,7 +42,7 @@ def markdown(document: ComparisonDocument) -> str:
         f"{environment['memory_gb']} GB; {environment['os']}, Python {environment['python']}; commit "
         f"{environment['git_commit']}; {packages}.",
         f"`{' '.join(document['command'])}`",
-        *(_pipes(head, cells) for head, cells in _tables(document) if cells),
+        *(pipes(head, cells) for head, cells in _tables(document) if cells),
         "\n".join(f"- {line}" for line in notes(document)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -224,6 +224,7 @@ def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def _pipes(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+def pipes(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from servemark.report.terminal.comparison import pipes
 from servemark.report.terminal.load import figure
 from servemark.results.schema.comparison import Difference, SavedComparison, Subject
 from servemark.results.schema.header import reason_of
@@ -23,6 +24,14 @@ def render_regression(found: SavedComparison, console: Console) -> None:
         console.print(line, soft_wrap=True, highlight=False)
     for line in answer(found):
         console.print(line, style=_OUTCOMES[found["outcome"]], soft_wrap=True, highlight=False)
+
+
+def markdown(found: SavedComparison) -> str:
+    """The same as Markdown, for a page or a pipeline's summary; the answer comes first."""
+    parts = [f"**{line.strip()}**" for line in answer(found)]
+    for subject in found["subjects"]:
+        parts += [title(subject, found), pipes(head(found), [cells(each) for each in subject["differences"]])]
+    return "\n\n".join([*parts, *(f"- {line}" for line in notes(found))]) + "\n"
 
 
 def answer(found: SavedComparison) -> list[str]:
