@@ -30,7 +30,7 @@ from servemark.workload import get
 from tests.support.locust_run import server_of
 
 ROUNDS = 5
-WARMUP_S = 0.1
+WARMUP_S = 0.05
 CAPACITY = 2.0
 """The golden server is an M/D/1 queue of so many times the rate: half loaded."""
 FIGURES = ("p50", "p99", "throughput")
@@ -111,8 +111,8 @@ def main() -> None:
     parser.add_argument("--server", choices=("golden", "triton"), default="golden")
     parser.add_argument("--times", type=int, default=200, help="comparisons")
     parser.add_argument("--workload", default="ranking_tiny")
-    parser.add_argument("--rate", type=float, default=1000.0, help="requests/s")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of each run")
+    parser.add_argument("--rate", type=float, default=1500.0, help="requests/s")
+    parser.add_argument("--seconds", type=float, default=0.2, help="of each run")
     options = parser.parse_args()
     counts = {(paired, threshold): Counter[str]() for paired in (True, False) for threshold in THRESHOLDS}
     with serving(options) as config, tempfile.TemporaryDirectory() as scratch:

@@ -99,4 +99,8 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
         f"for 10% about {p99['runs_needed']} runs of 10 s on each side, has 5 runs"
     ]
     # Judged by what is not noisy, it passes.
-    assert servemark("compare", *sides, "--fail-on", "errors").code == 0
+    page = tmp_path / "summary.md"
+    assert servemark("compare", *sides, "--fail-on", "errors", "--markdown", str(page)).code == 0
+    first, *_ = page.read_text().splitlines()
+    assert first == "**after is not worse than before by 5 % (errors)**"
+    assert "| p99 ms |" in page.read_text()
