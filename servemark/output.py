@@ -55,6 +55,17 @@ def _unless_gone(stream: IO[str]) -> Iterator[None]:
             os.close(nowhere)
 
 
+SAYS = "SERVEMARK_SAYS"
+"""How much is said, in the environment, so that the processes of a command inherit it."""
+ERRORS, EVERYTHING = "errors", "everything"
+"""Only what went wrong, beside a JSON document; or reports that leave nothing out."""
+
+
+def says(how_much: str) -> bool:
+    """Whether the command was asked to say just so much."""
+    return os.environ.get(SAYS) == how_much
+
+
 stderr = _Unfailing(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 """Progress, notes and errors."""
 
@@ -66,12 +77,15 @@ def stdout(*, kept: bool = False) -> Console:
 
 
 def say(text: str) -> None:
-    """Write to stderr as it is: a line of progress."""
+    """Write to stderr as it is: a line of progress. Nothing where only errors are said."""
+    if says(ERRORS):
+        return
     with _unless_gone(sys.stderr):
         sys.stderr.write(text)
         sys.stderr.flush()
 
 
 def note(text: str) -> None:
-    """Say something about the work, on stderr."""
-    stderr.print(text)
+    """Say something about the work, on stderr. Nothing where only errors are said."""
+    if not says(ERRORS):
+        stderr.print(text)

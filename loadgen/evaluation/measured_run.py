@@ -12,7 +12,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement, Prepared
 from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
-from servemark.output import note, say, stdout
+from servemark.output import ERRORS, note, say, says, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
 from servemark.results.schema.run import PendingResult, Result
@@ -76,6 +76,8 @@ def _write(directory: Path, result: Result, histograms: dict[str, str]) -> None:
 
 
 def _show(result: Result, directory: Path) -> None:
+    if says(ERRORS):
+        return
     if sys.stderr.isatty():
         say("\r\x1b[K")
     render(result, stdout(kept=True))

@@ -31,6 +31,8 @@ class Flag:
     short: str = ""
     """The commands' short form; Locust has its own."""
     switch: bool = False
+    repeatable: bool = False
+    """It may come again; its values are joined by commas."""
     group: str = ""
     """`server`: which server is asked, for what, and how; `arrivals`: how much load and when."""
     locust_dest: str = ""
@@ -148,7 +150,13 @@ FLAGS = (
     Flag("duration", "Measured seconds; a closed loop may go on longer.", "15", metavar="S", in_web_ui=True),
     Flag("warmup", "Seconds before that; they do not count.", "3", metavar="S", in_web_ui=True),
     Flag("seed", "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
-    Flag("slo", "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.", metavar="pXX:MS,...", in_web_ui=True),
+    Flag(
+        "slo",
+        "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.",
+        metavar="pXX:MS,...",
+        repeatable=True,
+        in_web_ui=True,
+    ),
     Flag(
         "input_data",
         "synthetic, dataset, or a path (.json, folder of .npz, real data).",
@@ -194,6 +202,21 @@ FLAGS = (
 BY_NAME = {flag.name: flag for flag in FLAGS}
 
 
+class _Joined(argparse.Action):
+    """A flag that may come again: its values with commas between."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - as argparse calls it
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Add a value to those before."""
+        before = getattr(namespace, self.dest, "")
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+
+
 def names_of(group: str) -> tuple[str, ...]:
     """The flags of a group."""
     return tuple(flag.name for flag in FLAGS if flag.group == group)
@@ -217,6 +240,8 @@ def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, loc
         elif flag.choices:
             settings["choices"] = list(flag.choices)
         else:
+            if flag.repeatable:
+                settings["action"] = _Joined
             # Locust itself computes with its number of users.
             settings |= {"metavar": flag.metavar, "type": int if locust and flag.dest == "num_users" else str}
         parser.add_argument(flag.option, **settings)

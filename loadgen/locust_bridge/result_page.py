@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response, request
 
 from loadgen.evaluation.metrics import SoFar
+from servemark.report.answer import answer
 from servemark.report.words import title
 from servemark.results.schema.run import PendingResult, Result
 
@@ -52,6 +53,7 @@ class Run:
         return {
             "state": self.state,
             "title": None if self.result is None else title(self.result["scenario"]),
+            "answer": None if self.result is None or self.result["verdict"] is None else answer(self.result),
             "error": self.error,
             "directory": None if self.directory is None else os.path.relpath(self.directory),
             "result": result,

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
-from loadgen.load.flags import BY_NAME, FLAGS, names_of
+from loadgen.load.flags import BY_NAME, FLAGS, Flag, names_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate, Gaps
 from servemark.cli._options import option
@@ -31,8 +31,8 @@ def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[C
         inspect.Parameter(
             flag.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=usual[flag.dest],
-            annotation=Annotated[bool if flag.switch else str, option(flag.name)],
+            default=None if flag.repeatable else usual[flag.dest],
+            annotation=Annotated[_type_of(flag), option(flag.name)],
         )
         for flag in flags
     ]
@@ -41,6 +41,7 @@ def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[C
         @functools.wraps(command)
         def expanded(**given: Any) -> None:
             taken = {flag.dest: given.pop(flag.name) for flag in flags}
+            taken |= {flag.dest: ",".join(taken[flag.dest] or ()) for flag in flags if flag.repeatable}
             command(**given, load=Namespace(**usual | taken))
 
         signature = inspect.signature(command)
@@ -55,6 +56,13 @@ def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[C
         return expanded
 
     return expand
+
+
+def _type_of(flag: Flag) -> Any:
+    """As typer declares it."""
+    if flag.repeatable:
+        return list[str] | None
+    return bool if flag.switch else str
 
 
 def resolve(load: Namespace, **more: str) -> LoadConfig:

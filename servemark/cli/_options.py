@@ -1,6 +1,8 @@
 """Options that several commands share; those of a load are read from its table of flags."""
 
 import itertools
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from loadgen.load.flags import BY_NAME
+from servemark.output import ERRORS, EVERYTHING, SAYS
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 from servemark.repository import entry
 
@@ -19,7 +22,26 @@ def option(name: str) -> Any:
     return typer.Option(*spelled, metavar=flag.metavar, help=flag.help, show_default=flag.shown_default or True)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
+    """What sets how much a command and its processes say, until it ends."""
+
+    def chosen(context: typer.Context, given: bool) -> bool:
+        if given:
+            os.environ[SAYS] = how_much
+            context.call_on_close(lambda: os.environ.pop(SAYS, None))
+        return given
+
+    return chosen
+
+
+Json = Annotated[
+    bool,
+    typer.Option("--json", callback=_say(ERRORS), help="Print one JSON document, and nothing else but errors."),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", callback=_say(EVERYTHING), help="Show every constraint and figure."),
+]
 Engine = Annotated[str, option("engine")]
 Precision = Annotated[str, option("precision")]
 Repository = Annotated[Path, option("model_repository")]

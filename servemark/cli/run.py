@@ -25,6 +25,7 @@ from servemark.cli._options import (
     Instances,
     Json,
     Precision,
+    Verbose,
 )
 from servemark.cli._ranges import load_points, search_bounds
 from servemark.errors import ExitCode, OptionError
@@ -71,6 +72,7 @@ def run(
     *,
     load: Namespace,
     json: Json = False,
+    verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the processes that report
 ) -> None:
     """Measure one workload under load and judge the run.
 

@@ -10,7 +10,7 @@ from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, J
 from servemark.errors import ExitCode
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
-from servemark.report.terminal.suite import table
+from servemark.report.terminal.suite import render_suite
 from servemark.results import directory as results
 from servemark.runs.suite import run_suite
 
@@ -46,6 +46,6 @@ def suite(
     if json:
         results.print_json(document)
     else:
-        stdout().print(table(document["rows"]))
+        render_suite(document, stdout())
         note(f"result: {os.path.relpath(directory)}")
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))

@@ -1,4 +1,4 @@
-"""A scenario in words: what load a run put on the server. And how the outputs agree with fp32."""
+"""Words and figures of every report: the load, how outputs agree, and numbers as a reader takes them in."""
 
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
 from servemark.results.schema.run import MaxRateSearch, OutputAgreement, Result, Scenario
@@ -75,3 +75,19 @@ def is_reduced(document: Result | ComparisonRow) -> bool:
 def only_agreement(document: Result | ComparisonRow, found: OutputAgreement | RowAgreement) -> bool:
     """Whether a reader might take the figures for accuracy: a reduced precision of a model with random weights."""
     return is_reduced(document) and found.get("weights") == "random"
+
+
+def rate(value: float | None) -> str:
+    """One decimal, or three digits of a slow model's."""
+    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits, or more where the number is large; a dash where there is none."""
+    if value is None:
+        return "-"
+    if value and abs(value) < 0.0005:
+        return f"{value:.2g}"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servemark.output import note, printable, stdout
+from servemark.output import ERRORS, SAYS, note, printable, say, stderr, stdout
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202edcba \ud800 \r"
 ESCAPED = r"\u001b[2J\u001b]0;title\u0007 \u009b31m \u202edcba \ud800 \u000d"
@@ -31,6 +31,16 @@ def test_words_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
     for seen in capsys.readouterr():
         assert seen == printable(seen)
         assert seen.startswith(r"\u001b[2J\u001b]0;title")
+
+
+def test_where_only_errors_are_said_there_are_no_notes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SAYS, ERRORS)
+    note("a note")
+    say("progress")
+    stderr.print("an error")
+    assert capsys.readouterr().err == "an error\n"
 
 
 SHOW = """

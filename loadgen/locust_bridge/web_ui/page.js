@@ -79,9 +79,10 @@ function heading(standing) {
   const { result, state, title } = standing;
   const parts = [element("header", "", element("h1", "", result ? result.workload : "servemark"), badge(state, result))];
   if (result) {
-    const where = ["engine", "device", "precision", "protocol"].map((key) => result[key] || "?").join(", ");
+    const where = ["engine", "device", "precision", "protocol"].map((key) => result[key]).filter(Boolean).join(", ");
     parts.push(element("p", "", `on ${where}  |  ${title}, batch ${result.batch_size}`));
   }
+  if (standing.answer) parts.push(element("p", "answer", standing.answer));
   parts.push(words(standing));
   if (state === "running" && result && result.scenario.measured_s) {
     const bar = element("progress", "");
@@ -92,19 +93,17 @@ function heading(standing) {
   return parts;
 }
 
-function tiles({ metrics, limited_by: limited }) {
+function tiles({ metrics, limited_by: limited, batch_size: batch }) {
   const { throughput, errors, latency_ms: latency, energy, accuracy } = metrics;
   const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
   const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;
   const made = [
-    tile("Throughput", figure(throughput.requests_per_s), "requests/s", `${figure(throughput.inferences_per_s)} inferences/s`),
+    tile("Throughput", figure(throughput.requests_per_s), "requests/s", batch > 1 ? `${figure(throughput.inferences_per_s)} inferences/s` : ""),
     tile(`Latency ${tail}`, figure(latency[tail]), "ms", interval || latency[`${tail}_reason`] || "so far"),
     tile("Succeeded", figure(latency.count), "requests", `${figure(errors.count)} failed (${percent(errors.share)})`),
   ];
-  if (energy) {
-    const joules = energy.joules_per_inference;
-    const note = joules === null ? energy.joules_per_inference_reason : `${energy.boundary}, ${energy.source}`;
-    made.push(tile("Energy", joules === null ? "not known" : figure(joules), joules === null ? "" : "J/inference", note));
+  if (energy && energy.joules_per_inference !== null) {
+    made.push(tile("Energy", figure(energy.joules_per_inference), "J/inference", `${energy.boundary}, ${energy.source}`));
   }
   if (accuracy) {
     const agreement = accuracy.output_agreement;

@@ -8,8 +8,7 @@ from typing import cast
 from rich.console import Console
 from rich.table import Table
 
-from servemark.report.terminal.load import figure
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, only_agreement, title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import RatioFigures

@@ -7,18 +7,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from servemark.output import EVERYTHING, says
+from servemark.report.answer import answer
 from servemark.report.terminal.trace import worst_seconds
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, only_agreement, title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import CpuFigures, Errors, JudgedObjective, Result, Shown, Worker
 
+ALIKE = 0.999999
+"""Outputs of such a cosine are equal but for rounding."""
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 
 def render(result: Result, console: Console) -> None:
-    """Print a load result."""
-    for part in (_title(result), _latencies(result), *_facts(result), *_verdict(result)):
+    """Print a load result: the answer first. With `--verbose` nothing is left out because it is as it should be."""
+    everything = says(EVERYTHING)
+    first = Text(answer(result), style="bold")
+    for part in (first, _title(result), _latencies(result), *_facts(result, everything), *_verdict(result, everything)):
         console.print(part, soft_wrap=isinstance(part, Text))
 
 
@@ -27,7 +33,8 @@ def _title(result: Result) -> Text:
     seconds = f"{scenario['duration_s']:g} s"
     if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
         seconds += f" prolonged to {measured_s:.3g} s"
-    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision", "protocol"))
+    known = [result[key] for key in ("engine", "device", "precision", "protocol")]
+    where = ", ".join(str(each) for each in known if each)
     return Text.assemble(
         (result["workload"], "bold"),
         f" on {where}  |  {title(scenario)}, batch {result['batch_size']}, {seconds}",
@@ -48,13 +55,13 @@ def _latencies(result: Result) -> Table:
     return table
 
 
-def _facts(result: Result) -> list[Text]:
+def _facts(result: Result, everything: bool) -> list[Text]:
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
-    lines = [
-        f"{_rate(throughput['requests_per_s'])} requests/s, {_rate(throughput['inferences_per_s'])} inferences/s; "
-        f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
-    ]
+    lines = [f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"]
+    if everything or result["batch_size"] > 1:
+        inferences = f"{rate(throughput['inferences_per_s'])} inferences/s"
+        lines[0] = f"{rate(throughput['requests_per_s'])} requests/s, {inferences}; {lines[0]}"
     if worst := worst_seconds(result):
         lines.append(worst)
     bounds = metrics["early_stopping"]["bounds_ms"]
@@ -75,17 +82,27 @@ def _facts(result: Result) -> list[Text]:
     limited = result["limited_by"]
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines.append(f"limited by: {by} ({evidence})")
-    agreement, energy = metrics["accuracy"]["output_agreement"], metrics["energy"]
-    if agreement["checked"]:
-        note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
-        lines.append(f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}")
-    else:
-        lines.append(f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})")
-    joules = energy["joules_per_inference"]
-    reason = reason_of(energy, "joules_per_inference")
-    known = f"{joules:.3g} J/inference ({energy['boundary']})" if joules is not None else f"not known ({reason})"
-    lines.append(f"energy: {known}")
+    lines.append(_outputs(result, everything))
+    energy = metrics["energy"]
+    if energy["joules_per_inference"] is not None:
+        lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({energy['boundary']})")
+    elif everything:
+        lines.append(f"energy: not known ({reason_of(energy, 'joules_per_inference')})")
     return [Text(line) for line in lines]
+
+
+def _outputs(result: Result, everything: bool) -> str:
+    """How the answers agree with the golden ones; a few words where they do."""
+    agreement = result["metrics"]["accuracy"]["output_agreement"]
+    if not agreement["checked"]:
+        return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
+    cosine = agreement["cosine_min"]
+    alike = agreement["top1_agreement"] == 1 and (cosine is None or cosine >= ALIKE)
+    if alike and not everything:
+        return f"outputs: {agreement['checked']} golden requests agree"
+    note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
+    return f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}"
+
 
 
 def _cpu(cpu: CpuFigures | None) -> str | None:
@@ -107,12 +124,7 @@ def _workers(workers: Sequence[Worker]) -> str:
     return f"workers: {len(workers)} ({places}), clocks known to {clocks:.2g} ms"
 
 
-def _rate(value: float | None) -> str:
-    """One decimal, or three digits of a slow model's."""
-    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
-
-
-def _verdict(result: Result) -> list[Text]:
+def _verdict(result: Result, everything: bool) -> list[Text]:
     verdict = result["verdict"]
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     lines = [Text.assemble("Result is : ", (word, style))]
@@ -120,8 +132,11 @@ def _verdict(result: Result) -> list[Text]:
         lines[0].append("; objective ").append(verdict["objective"].upper(), "bold")
     # A mix has its workloads' names before those of the constraints.
     width = max(20, *(len(constraint["name"]) for constraint in verdict["constraints"]))
+    holding = [constraint for constraint in verdict["constraints"] if constraint["ok"]]
     for constraint in verdict["constraints"]:
         ok = constraint["ok"]
+        if ok and not everything:
+            continue
         line = Text.assemble(f"  {constraint['name']:<{width}} ", ("Yes", "green") if ok else ("No ", "bold red"))
         value, limit = constraint["value"], constraint["limit"]
         if value is not None and limit is not None:
@@ -131,6 +146,8 @@ def _verdict(result: Result) -> list[Text]:
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
+    if not everything:
+        lines.append(Text(f"  {len(holding)} of {len(verdict['constraints'])} constraints hold (-v shows all)"))
     for objective in verdict["objectives"]:
         lines += _objective(objective, width)
     lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
@@ -172,14 +189,3 @@ def _kinds(errors: Errors) -> str:
     first = next((messages[0] for messages in errors["messages"].values() if messages), "")
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors["by_kind"].items())
     return f" ({kinds}{f'; first: {first}' if first else ''})"
-
-
-def figure(value: float | None) -> str:
-    """Three significant digits, or more where the number is large; a dash where there is none."""
-    if value is None:
-        return "-"
-    if value and abs(value) < 0.0005:
-        return f"{value:.2g}"
-    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
+from rich.console import Console
 from rich.table import Table
 
 from servemark.machine.environment import Environment
@@ -35,6 +36,11 @@ def table(rows: Sequence[SuiteRow]) -> Table:
     for row in rows:
         made.add_row(*_cells(row))
     return made
+
+
+def render_suite(document: SuiteDocument, console: Console) -> None:
+    """Print the table of a suite."""
+    console.print(table(document["rows"]))
 
 
 def line(row: SuiteRow) -> str:

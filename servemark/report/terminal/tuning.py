@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.machine.environment import Environment
-from servemark.report.terminal.load import figure
+from servemark.report.words import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.tuning import CandidateFigures, TuningDocument

@@ -37,9 +37,9 @@ def test_the_defaults_of_a_command_hold_for_what_is_not_given_and_for_what_it_do
         seen.append((name, load))
 
     given = {flag.name: flag.value for flag in FLAGS if flag.name in EVERY - {"warmup", "engine", "precision"}}
-    command(name="a", **given | {"duration": "8", "slo": "p99:50", "url": "h:1"})
+    command(name="a", **given | {"duration": "8", "slo": ["p99:50", "p50:5"], "url": "h:1"})
     usual = {flag.dest: flag.value for flag in FLAGS}
-    assert seen == [("a", Namespace(**usual | {"duration": "8", "warmup": "0", "slo": "p99:50", "host": "h:1"}))]
+    assert seen == [("a", Namespace(**usual | {"duration": "8", "warmup": "0", "slo": "p99:50,p50:5", "host": "h:1"}))]
 
 
 def test_an_unknown_default_is_a_mistake() -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from loadgen.measurement.worker_figures import WorkerFigures
-from servemark.report.terminal.load import figure, render
+from servemark.output import EVERYTHING, SAYS
+from servemark.report.terminal.load import render
+from servemark.report.words import figure
 from tests.support.measured import answered, evenly, load_result
 from tests.support.rendering import shown
 
@@ -36,15 +38,17 @@ def test_figures_have_three_digits_or_more_where_they_are_large(value: float | N
 
 def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     text = shown(render, load_result((*OPEN, "--slo", "p90:50"), [*GOOD, answered(5, 0.1, "http_500")]))
-    assert text.startswith("ranking_tiny on onnxruntime, cpu, ?, http  |  ")
+    first = "40.0 requests/s: p90 20 ms (95 % interval 20 to 20), objective 50 ms met, VALID\n"
+    assert text.startswith(f"{first}ranking_tiny on onnxruntime, cpu, http  |  ")
     assert re.search(r"^ms +mean +p50 +p90 +p95 +p99 +p99\.9 +max$", text, re.MULTILINE)
     for name, value in (("latency", "20"), ("service time", "20"), ("schedule delay", "0")):
         assert re.search(rf"^{name} +{value} +{value} +{value} +{value} +- +- +{value}$", text, re.MULTILINE)
-    assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 1 failed (http_500 1; first: said http_500)" in text
+    assert "\n400 succeeded, 1 failed (http_500 1; first: said http_500)" in text
     assert "with 99% confidence: p50 <= 20, p90 <= 20, p95 <= 20 ms" in text
-    assert "energy: not known (no meter)" in text
+    assert "energy" not in text
     assert "outputs: not checked (no golden outputs in ranking_tiny_onnxruntime" in text
-    assert "Result is : VALID; objective MET" in text
+    assert "Result is : VALID; objective MET\n  9 of 9 constraints hold" in text
+    assert "error_share" not in text
     assert re.search(r"^  p90:50 +MET  20 \(limit 50 ms\)$", text, re.MULTILINE)
     assert "kept with 99% confidence: yes (1 of 401 requests over)" in text
     assert "->" not in text
@@ -107,3 +111,17 @@ def test_what_limited_is_told_with_its_evidence() -> None:
     assert "limited by: not known (no request succeeded)" in shown(render, result)
     result["limited_by"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
     assert "limited by: server (queue 80 ms of 100 ms service time)" in shown(render, result)
+
+
+def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = load_result(OPEN, GOOD)
+    agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1e-7, "cosine_min": 1.0, "top1_agreement": 1.0}
+    result["metrics"]["accuracy"]["output_agreement"] = agreement
+    assert "outputs: 50 golden requests agree\n" in shown(render, result)
+    monkeypatch.setenv(SAYS, EVERYTHING)
+    text = shown(render, result)
+    assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 0 failed" in text
+    assert "energy: not known (no meter)" in text
+    assert "50 golden requests checked, max error 1e-07, cosine >= 1.000000, top-1 agreement 100.0%" in text
+    assert re.search(r"^  error_share +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)
+    assert "constraints hold" not in text

@@ -1,0 +1,59 @@
+"""`servemark show`: a saved result again, as it was shown at its end."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from servemark.cli._options import Json, Verbose
+from servemark.errors import ResultError, parsing
+from servemark.output import stdout
+from servemark.report.terminal.comparison import render_comparison
+from servemark.report.terminal.load import render
+from servemark.report.terminal.max_rate import render_max_rate
+from servemark.report.terminal.mix import render_mix
+from servemark.report.terminal.mlperf import render_mlperf
+from servemark.report.terminal.suite import render_suite
+from servemark.report.terminal.tuning import render_tuning
+from servemark.results import directory
+
+FILES = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
+"""What a result directory holds one of."""
+
+
+def show(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result directory, or its JSON file.")],
+    json: Json = False,
+    verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the report
+) -> None:
+    """Show a saved run, search, comparison, tuning, suite or MLPerf run again.
+
+    Example: servemark show results/20261120-140000-ranking_onnxruntime -v
+    """
+    file = next((result / name for name in FILES if (result / name).is_file()), result)
+    document = directory.read(file)
+    if json:
+        directory.print_json(document)
+        return
+    with parsing(file, ResultError, fix="name a whole result directory"):
+        _renderer(document, file)(document, stdout())
+
+
+def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], None]:
+    """What shows a document of its kind. Raises ResultError."""
+    if document.get("kind") == "load":
+        if document.get("verdict") is None:
+            raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")
+        return render_max_rate if "max_rate" in document else render_mix if "mix" in document else render
+    renderers: dict[str, Callable[[Any, Console], None]] = {
+        "comparison": render_comparison,
+        "tuning": render_tuning,
+        "suite": render_suite,
+        "mlperf": render_mlperf,
+    }
+    kind = str(document.get("kind"))
+    if kind not in renderers:
+        raise ResultError(f"{file} is of the kind {kind!r}, which has no report", fix="name a result directory")
+    return renderers[kind]

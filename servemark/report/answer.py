@@ -1,0 +1,63 @@
+"""A run's answer in one line, for whoever reads no further."""
+
+from servemark.report.words import figure, rate
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import JudgedObjective, Result
+from servemark.results.verdict import failed_constraints
+from servemark.stats.percentiles import percentile_key
+
+_TAILS = ("p99", "p95", "p90", "p50")
+
+
+def answer(result: Result) -> str:
+    """What was served, how fast, and both answers of the verdict.
+
+    Like "1,200.0 requests/s: p99 4.80 ms (95 % interval 4.70 to 4.95), objective 20 ms met, VALID".
+    """
+    throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
+    load = f"{rate(throughput['requests_per_s'])} requests/s"
+    if result["batch_size"] > 1:
+        load += f", {rate(throughput['inferences_per_s'])} inferences/s"
+    valid = f"INVALID ({', '.join(failed)})" if failed else "VALID"
+    return f"{load}: {', '.join([*_figures(result), valid])}"
+
+
+def _figures(result: Result) -> list[str]:
+    """The latency, at the objective's percentile where there is one, and each objective's answer."""
+    objectives = result["verdict"]["objectives"]
+    if "mix" in result:
+        said = result["verdict"]["objective"]
+        return [_latency(result, None), *([f"objectives {said}"] if said else [])]
+    timed = [each for each in objectives if each["figure"] == "latency"]
+    first = max(timed, key=lambda each: each["percentile"] or 0.0, default=None)
+    asked = [f"objective {figure(first['limit'])} ms {first['status']}"] if first else []
+    return [_latency(result, first), *asked, *(_asked(each) for each in objectives if each is not first)]
+
+
+def _latency(result: Result, objective: JudgedObjective | None) -> str:
+    """Where no objective names a percentile: the highest that the requests support."""
+    latency = result["metrics"]["latency_ms"]
+    if not latency["count"]:
+        return "no request succeeded"
+    if objective is None:
+        key = next((key for key in _TAILS if figure_of(latency, key) is not None), "max")
+        value = figure_of(latency, key)
+    else:
+        key, value = percentile_key(objective["percentile"] or 0.0), objective["value"]
+    interval = dict(latency["ci95"]).get(key)
+    within = f" (95 % interval {figure(interval[0])} to {figure(interval[1])})" if isinstance(interval, list) else ""
+    return f"{key.replace('_', '.')} {figure(value)} ms{within}"
+
+
+def _asked(objective: JudgedObjective) -> str:
+    """Another objective: its figure, its limit and its answer."""
+    name, limit = objective["objective"].partition(":")[0].replace("_", " "), objective["limit"]
+    if objective["figure"] == "errors":
+        return f"errors {_percent(objective['value'])}, objective {_percent(limit)} {objective['status']}"
+    if objective["figure"] == "throughput":
+        return f"objective {figure(limit)} requests/s {objective['status']}"
+    return f"{name} {figure(objective['value'])} ms, objective {figure(limit)} ms {objective['status']}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.3g} %"

@@ -1,0 +1,55 @@
+"""`servemark show`: what a command printed at its end, from what it kept."""
+
+import json
+from pathlib import Path
+
+from servemark.errors import ExitCode
+from servemark.report.terminal.load import render
+from servemark.results import directory
+from tests.support.command_line import Servemark
+from tests.support.measured import evenly, load_result
+from tests.support.rendering import shown
+
+FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50")
+VERSION_1 = Path(__file__).parents[1] / "results" / "version_1"
+
+
+def test_a_saved_run_is_shown_as_at_its_end(servemark: Servemark, tmp_path: Path) -> None:
+    result = load_result(FLAGS, evenly(40, 11, 0.02))
+    directory.write(tmp_path, result)
+    done = servemark("show", str(tmp_path))
+    assert (done.code, done.out, done.err) == (0, shown(render, result), "")
+    assert servemark("show", str(tmp_path / "result.json")).out == done.out
+    everything = servemark("show", str(tmp_path), "-v").out
+    assert "error_share          Yes" in everything
+    assert "error_share" not in servemark("show", str(tmp_path)).out
+
+
+def test_a_mix_and_a_search_have_their_tables(servemark: Servemark, tmp_path: Path) -> None:
+    result = load_result(FLAGS, evenly(40, 11, 0.02))
+    point = {"rate": 40.0, "latency_ms": 20.0, "valid": True, "failed": [], "objective": "met"}
+    for name, changes, words in (
+        ("mix", {"mix": [{**result, "share": 1.0}]}, "share"),
+        ("search", {"max_rate": {"points": [point], "rate": 40.0, "reason": "met twice"}}, "highest rate with p90:50"),
+    ):
+        (tmp_path / name).mkdir()
+        directory.write(tmp_path / name, {**result, **changes})
+        assert words in servemark("show", str(tmp_path / name)).out
+
+
+def test_an_older_result_is_shown_too(servemark: Servemark) -> None:
+    assert "objective 500 ms met, INVALID (schedule_delay_p99)" in servemark("show", str(VERSION_1)).out
+    assert json.loads(servemark("show", str(VERSION_1), "--json").out)["schema_version"] == 2
+
+
+def test_what_has_no_report_is_refused_by_name(servemark: Servemark, tmp_path: Path) -> None:
+    missing = servemark("show", str(tmp_path / "none"))
+    assert (missing.code, missing.out) == (ExitCode.BAD_INPUT, "")
+    assert "cannot be read" in missing.err
+    for document, words in (
+        ({"kind": "load", "verdict": None}, "has measured nothing yet"),
+        ({"kind": "saved_comparison"}, "'saved_comparison', which has no report"),
+        ({"kind": "suite"}, "cannot be read"),
+    ):
+        directory.write(tmp_path, {"schema_version": 2, **document})
+        assert words in servemark("show", str(tmp_path)).err
