@@ -1,5 +1,7 @@
 """The one line that says what a run found."""
 
+from typing import Any
+
 import pytest
 
 from servemark.report.answer import answer
@@ -37,5 +39,5 @@ def test_what_failed_is_named() -> None:
 
 
 def test_a_mix_has_objectives_of_its_own() -> None:
-    result = load_result((*OPEN, "--slo", "p90:50"), GOOD)
+    result: Any = load_result((*OPEN, "--slo", "p90:50"), GOOD)
     assert "objectives met, VALID" in answer({**result, "mix": []})
