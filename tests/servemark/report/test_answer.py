@@ -40,4 +40,5 @@ def test_what_failed_is_named() -> None:
 
 def test_a_mix_has_objectives_of_its_own() -> None:
     result: Any = load_result((*OPEN, "--slo", "p90:50"), GOOD)
-    assert "objectives met, VALID" in answer({**result, "mix": []})
+    result["mix"] = []
+    assert "objectives met, VALID" in answer(result)
