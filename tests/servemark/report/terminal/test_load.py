@@ -122,6 +122,6 @@ def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.M
     text = shown(render, result)
     assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 0 failed" in text
     assert "energy: not known (no meter)" in text
-    assert "50 golden requests checked, max error 1e-07, cosine >= 1.000000, top-1 agreement 100.0%" in text
+    assert "50 golden requests checked, max error 1e-07, top-1 100%" in text
     assert re.search(r"^  error_share +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)
     assert "constraints hold" not in text
