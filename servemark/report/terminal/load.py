@@ -104,7 +104,6 @@ def _outputs(result: Result, everything: bool) -> str:
     return f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}"
 
 
-
 def _cpu(cpu: CpuFigures | None) -> str | None:
     """Who used the cores, where that is known."""
     if cpu is None or cpu["taken_share"] is None:
