@@ -81,7 +81,7 @@ def _verdict(row: CandidateFigures) -> str:
         return "limited by the generator" if found["limited_by"] == "generator" else "INVALID"
     if found["rate"] is None:
         return "below the present" if found["limited_by"] == "server" else "not finished"
-    return "met twice" if found["confirmed"] else "met once"
+    return "known to 5 %" if found["confirmed"] else "known roughly"
 
 
 def _notes(document: TuningDocument, hidden: int) -> list[str]:
