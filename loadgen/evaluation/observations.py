@@ -1,7 +1,6 @@
 """What the verdict looks at, from what a measurement saw."""
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from loadgen.driver.event_loop import CLIENT_ERROR
@@ -14,10 +13,10 @@ from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.machine.scheduling import Granted, Priority
-from servemark.results.constraints import STEADY_WINDOWS, TREND_WINDOWS, Observations, schedule_delay_limit_ms
+from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
+from servemark.stats.trend import FEWEST
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
@@ -30,7 +29,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     stages = [
         _judged(windows, open_loop=True)
         for stage, windows in windows_of_stages(config, recorder)
-        if stage.rate and len(windows) >= TREND_WINDOWS
+        if stage.rate and len(windows) >= FEWEST
     ]
     not_judged: dict[str, str] = {}
     if measured.interrupted is not None:
@@ -38,7 +37,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     elif isinstance(config.scenario, TraceReplay):
         not_judged["steady_state"] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not stages:
-        not_judged["steady_state"] = f"it is judged within stages of {TREND_WINDOWS} s or more"
+        not_judged["steady_state"] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
     if measured.machine.use is None:
         not_judged["quiet_machine"] = measured.machine.reason
     if measured.cpu_share is None:
@@ -88,17 +87,13 @@ def _seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
 
 
 def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:
-    """Throughput and p50 of windows, joined where one has too few requests for that, as long as three remain."""
-    mean = sum(window.latency.count for window in windows) / len(windows)
-    size = min(math.ceil(samples_needed(50) / mean) if mean else 1, max(len(windows) // STEADY_WINDOWS, 1))
-    # From the end backwards: what is left over is the oldest.
-    joined = [Window.joined(windows[end - size : end]) for end in range(len(windows), size - 1, -size)][::-1]
+    """Throughput and p50 of windows."""
     return [
         (
             w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
             w.latency.percentile(50) if w.latency.count else None,
         )
-        for w in joined
+        for w in windows
     ]
 
 

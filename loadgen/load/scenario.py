@@ -15,8 +15,9 @@ from loadgen.load.arrivals import Distribution, Stage, schedule, staged
 from loadgen.load.trace import Trace, read_trace
 from servemark.errors import OptionError
 from servemark.quantities import above, at_least, one_of, optional_number, text_of, whole
-from servemark.results.constraints import MAX_WINDOWS, TREND_WINDOWS
+from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
 from servemark.results.schema import run as documents
+from servemark.stats.trend import FEWEST
 
 MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
@@ -88,7 +89,7 @@ class Scenario(ABC):
 
     @property
     def windows_per_stage(self) -> list[int]:
-        """How many windows each stage has, of at least 1 s each; one entry where there are no stages."""
+        """How many windows each stage has, of at least 0.5 s each; one entry where there are no stages."""
         return [_windows(self.duration_s, MAX_WINDOWS)]
 
     @property
@@ -201,7 +202,7 @@ class Stages(Scenario):
     @property
     def windows_per_stage(self) -> list[int]:
         # In a scenario of many stages up to 6, which is enough to tell whether a stage was steady.
-        most = MAX_WINDOWS if len(self.stages) <= MAX_WINDOWS else TREND_WINDOWS
+        most = MAX_WINDOWS if len(self.stages) <= MAX_WINDOWS else FEWEST
         return [_windows(stage.duration_s, most) for stage in self.stages]
 
     @property
@@ -297,4 +298,4 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
 
 
 def _windows(duration_s: float, most: int) -> int:
-    return max(1, min(most, math.floor(duration_s)))
+    return max(1, min(most, math.floor(duration_s / SHORTEST_WINDOW_S)))

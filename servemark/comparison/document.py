@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from servemark.comparison.validity import unmet, unsteady
+from servemark.comparison.validity import disturbed, unmet, unsteady
 from servemark.max_rate.refinement import HighestRate
 from servemark.results import directory as results
 from servemark.results.objectives import MET
@@ -61,7 +61,7 @@ class Turn:
         return cls(number, label, directory.name, results.read_run(directory), results.read_latency(directory))
 
     def to_dict(self) -> ComparisonTurn:
-        """As comparison.json lists it; `unsteady` says that the run alone would be INVALID, for that only."""
+        """As comparison.json lists it."""
         wrong = unmet(self.result)
         return {
             "round": self.round,
@@ -73,6 +73,7 @@ class Turn:
             "failed": wrong,
             "objective": self.result["verdict"]["objective"],
             "unsteady": unsteady(self.result),
+            "disturbed": disturbed(self.result),
             "p50_ms": p50(self.result),
             "inferences_per_s": throughput(self.result),
         }
@@ -210,6 +211,8 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
         "valid": not invalid,
         "valid_rounds": len(found) - len(invalid),
         "unsteady_rounds": sum(unsteady(result) for result in found),
+        "disturbed_rounds": sum(disturbed(result) for result in found),
+        "taken_share": max(map(_taken_share, found)),
         "failed": dict(Counter(name for each in wrong for name in each)),
         "remedy": next(filter(None, reversed(remedies)), None),
         "objective_missed": _missed(found),
@@ -220,6 +223,12 @@ def _missed(found: Sequence[Result]) -> int | None:
     """Rounds that did not meet the objective, None where there is none."""
     statuses = [result["verdict"]["objective"] for result in found]
     return sum(status != MET for status in statuses) if any(statuses) else None
+
+
+def _taken_share(result: Result) -> float:
+    """The share of the cores that other work took; 0 where it is not known."""
+    cpu = result["metrics"].get("cpu")
+    return (cpu and cpu["taken_share"]) or 0.0
 
 
 def _drift(rates: Sequence[float]) -> float | None:

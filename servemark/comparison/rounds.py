@@ -77,5 +77,7 @@ def _words(turn: Turn) -> str:
     p50 = "-" if found["p50_ms"] is None else f"{found['p50_ms']:,.4g} ms"
     verdict = verdict_words(found["failed"], found["objective"])
     if found["unsteady"]:
-        verdict += ", unsteady without a trend"
+        verdict += ", scattered"
+    if found["disturbed"]:
+        verdict += ", beside other work"
     return f"p50 {p50}, {found['inferences_per_s']:,.4g} inferences/s, {verdict}"

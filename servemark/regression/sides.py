@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.comparison.validity import QUIET, unmet
+from servemark.comparison.validity import QUIET, disturbed, unmet
 from servemark.regression.saved_runs import Run
 from servemark.results.schema.run import Result
-from servemark.results.verdict import failed_constraints
 from servemark.stats.histogram import Histogram
 
 _SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement"}
@@ -25,7 +24,7 @@ def faults(result: Result, *, interleaved: bool = False) -> list[str]:
     is.
     """
     names = unmet(result)
-    if not interleaved and QUIET in failed_constraints(result["verdict"]):
+    if not interleaved and disturbed(result):
         names = [QUIET, *names]
     evidence = _SERVERS | (_CONSEQUENCES if _SERVERS & set(names) else set())
     return [name for name in names if name not in evidence]

@@ -8,7 +8,7 @@ from servemark.machine.cpu_time import SHOWN_CORES, CpuUse
 from servemark.results.objectives import Seen, judge_objective
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.percentiles import samples_needed
-from servemark.stats.trend import has_trend, max_over_min
+from servemark.stats.trend import FEWEST, RELEVANT, drift, max_over_min
 
 ACHIEVED_SHARE = 0.99
 """An open loop must complete at least this share of what was scheduled."""
@@ -24,11 +24,9 @@ CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 MAX_WINDOWS = 10
 """The most windows that a run has: one that is prolonged beyond them goes on in windows twice as long."""
-STEADY_WINDOWS = 3
-STEADY_RATIO = 1.10
-"""perf_analyzer's rule: the last three windows lie within 10 %."""
-TREND_WINDOWS = 6
-"""The open loop's queue swings by itself: a run of so many windows is steady also where they show no trend."""
+SHORTEST_WINDOW_S = 0.5
+STEADY_REQUESTS = 30
+"""With fewer, nothing is said of a drift."""
 
 Windows = Sequence[tuple[float, float | None]]
 
@@ -195,38 +193,38 @@ def _steady(seen: Observations) -> Constraint:
 
 
 def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
-    last = windows[-STEADY_WINDOWS:]
-    name, unit = "steady_state", "max/min of the last 3 windows"
-    if len(last) < STEADY_WINDOWS:
-        return Constraint(
-            name, False, None, STEADY_RATIO, unit, "fewer than 3 windows: raise --duration to 3 s or more"
-        )
-    needed = STEADY_WINDOWS * samples_needed(50)
-    few = seen.requests - seen.errors < needed
-    too_few = f"3 windows of {samples_needed(50)} requests are needed to judge steadiness: {_longer(seen, needed)}"
-    latencies = [p50 for _, p50 in last if p50 is not None]
-    if len(latencies) < STEADY_WINDOWS:
-        unanswered = "nothing was answered in one of the last 3 windows: see the errors by kind and the server's log"
-        return Constraint(name, False, None, STEADY_RATIO, unit, too_few if few else unanswered)
-    ratio = max(max_over_min([throughput for throughput, _ in last]), max_over_min(latencies))
-    drifted = "throughput or p50 drifted: raise --warmup or --duration, and stop other load on this machine"
-    remedy = too_few if few else drifted
-    # A window in which nothing came back makes the ratio infinite, which JSON cannot hold.
-    value = ratio if math.isfinite(ratio) else None
-    if ratio > STEADY_RATIO and value is not None and seen.open_loop and not _trend(windows):
-        # No limit beside it, which it would seem to exceed.
-        return Constraint(name, True, value, None, f"{unit}; its p50 has no trend", remedy)
-    return Constraint(name, ratio <= STEADY_RATIO, value, STEADY_RATIO, unit, remedy)
+    """No drift: of the closed loop's throughput, of the open loop's p50.
 
-
-def _trend(windows: Windows) -> bool:
-    """Whether the windows' p50 shows a trend, or they are too few to tell.
-
-    Random arrivals make the queue of a stationary server swing: an M/D/1 server of 400/s at half its capacity, measured
-    15 s, keeps its last three windows within 10 % in every second run only, at 0.9 of it in 2 of 100.
+    Throughput is concurrency over mean latency in a closed loop (Little's law). In an open one the schedule sets it.
     """
-    latencies = [p50 for _, p50 in windows if p50 is not None]
-    return len(latencies) < max(TREND_WINDOWS, len(windows)) or has_trend(latencies)
+    name, what = "steady_state", "p50 (ms)" if seen.open_loop else "answers"
+    enough = f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_longer(seen, STEADY_REQUESTS)}"
+    if seen.requests - seen.errors < STEADY_REQUESTS:
+        return Constraint(name, False, None, RELEVANT, what, enough)
+    values = [p50 if seen.open_loop else answered for answered, p50 in windows]
+    known = [value for value in values if value is not None]
+    if not known or values[-1] in (None, 0.0):
+        nothing = "nothing was answered in the last window: see the errors by kind and the server's log"
+        return Constraint(name, False, None, RELEVANT, what, nothing)
+    if len(known) < FEWEST:
+        shortest = f"raise --duration to {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        return Constraint(name, False, None, RELEVANT, what, f"fewer than {FEWEST} windows have a figure: {shortest}")
+    shown = " ".join(f"{value:.3g}" for value in known)
+    change = drift(known, carry_over=seen.open_loop)
+    if change is not None:
+        way = "up" if change > 1 else "down"
+        remedy = f"{what} drifted {way} over the windows ({shown}): raise --warmup or --duration, and stop other work"
+        # Windows that begin with nothing make the ratio infinite, which JSON cannot hold.
+        value = max(change, 1 / change) if change and math.isfinite(change) else None
+        return Constraint(name, False, value, RELEVANT, f"last to first third of the windows' {what}", remedy)
+    spread = max_over_min(known)
+    value = spread if math.isfinite(spread) else None
+    if spread > RELEVANT:
+        # No limit beside it, which it would seem to exceed.
+        return Constraint(
+            name, True, value, None, f"max/min of the windows' {what}: scattered, not drifted ({shown})", ""
+        )
+    return Constraint(name, True, value, RELEVANT, f"max/min of the windows' {what}", "")
 
 
 def _server(seen: Observations) -> Constraint:

@@ -85,7 +85,18 @@ def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
     unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
     if unsteady:
-        yield f"unsteady rounds without a trend count; the intervals include their noise: {', '.join(unsteady)}"
+        yield f"rounds whose windows scattered count; the intervals include their noise: {', '.join(unsteady)}"
+    beside = [(row["label"], row["verdict"].get("disturbed_rounds", 0), row) for row in rows]
+    suffered = [
+        f"{label} {count} of {row['rounds']} (up to {row['verdict'].get('taken_share', 0.0):.0%} of the cores)"
+        for label, count, row in beside
+        if count
+    ]
+    if suffered:
+        yield (
+            f"other work ran beside these rounds: {', '.join(suffered)}. Engines whose threads spin suffer more than "
+            "others, which turns do not cancel: repeat on a quiet machine"
+        )
     drifting = [f"{row['label']} by {row['drift']:+.0%}" for row in rows if row["drift"] is not None]
     if drifting:
         who = "the machine" if len(drifting) == len(rows) else "the engine or the machine"

@@ -98,7 +98,7 @@ def _notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     if "samples" in verdicts:
         notes.append("`samples`: fewer than 20 requests were answered.")
     if "steady_state" in verdicts:
-        notes.append("`steady_state`: throughput or p50 of the last three windows lie more than 10 % apart.")
+        notes.append("`steady_state`: the windows' throughput or p50 drifted.")
     if failed := [row["workload"] for row in rows if row["failure"]]:
         notes.append(f"**{len(failed)} of {len(rows)} failed: {', '.join(failed)}.**")
     return notes

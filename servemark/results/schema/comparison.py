@@ -88,7 +88,9 @@ class RowVerdict(TypedDict):
 
     valid: Annotated[bool, "Whether every round counts."]
     valid_rounds: Annotated[int, "Rounds that count."]
-    unsteady_rounds: Annotated[int, "Rounds that count although they were not steady."]
+    unsteady_rounds: Annotated[int, "Rounds whose windows scattered: they count."]
+    disturbed_rounds: NotRequired[Annotated[int, "Rounds in which other work took more than 5 % of the cores."]]
+    taken_share: NotRequired[Annotated[float, "Largest share of the cores that other work took in a round."]]
     failed: Annotated[dict[str, int], "Constraint -> rounds that did not meet it."]
     remedy: Annotated[str | None, "What to do. Null where nothing failed."]
     objective_missed: Annotated[int | None, "Rounds that did not meet the objective. Null: there is none."]
@@ -143,7 +145,8 @@ class ComparisonTurn(TypedDict):
     valid: Annotated[bool, "Whether it counts."]
     failed: Annotated[list[str], "Constraints that keep it from counting."]
     objective: Annotated[ObjectiveStatus | None, "Whether its objectives were met. Null: there is none."]
-    unsteady: Annotated[bool, "Whether it counts although it was not steady."]
+    unsteady: Annotated[bool, "Whether its windows scattered: they lie more than 10 % apart and do not drift."]
+    disturbed: NotRequired[Annotated[bool, "Whether other work took more than 5 % of the cores."]]
     p50_ms: Annotated[float | None, "Median latency (ms)."]
     inferences_per_s: Annotated[float, "Throughput (samples/s)."]
 

@@ -50,17 +50,17 @@ def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
     found = scenario("--stages", "2:100,0.5:0,12:50", "--warmup", "1", "--duration", "99")
     assert (found.mode, found.duration_s) == (Mode.STAGES, 14.5)
     assert found.rate == pytest.approx((200 + 600) / 14.5)
-    assert found.windows_per_stage == [2, 1, 10]
+    assert found.windows_per_stage == [4, 1, 10]
     edges = found.window_edges_s
-    assert edges[:4] == (0.0, 1.0, 2.0, 2.5)
+    assert edges[:6] == (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
     assert edges[-1] == 14.5
-    assert len(edges) == 14
+    assert len(edges) == 16
     arrivals = np.array(found.schedule(0)) / 1e9
     # the warm-up runs at the first stage's rate, and nothing is sent in the pause
     assert 60 < (arrivals < 1).sum() < 140
     assert not ((arrivals >= 3) & (arrivals < 3.5)).any()
     many = scenario("--stages", ",".join(["20:5"] * 11))
-    assert many.windows_per_stage == [6] * 11
+    assert many.windows_per_stage == [7] * 11
 
 
 def test_windows_of_stages_have_their_own_lengths() -> None:
@@ -100,12 +100,12 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
         {"duration_s": 1.0, "rate": 40.0}, {"duration_s": 0.5, "rate": 0.0}, {"duration_s": 1.0, "rate": 120.0},
     ]  # fmt: skip
     assert [(s["start_s"], s["scheduled"]) for s in result["stages"]] == [(0.0, 40), (1.0, 0), (1.5, 120)]
-    assert [w["start_s"] for w in result["windows"]] == [0.0, 1.0, 1.5]
+    assert [w["start_s"] for w in result["windows"]] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert sum(s["latency_ms"]["count"] for s in result["stages"]) == result["metrics"]["latency_ms"]["count"] == 160
     assert result["stages"][2]["latency_ms"]["p90"] >= 5
     assert result["scenario"]["measured_s"] == 2.5
     assert received == accounted(result) == 160 + 8
-    assert "stages of 6 s or more" in result["verdict"]["not_judged"]["steady_state"]
+    assert "stages of 3.5 s or more" in result["verdict"]["not_judged"]["steady_state"]
     assert "steady_state" not in {c["name"] for c in result["verdict"]["constraints"]}
 
 

@@ -1,11 +1,20 @@
 """The rounds of a comparison: which of them count, how long they have to be, and the rates found again in rounds."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from servemark.comparison.validity import exit_code, requests_needed, round_length_s, search_length_s, unmet, unsteady
+from servemark.comparison.validity import (
+    disturbed,
+    exit_code,
+    requests_needed,
+    round_length_s,
+    search_length_s,
+    unmet,
+    unsteady,
+)
 from servemark.errors import ExitCode
+from servemark.results.schema.run import CpuFigures
 from tests.support.results import Result, histogram_of, latencies, result_of
 from tests.support.rounds import document_of, shown, turn
 
@@ -13,58 +22,44 @@ NOISE = [1.0, 0.7, 1.2, 0.8, 1.1, 0.6, 1.15, 0.9]
 RISING = [0.5, 0.6, 0.7, 0.9, 1.0, 1.1, 1.3, 1.4]
 
 
-def unsteady_run(windows: list[float] = NOISE, count: int = 400, **changes: Any) -> Result:
-    """A closed loop that is INVALID for `steady_state`."""
-    return result_of(histogram_of(latencies(10, count)), windows=windows, **{"failed": ("steady_state",), **changes})
+def run(*failed: str, windows: list[float] = NOISE, **changes: Any) -> Result:
+    return result_of(histogram_of(latencies(10, 400)), windows=windows, failed=failed, **changes)
 
 
-def test_an_unsteady_run_without_a_trend_counts_as_a_round() -> None:
-    run = unsteady_run()
-    assert run["verdict"]["valid"] is False
-    assert unmet(run) == []
-    assert unsteady(run)
-    assert exit_code(run) is ExitCode.VALID
-    assert not unsteady(unsteady_run(failed=()))
+def test_windows_that_scatter_are_said_to_and_count() -> None:
+    assert unsteady(run())
+    assert unmet(run()) == []
+    assert not unsteady(run(windows=[1.0, 1.05, 1.02]))
+    assert not unsteady(run("steady_state", windows=RISING))
+    assert unmet(run("steady_state", windows=RISING)) == ["steady_state"]
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        unsteady_run(RISING),
-        unsteady_run(RISING[::-1]),
-        unsteady_run(NOISE[:5]),
-        unsteady_run(count=59),
-        unsteady_run([*NOISE[:6], 0.0, 1.0]),
-        unsteady_run(scenario={"mode": "open"}),
-    ],
-    ids=["it gets faster", "it gets slower", "too few windows", "too few requests", "a stall", "open loop"],
-)
-def test_an_unsteady_run_that_does_not_count(run: Result) -> None:
-    assert unmet(run) == ["steady_state"]
-    assert exit_code(run) is ExitCode.INVALID
+def test_a_round_beside_other_work_counts_and_is_noted() -> None:
+    busy = run("quiet_machine")
+    assert (unmet(busy), disturbed(busy), exit_code(busy)) == ([], True, ExitCode.VALID)
+    assert not disturbed(run("steady_state"))
 
 
 def test_whatever_else_failed_still_does() -> None:
-    assert unmet(unsteady_run(failed=("error_share", "steady_state"))) == ["error_share"]
-    both = unsteady_run(failed=("steady_state",))
-    both["verdict"]["objective"] = "missed"
-    assert unmet(both) == []
-    assert exit_code(both) is ExitCode.SLO_MISSED
-    assert exit_code(unsteady_run(failed=("error_share",), objective="missed")) is ExitCode.INVALID
+    assert unmet(run("error_share", "quiet_machine")) == ["error_share"]
+    assert exit_code(run("quiet_machine", objective="missed")) is ExitCode.SLO_MISSED
+    assert exit_code(run("error_share", objective="missed")) is ExitCode.INVALID
 
 
-def test_a_comparison_counts_unsteady_rounds_and_says_so() -> None:
-    failed = ("steady_state",)
-    turns = [turn(n, label, 10, windows=NOISE, failed=failed) for n in range(1, 6) for label in "ab"]
-    turns[0] = turn(1, "a", 10, windows=RISING, failed=failed)
+def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_work() -> None:
+    turns = [turn(n, label, 10, windows=NOISE) for n in range(1, 6) for label in "ab"]
+    turns[0] = turn(1, "a", 10, windows=RISING, failed=("steady_state",))
+    turns[3] = turn(2, "b", 10, windows=NOISE, failed=("quiet_machine",))
+    turns[3].result["metrics"]["cpu"] = cast(CpuFigures, {"taken_share": 0.31})
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert (a["verdict"]["valid_rounds"], a["verdict"]["unsteady_rounds"]) == (4, 4)
-    assert (b["verdict"]["valid"], b["verdict"]["unsteady_rounds"]) == (True, 5)
+    assert (b["verdict"]["valid"], b["verdict"]["unsteady_rounds"], b["verdict"]["disturbed_rounds"]) == (True, 5, 1)
     assert [(t["valid"], t["unsteady"]) for t in found["turns"][:2]] == [(False, False), (True, True)]
     text = shown(found)
     assert "a: not every round is VALID (steady_state in 1 of 5)" in text
-    assert "unsteady rounds without a trend count; the intervals include their noise: a 4 of 5, b 5 of 5" in text
+    assert "rounds whose windows scattered count; the intervals include their noise: a 4 of 5, b 5 of 5" in text
+    assert "other work ran beside these rounds: b 1 of 5 (up to 31% of the cores)" in text
 
 
 def test_a_drift_over_the_rounds_is_noted() -> None:
