@@ -8,7 +8,7 @@ from servemark.comparison.run import Comparison
 from servemark.errors import ExitCode, OptionError
 from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
-from servemark.regression.saved_runs import Run, read_side
+from servemark.regression.saved_runs import Run, engine_of, read_side
 from servemark.regression.sides import names_of
 from servemark.report.terminal.regression import markdown, render_regression
 from servemark.results import directory
@@ -43,7 +43,8 @@ def compare_rounds(comparison: Comparison, gate: Gate) -> SavedComparison:
     whole = {(turn.label, turn.round): turn for turn in comparison.turns if not turn.result["partial"]}
     rounds = sorted({number for _, number in whole if all((label, number) in whole for label in labels)})
     first, second = (
-        [Run(label, (turn := whole[label, number]).result, turn.latency) for number in rounds] for label in labels
+        [Run(engine_of((turn := whole[label, number]).result), turn.result, turn.latency) for number in rounds]
+        for label in labels
     )
     return compare_sides(first, second, replace(gate, paired=True), (labels[0], labels[1]))
 

@@ -62,11 +62,16 @@ def _run(directory: Path, label: str | None = None) -> Run:
     with parsing(directory, ResultError, fix="name a whole result directory"):
         if result["partial"]:
             raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
-        precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
-        run = Run(label or f"{result['engine']}{precision}", result, results.read_latency(directory))
+        run = Run(label or engine_of(result), result, results.read_latency(directory))
         # What every reader of a run asks first.
         _ = run.subject, _circumstances(result)
     return run
+
+
+def engine_of(result: Result) -> str:
+    """The engine that ran, with its precision where that is not fp32."""
+    precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
+    return f"{result['engine']}{precision}"
 
 
 def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:
