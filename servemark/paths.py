@@ -1,9 +1,11 @@
-"""Where things are kept in a checkout; every one of them can be overridden on the command line."""
+"""Where things are kept: in the checkout, else where the command is run; the command line can override each."""
 
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-MODEL_REPOSITORY = CHECKOUT / "model_repo"
-DATA_ROOT = CHECKOUT / "data"
-RESULTS = CHECKOUT / "results"
+ROOT = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path.cwd()
+"""Installed without a checkout there is none: what a run makes does not belong beside installed packages."""
+MODEL_REPOSITORY = ROOT / "model_repo"
+DATA_ROOT = ROOT / "data"
+RESULTS = ROOT / "results"
 LOCUSTFILES = CHECKOUT / "loadgen"

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from servemark.errors import OptionError
 
+PLAIN = {"": "1"}
 SECONDS = {"": "1", "s": "1", "ms": "0.001", "us": "0.000001", "m": "60", "min": "60", "h": "3600"}
 """Units of a time in seconds, by their factors; a number without one is in seconds."""
 MILLISECONDS = {"": "1", "ms": "1", "s": "1000", "us": "0.001"}
@@ -24,37 +25,29 @@ def one_of(what: str, value: str, choices: Iterable[str]) -> str:
     return value
 
 
-def number(flag: str, value: object) -> float:
-    """Read a finite number. Raises OptionError."""
-    try:
-        result = float(str(value))
-    except ValueError:
-        result = math.nan
+def number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float:
+    """Read a finite number, with one of the units like 3s or 1k where there are some. Raises OptionError.
+
+    The one without a unit has the factor 1. Decimal, so that 20ms is the very same as 0.02.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
+    result = math.nan
+    if match is not None and match[2] in units:
+        result = float(match[1]) if not match[2] else float(Decimal(match[1]) * Decimal(units[match[2]]))
     if not math.isfinite(result):
-        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {flag} 10")
+        known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
+        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
     return result
 
 
-def quantity(flag: str, value: object, units: Mapping[str, str]) -> float:
-    """Read a number with one of the units, like 3s or 1k; the one without a unit has the factor 1. Raises OptionError.
-
-    Decimal, so that 20ms is the very same as 0.02.
-    """
-    match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
-    if match is None or match[2] not in units:
-        known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
-        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
-    return number(flag, Decimal(match[1]) * Decimal(units[match[2]]))
-
-
-def optional_number(flag: str, value: object) -> float | None:
+def optional_number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float | None:
     """Read a number, None where nothing was given."""
-    return None if value in (None, "") else number(flag, value)
+    return None if value in (None, "") else number(flag, value, units)
 
 
-def at_least(flag: str, value: object, least: float) -> float:
+def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = PLAIN) -> float:
     """Read a number that must not lie below `least`. Raises OptionError."""
-    result = number(flag, value)
+    result = number(flag, value, units)
     if result < least:
         raise OptionError(f"{flag} {result:g} must be at least {least:g}", fix=f"raise {flag}")
     return result
@@ -68,9 +61,9 @@ def whole(flag: str, value: object, least: int) -> int:
     return int(result)
 
 
-def above(flag: str, value: object, bound: float) -> float:
+def above(flag: str, value: object, bound: float, units: Mapping[str, str] = PLAIN) -> float:
     """Read a number that must lie above `bound`. Raises OptionError."""
-    result = number(flag, value)
+    result = number(flag, value, units)
     if result <= bound:
         raise OptionError(f"{flag} {result:g} must be above {bound:g}", fix=f"raise {flag}")
     return result

@@ -12,7 +12,7 @@ from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.errors import OptionError
-from servemark.quantities import above, number, one_of, text_of, whole
+from servemark.quantities import SECONDS, above, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
@@ -143,7 +143,7 @@ class LoadConfig:
             out=Path(options.out),
             result_dir=Path(options.result_dir) if options.result_dir else None,
             start_file=Path(options.start_file) if options.start_file else None,
-            request_timeout_s=above("--request-timeout", options.request_timeout, 0),
+            request_timeout_s=above("--request-timeout", options.request_timeout, 0, SECONDS),
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             priority=one_of("--priority", options.priority, flags.PRIORITIES),
             max_error_share=share,

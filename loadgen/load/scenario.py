@@ -14,7 +14,7 @@ import numpy.typing as npt
 from loadgen.load.arrivals import Distribution, Stage, schedule, staged
 from loadgen.load.trace import Trace, read_trace
 from servemark.errors import OptionError
-from servemark.quantities import above, at_least, one_of, optional_number, text_of, whole
+from servemark.quantities import RATES, SECONDS, above, at_least, one_of, optional_number, text_of, whole
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
 from servemark.results.schema import run as documents
 from servemark.stats.trend import FEWEST
@@ -249,15 +249,15 @@ class TraceReplay(Scenario):
 
 def read_scenario(options: argparse.Namespace) -> Scenario:
     """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
-    rate = optional_number("--request-rate", options.request_rate)
+    rate = optional_number("--request-rate", options.request_rate, RATES)
     if rate is not None and rate <= 0:
         raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
     given = {"--request-rate": rate, "--stages": options.stages, "--trace": options.trace}
     named = [flag for flag, value in given.items() if value]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
-    duration_s = above("--duration", options.duration, 0)
-    warmup_s = at_least("--warmup", options.warmup, 0)
+    duration_s = above("--duration", options.duration, 0, SECONDS)
+    warmup_s = at_least("--warmup", options.warmup, 0, SECONDS)
     gaps = Gaps.from_options(options)
     speed = optional_number("--trace-speed", options.trace_speed)
     if speed is not None and (speed <= 0 or not options.trace):
@@ -289,7 +289,8 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
         duration, separator, rate = part.strip().partition(":")
         if not separator:
             raise OptionError(f"--stages: {part.strip()!r} is not SECONDS:RATE", fix=example)
-        stages.append(Stage(above("--stages: seconds", duration, 0), at_least("--stages: rate", rate, 0)))
+        seconds = above("--stages: seconds", duration, 0, SECONDS)
+        stages.append(Stage(seconds, at_least("--stages: rate", rate, 0, RATES)))
     if len(stages) > MAX_STAGES:
         raise OptionError(f"--stages has {len(stages)} stages, at most {MAX_STAGES}", fix="join some")
     if not any(stage.rate for stage in stages):

@@ -10,11 +10,13 @@ import gevent
 from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import MasterRunner
+from locust.util.timespan import parse_timespan
 
 from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import progress, record
 from loadgen.evaluation.metrics import SoFar, so_far
+from loadgen.load.flags import BY_NAME
 from loadgen.load.load_config import LoadConfig
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
@@ -51,6 +53,8 @@ class Session:
 
     def begin(self) -> None:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
+        if self.options.headless and self.options.run_time:
+            self._take_run_time()
         config = LoadConfig.from_options(self.options, self.lookup)
         if self.environment.web_ui is not None:
             _require_free(self.options.web_host, self.options.web_port)
@@ -68,6 +72,14 @@ class Session:
         if self.environment.web_ui is not None:
             guard(self.environment.web_ui, self.options)
             self.page.publish(self.environment.web_ui, self.options.web_base_path)
+
+    def _take_run_time(self) -> None:
+        """Locust's --run-time is the measured duration. Raises OptionError where --duration says otherwise."""
+        given, usual = self.options.duration, BY_NAME["duration"].value
+        if given != usual:
+            raise OptionError(f"--run-time and --duration {given}", fix="give one of them")
+        run_time = self.options.run_time
+        self.options.duration = str(parse_timespan(run_time) if isinstance(run_time, str) else run_time)
 
     def start(self) -> None:
         """Begin a measurement (Locust's test_start)."""

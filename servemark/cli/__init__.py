@@ -14,6 +14,16 @@ EPILOG = (
     "99 internal error, 130 ended by a signal."
 )
 
+OTHERS_FLAGS = {
+    **dict.fromkeys(("--rate", "--qps", "--rps", "-r", "-R"), "--request-rate"),
+    **dict.fromkeys(("-c", "--connections", "--users", "--vus", "--concurrent"), "--concurrency"),
+    **dict.fromkeys(("-d", "-t", "--time", "--run-time", "--measurement-interval"), "--duration"),
+    **dict.fromkeys(("-m", "--model"), "--model-name"),
+    **dict.fromkeys(("-l", "--latency-threshold", "--threshold"), "--slo"),
+    **dict.fromkeys(("-o", "--output", "-f"), "--out"),
+}
+"""What wrk2, k6, vegeta, Locust and perf_analyzer call it -> our flag of a load."""
+
 app = typer.Typer(
     name="servemark",
     help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
@@ -71,7 +81,11 @@ def main() -> None:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "servemark"
-        stderr.print(f"servemark: {error.format_message()}\n  fix: {command} --help", style="red")
+        unknown = getattr(error, "option_name", "")
+        known = OTHERS_FLAGS.get(unknown)
+        said = f"No such option: {unknown}" if known else error.format_message()
+        fix = f"{known} is what it is called here" if known else f"{command} --help"
+        stderr.print(f"servemark: {said}\n  fix: {fix}", style="red")
         code = ExitCode.BAD_INPUT
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", style="red")

@@ -10,7 +10,7 @@ from loadgen.load.flags import BY_NAME, FLAGS, Flag, names_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate, Gaps
 from servemark.cli._options import option
-from servemark.quantities import above, at_least
+from servemark.quantities import SECONDS, above, at_least
 
 Command = Callable[..., None]
 
@@ -80,6 +80,6 @@ def search_load(load: Namespace) -> ConstantRate:
     return ConstantRate(
         request_rate=1.0,
         gaps=Gaps.from_options(load),
-        duration_s=above("--duration", load.duration, 0),
-        warmup_s=at_least("--warmup", load.warmup, 0),
+        duration_s=above("--duration", load.duration, 0, SECONDS),
+        warmup_s=at_least("--warmup", load.warmup, 0, SECONDS),
     )

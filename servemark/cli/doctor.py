@@ -5,6 +5,7 @@ import importlib.metadata
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import psutil
 import typer
@@ -39,13 +40,18 @@ class Check:
     needed: bool = False
 
 
-def doctor(json: Json = False) -> None:
+def doctor(
+    generator: Annotated[
+        bool, typer.Option("--generator", help="A machine that only sends load: no Triton, engines and exports.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Show what this machine can do: CPU, GPU, Triton, engines, energy meters, ports.
 
     Exit code 0 if the default job can run, else 3. Example: servemark doctor --json
     """
     with interrupts.anywhere():
-        checks = [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
+        checks = [*_machine()] if generator else [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
     able = all(check.ok for check in checks if check.needed)
     if json:
         print_json({"able": able, "checks": [asdict(check) for check in checks]})
@@ -56,7 +62,12 @@ def doctor(json: Json = False) -> None:
             table.add_row(Text(word, style), check.name, check.detail)
         console = stdout()
         console.print(table)
-        console.print(f"the default job {'can' if able else 'cannot'} run on this machine", style="bold")
+        job = "load generator: yes" if able else "load generator: no"
+        if not generator:
+            job = f"the default job {'can' if able else 'cannot'} run on this machine"
+            if not able:
+                job += "; as a load generator: servemark doctor --generator"
+        console.print(job, style="bold")
     raise typer.Exit(0 if able else int(ExitCode.BAD_INPUT))
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Self
 
 from servemark.errors import OptionError
-from servemark.quantities import MILLISECONDS, RATES, SHARES, quantity, text_of
+from servemark.quantities import MILLISECONDS, RATES, SHARES, number, text_of
 from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.percentiles import EARLY_STOPPING_CONFIDENCE, beyond_luck, requests_missing, samples_needed
 
@@ -56,13 +56,13 @@ class Slo:
         service, percentile, word, given = match.groups()
         if word is None:
             figure = Figure.SERVICE_TIME if service else Figure.LATENCY
-            found = cls(float(percentile), quantity("--slo", given, MILLISECONDS), figure)
+            found = cls(float(percentile), number("--slo", given, MILLISECONDS), figure)
             if not 0 < found.percentile < 100 or found.limit <= 0:
                 raise OptionError(
                     f"--slo {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms", fix=_EXAMPLE
                 )
             return found
-        found = cls(0.0, quantity("--slo", given, SHARES if word == "errors" else RATES), Figure(word))
+        found = cls(0.0, number("--slo", given, SHARES if word == "errors" else RATES), Figure(word))
         if word == "errors" and not 0 <= found.limit < 1:
             raise OptionError(f"--slo {text!r}: the share of errors must lie between 0 and 1", fix=_EXAMPLE)
         if word == "throughput" and found.limit <= 0:

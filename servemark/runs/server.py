@@ -47,6 +47,7 @@ def server_for(
         servers.open_server("auto", repository, [entry.model for entry in found]) as server,
     ):
         address = address_of(server, first.protocol)
+        note(f"serving at {address}")
         yield [config.at(address) for config in configs]
         note_death(server)
 
