@@ -81,23 +81,24 @@ def test_an_engine_twice_on_a_given_server(
     assert len(ranking.requests()) > sum(row["latency_ms"]["count"] for row in found["rows"])
 
 
+@pytest.mark.timeout(600)  # four runs, on a machine that may be doing other things
 def test_two_servers_in_turns_and_a_gate(
     monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
-    # The same server by two names: what differs is chance, and two rounds of half a second cannot exclude it.
-    flags = ["--pairs", "2", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
+    # The same server by two names: what differs is chance, and one round of half a second cannot exclude it.
+    flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
     urls = f"main={ranking.url},pr={ranking.url}"
-    code, out, err = servemark("compare", TINY, "--urls", urls, "--fail-on", "p99,errors", "--json", *flags)
+    code, out, _ = servemark("compare", TINY, "--urls", urls, "--fail-on", "p99,errors", "--json", *flags)
     [folder] = tmp_path.iterdir()
     found = validated(json.loads((folder / "comparison.json").read_text()))
     assert found == json.loads(out)
-    assert [turn["label"] for turn in found["turns"]] == ["main", "pr", "pr", "main"]
+    assert [turn["label"] for turn in found["turns"]] == ["main", "pr"]
     gate = found["gate"]
     assert (gate["a"], gate["b"], gate["judged"]) == ("main", "pr", ["p99", "errors"])
     assert (code, gate["outcome"]) == (2, "undecided")
-    assert gate["subjects"][0]["runs"] == [2, 2]
-    assert f"{folder.name}/comparison.html" in err
+    assert gate["subjects"][0]["runs"] == [1, 1]
+    assert (folder / "comparison.md").read_text().startswith("**undecided: ")
 
 
 def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: GoldenServer) -> None:
