@@ -13,6 +13,9 @@ demo: setup ## the default job: export, serve and load one model, and print its 
 test: setup ## the fast tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu and not peer"
 
+fuzz: setup ## hostile input for ten minutes; what breaks goes into tests/fuzz/corpus (FUZZ="--minutes 60 metrics")
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
 test-slow: setup ## full-size models and long runs
 	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"
 
@@ -29,4 +32,4 @@ clean: ## remove .venv and caches; models, data and results stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build servemark.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test test-slow test-gpu lint clean
+.PHONY: help setup demo test fuzz test-slow test-gpu lint clean

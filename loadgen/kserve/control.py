@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
 _DATATYPE_PREFIX = "TYPE_"
-_OTHER_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+MAX_QUOTED = 200
+"""Characters that an error shows of a server's words."""
+_OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """What reading a document raises that is not laid out as Triton's."""
 
 
@@ -57,7 +60,7 @@ class Control:
     def _json(self, path: str) -> dict[str, Any]:
         reply = self.ask(path)
         try:
-            document = json.loads(reply.body)
+            document = json.loads(reply.body, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
@@ -66,8 +69,14 @@ class Control:
                 fix="--url with the HTTP port of a KServe v2 server; Triton's is 8000",
             )
         if reply.status != HTTPStatus.OK:
-            raise ServerError(f"{self.url}{path}: {self.access.redact(str(document.get('error', reply.status)))}")
+            words = document.get("error")
+            words = f": {self._words(words)}" if isinstance(words, str) else ""
+            raise ServerError(f"{self.url}{path} answered {reply.status}{words}")
         return document
+
+    def _words(self, words: str) -> str:
+        """What an error shows of a server's words."""
+        return self.access.redact(words.strip())[:MAX_QUOTED]
 
     def _ready(self, model: str, serve_command: str) -> bool:
         """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
@@ -79,7 +88,7 @@ class Control:
     def _refused(self, status: str, words: str) -> ServerError:
         """The server is there and wants to know who asks."""
         return ServerError(
-            f"{self.url} does not let us in: {status} {self.access.redact(words)[:200]}".rstrip(),
+            f"{self.url} does not let us in: {status} {self._words(words)}".rstrip(),
             fix="--headers FILE, with a line like Authorization: Bearer ...",
         )
 
@@ -105,7 +114,9 @@ class Control:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
                 _compare(self.url, model, kind, metadata.get(kind, []), expected)
         except _OTHER_SHAPE as error:
-            raise ServerError(f"{self.url}: the metadata of {model!r} cannot be read: {error!r}") from error
+            raise ServerError(
+                f"{self.url}: the metadata of {model!r} cannot be read: {repr(error)[:MAX_QUOTED]}"
+            ) from error
 
     def placement(self, model: str) -> Placement:
         """Triton's model configuration with its engine and device, but no provider; all None without one."""
@@ -151,8 +162,15 @@ class Control:
         }
         reply = self.ask(path, json.dumps(encoded).encode())
         if reply.status != HTTPStatus.OK:
-            words = self.access.redact(reply.body.decode(errors="replace").strip())[:200]
+            words = self._words(reply.body.decode(errors="replace"))
             raise ServerError(f"{self.url}{path} answered {reply.status}: {words}", fix=NOT_SHARED)
+
+
+def _finite(number: str) -> float:
+    """Raises ValueError for NaN and infinity, which no result may hold."""
+    if not math.isfinite(value := float(number)):
+        raise ValueError(number[:MAX_QUOTED])
+    return value
 
 
 def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor]) -> None:
@@ -173,7 +191,8 @@ def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]
 
 
 def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
-    return ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
+    text = ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
 def _reason(error: OSError) -> str:

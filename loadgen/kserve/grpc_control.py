@@ -40,15 +40,17 @@ class GrpcControl(Control):
         if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
             raise self._refused(answer.error, answer.message())
         # Some servers answer with an error where there is no such model.
-        return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
+        try:
+            return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
+        except DecodeError as error:
+            raise ServerError(f"{self.url} ModelReady: {error}") from error
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         method = _METHODS[kind]
         try:
             answer = self._call(method, name=model)
             if answer.error is not None:
-                words = self.access.redact(answer.message())
-                raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip())
+                raise ServerError(f"{self.url} {method}: {answer.error} {self._words(answer.message())}".rstrip())
             document = to_dict(_read(f"{method}Response", answer))
         except (ConnectionFailed, DecodeError) as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
@@ -72,7 +74,7 @@ class GrpcControl(Control):
         except ConnectionFailed as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
         if answer.error is not None:
-            words = self.access.redact(answer.message())
+            words = self._words(answer.message())
             raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip(), fix=NOT_SHARED)
 
     def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:

@@ -23,6 +23,16 @@ _REMEMBERED = 1024
 _RAW_CONTENTS = 6  # ModelInferResponse.raw_output_contents
 _INFER_RESPONSE = 2  # ModelStreamInferResponse.infer_response
 _LENGTH_DELIMITED = 2
+_TYPED_CONTENTS = {
+    "BOOL": "bool_contents",
+    "INT8": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "UINT8": "uint_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+}
+"""Where the values of a datatype stand if they are not raw (InferTensorContents); those of FP16 always are."""
 
 
 def encode_request(model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str]) -> bytes:
@@ -127,8 +137,8 @@ def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:
         if raw:
             yield described | {"parameters": {"binary_data_size": len(raw[index])}}, raw[index]
         else:
-            filled = [list(values) for _, values in output.contents.ListFields()]
-            yield described | ({"data": filled[0]} if filled else {}), b""
+            values = list(getattr(output.contents, _TYPED_CONTENTS.get(output.datatype, ""), ()))
+            yield described | ({"data": values} if values else {}), b""
 
 
 def _contents(enclosed: bytes, *, streamed: bool) -> list[tuple[int, int]]:

@@ -138,7 +138,7 @@ class ResponseChecker:
             listed = json.loads(text)["outputs"]
             described = {output["name"]: output for output in listed}
             sizes = [output.get("parameters", {}).get("binary_data_size", 0) for output in listed]
-            if len(described) < len(listed) or not all(isinstance(size, int) and size >= 0 for size in sizes):
+            if len(described) < len(listed) or not all(type(size) is int and size >= 0 for size in sizes):
                 return "malformed_response", 0
             errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
             return next((error for error in errors if error), None), sum(sizes)
@@ -182,7 +182,7 @@ def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
     """Whether a described shape is that of a batch of the tensor."""
     return (
         isinstance(shape, list)
-        and all(isinstance(size, int) and size >= 0 for size in shape)
+        and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too
         and shape[:1] == [batch_size]
         and tensor.fits(shape[1:])
     )

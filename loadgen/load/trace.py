@@ -2,11 +2,13 @@
 
 import csv
 import hashlib
+import io
+import itertools
 import json
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,20 +80,22 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
     """
     try:
         content = _content(path)
-        lines = content.decode().splitlines()
+        content.decode()
     except OSError as error:
         raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
     except UnicodeDecodeError as error:
         raise InputDataError(f"--trace {path} is no text: byte {error.start} is no UTF-8", fix=NAME) from None
     with parsing(f"--trace {path}", InputDataError, fix=NAME):
-        trace = _trace(path, content, lines, speed)
+        trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
         raise InputDataError(f"--trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
     return trace
 
 
-def _trace(path: Path, content: bytes, lines: list[str], speed: float) -> Trace:
-    rows = _json_rows(path, lines) if path.suffix in JSON_LINES else _csv_rows(path, lines)
+def _trace(path: Path, content: bytes, speed: float) -> Trace:
+    json_lines = path.suffix in JSON_LINES
+    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="\n" if json_lines else "")
+    rows = _json_rows(path, lines) if json_lines else _csv_rows(path, lines)
     times: list[float] = []
     samples: list[int] = []
     calendar = False
@@ -106,14 +110,14 @@ def _trace(path: Path, content: bytes, lines: list[str], speed: float) -> Trace:
                 path, line, f"{_quoted(value)} is {times[-1] - time:.3g} s before the last: sort the arrivals by time"
             )
         times.append(time)
+        if len(times) > MAX_ARRIVALS:
+            raise InputDataError(f"--trace {path} has more than {MAX_ARRIVALS:,} arrivals", fix="cut it")
         if sample is not None:
             samples.append(_sample(path, line, sample))
         if len(samples) not in (0, len(times)):
             _fail(path, line, f"{SAMPLE!r} is given for some arrivals and missing for others")
     if not times:
         raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in each line")
-    if len(times) > MAX_ARRIVALS:
-        raise InputDataError(f"--trace {path} has {len(times):,} arrivals, at most {MAX_ARRIVALS:,}", fix="cut it")
     digest = hashlib.sha256(content).hexdigest()
     played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
     first = datetime.fromtimestamp(times[0], UTC) if calendar else None
@@ -125,7 +129,8 @@ def _content(path: Path) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe would wait for its writer
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise InputDataError(f"--trace {path} is no regular file", fix=NAME)
-        content = file.read(MAX_BYTES + 1)
+        # In pieces: memory for as much as may come would be set aside at once.
+        content = b"".join(itertools.islice(iter(lambda: file.read(1 << 20), b""), (MAX_BYTES >> 20) + 1))
     if len(content) > MAX_BYTES:
         raise InputDataError(f"--trace {path} is larger than {MAX_BYTES >> 30} GiB", fix="cut it")
     return content
@@ -136,13 +141,19 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
 
 
-def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
+def _csv_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any, Any]]:
     """(line, time, sample or None) of each row."""
-    rows = [(number, row) for number, row in enumerate(csv.reader(lines), start=1) if row]
+    reader = csv.reader(lines)
+    rows: Iterator[tuple[int, list[str]]] = ((reader.line_num, row) for row in reader if row)
     columns = [TIMES[0], SAMPLE]
-    if rows and _read_time(rows[0][1][0]) is None:
-        line, header = rows.pop(0)
-        columns = [name.strip() for name in header]
+    first = next(rows, None)
+    if first is None:
+        return
+    line, row = first
+    if _read_time(row[0]) is not None:
+        rows = itertools.chain([first], rows)
+    else:
+        columns = [name.strip() for name in row]
         if not set(TIMES) & set(columns):
             _fail(path, line, f"the header has no column {' or '.join(TIMES)}: {_quoted(', '.join(columns))}")
     time_at = next(columns.index(name) for name in TIMES if name in columns)
@@ -153,10 +164,10 @@ def _csv_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
         yield line, row[time_at], row[sample_at] if sample_at is not None and len(row) > sample_at else None
 
 
-def _json_rows(path: Path, lines: list[str]) -> Iterator[tuple[int, Any, Any]]:
+def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any, Any]]:
     """(line, time, sample or None) of each line."""
-    for line, text in enumerate(lines, start=1):
-        if not text.strip():
+    for line, text in enumerate(map(str.strip, lines), start=1):
+        if not text:
             continue
         try:
             value = json.loads(text)

@@ -19,7 +19,7 @@ def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs:
     for tensors, arrays in ((inputs, golden.inputs), (outputs, golden.outputs)):
         for tensor in tensors:
             array = arrays.get(tensor.name)
-            if array is None or array.dtype != tensor.dtype or array.ndim != len(tensor.shape) + 1 or not len(array):
+            if array is None or array.dtype != tensor.dtype or not tensor.fits(array.shape[1:]) or not len(array):
                 raise ArtifactError(
                     f"{entry.golden} does not hold {tensor.name} {tensor.datatype}{list(tensor.shape)}",
                     fix=entry.export_command(force=True),

@@ -32,6 +32,9 @@ from loadgen.transport.http2_frames import (
 from loadgen.transport.http2_sender import Http2Sender
 from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_UNSENT_FRAMES
 
+_SIZES = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+"""Frames of one size (RFC 9113, sections 6.4, 6.7 and 6.9)."""
+
 
 class Http2Channel(Http2Sender):
     """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
@@ -98,7 +101,14 @@ class Http2Channel(Http2Sender):
                     flags = 0
                     stop = end
                 self._on_data(data[body:stop], flags)
-            elif kind == HEADERS and flags & END_HEADERS and stop <= end and stream == self._stream and flags < PADDED:
+            elif (
+                kind == HEADERS
+                and flags & END_HEADERS
+                and stop <= end
+                and stream == self._stream
+                and flags < PADDED
+                and self._greeted
+            ):
                 self._on_headers(data[body:stop], flags)
             else:
                 self._check(kind, stop - body, data)
@@ -116,6 +126,8 @@ class Http2Channel(Http2Sender):
             raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
         if size > (RECEIVED_FRAME if kind == DATA else MAX_HEAD_BYTES):
             raise ProtocolViolation(f"a frame of kind {kind} and {size} bytes, longer than may be")
+        if size != _SIZES.get(kind, size):
+            raise ProtocolViolation(f"a frame of kind {kind} and {size} bytes")
 
     def _other(self, kind: int, flags: int, stream: int, body: bytes) -> None:
         """Handle what is not in every response. Raises ProtocolViolation, ConnectionFailed."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from loadgen.sut.channel import ConnectionFailed
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 END_STREAM = ACK = 0x01
@@ -94,6 +95,6 @@ class FieldDecoder:
                 known = {str(name): str(value) for name, value in decoder.decode(block)}
             except HPACKError as error:
                 raise ProtocolViolation(f"a header block that cannot be decoded: {error}") from error
-            if len(self._known) < _REMEMBERED:
+            if len(self._known) < _REMEMBERED and len(block) <= MAX_REMEMBERED_BYTES:
                 self._known[block] = known
         return known

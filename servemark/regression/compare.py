@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from servemark.comparison.run import Comparison
-from servemark.errors import ExitCode, OptionError
+from servemark.errors import ExitCode, OptionError, ResultError, parsing
 from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run, engine_of, read_side
@@ -25,7 +25,7 @@ def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool, 
             fix="servemark compare RESULT_A RESULT_B, several of a side with commas; or WORKLOAD --engines A,B",
         )
     first, second = sides
-    found = compare_sides(read_side(first), read_side(second), gate, names_of((first, second)))
+    found = compare_files(first, second, gate)
     if json:
         directory.print_json(found)
     else:
@@ -33,6 +33,15 @@ def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool, 
     if page:
         directory.write_atomically(page, markdown(found))
     return exit_code(found) if fails else int(ExitCode.VALID)
+
+
+def compare_files(first: str, second: str, gate: Gate) -> SavedComparison:
+    """How two sides differ. Raises OptionError, and ResultError also where a result is damaged."""
+    runs = read_side(first), read_side(second)
+    with parsing(f"{first} or {second}", ResultError, fix="name whole result directories"):
+        found = compare_sides(*runs, gate, names_of((first, second)))
+        directory.to_json(found)  # no NaN, as JSON has none
+    return found
 
 
 def compare_rounds(comparison: Comparison, gate: Gate) -> SavedComparison:

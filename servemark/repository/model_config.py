@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServerError
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -101,5 +101,5 @@ def parse(config: str) -> "ModelConfig":
     try:
         return text_format.Parse(config, ModelConfig())
     except text_format.ParseError as error:
-        reason = f"the config.pbtxt is malformed: {error}"
+        reason = f"the config.pbtxt is malformed: {str(error)[:MAX_QUOTED]}"
         raise ArtifactError(reason, fix="servemark export --force writes it anew") from error

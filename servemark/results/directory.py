@@ -125,7 +125,7 @@ def read_histograms(directory: Path) -> dict[str, str]:
     file = directory / HISTOGRAM_FILE
     try:
         histograms: dict[str, str] = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
     return histograms
 

@@ -1,8 +1,11 @@
 """A model's inputs and outputs: their names, datatypes and shapes, and batches of samples."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +28,9 @@ NUMPY_DTYPES: Mapping[str, npt.DTypeLike] = {
 """KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") that the zoo uses."""
 
 
+_NPY: Any = np.lib.format  # has no types
+_NpzFile: Any = np.lib.npyio.NpzFile  # its types ask for text
+_NPY_HEADERS = {(1, 0): _NPY.read_array_header_1_0, (2, 0): _NPY.read_array_header_2_0}
 MAX_UNPACKED_BYTES = 4 << 30
 """Of the arrays in one file: a small archive may hold any number of zeros."""
 
@@ -58,14 +64,24 @@ class Tensor:
 
 
 def read_npz(path: Path) -> Arrays:
-    """Read all arrays of a file. Raises whatever numpy does on a damaged one, ValueError where they are no archive."""
-    with np.load(path, allow_pickle=False) as file:
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("one array, and no archive of them")
+    """Read all arrays of a file. Raises whatever numpy does on a damaged one, BadZipFile where they are no archive."""
+    # np.load would read a file of one array, however large it says that it is.
+    with path.open("rb") as content, _NpzFile(content) as file:
         size = sum(member.file_size for member in file.zip.infolist())
         if size > MAX_UNPACKED_BYTES:
             raise ValueError(f"it unpacks to {size} bytes, the limit is {MAX_UNPACKED_BYTES}")
+        for member in file.zip.infolist():
+            _require_whole(file.zip, member)
         return {name: file[name] for name in file.files}
+
+
+def _require_whole(archive: ZipFile, member: ZipInfo) -> None:
+    """Check that a member is as long as its array, whose memory numpy sets aside first. Raises as `read_npz`."""
+    with archive.open(member) as file:
+        header = _NPY_HEADERS[_NPY.read_magic(file)]
+        shape, _, dtype = header(file)
+    if math.prod(shape) * dtype.itemsize > member.file_size:
+        raise ValueError(f"{member.filename} holds {member.file_size} bytes, less than its shape {shape} takes")
 
 
 def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:

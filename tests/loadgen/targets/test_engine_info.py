@@ -43,7 +43,7 @@ def metrics_url() -> Iterator[str]:
 
 def test_the_instances_of_a_model_say_where_they_run(metrics_url: str) -> None:
     found = read_placement(CONFIGURED, metrics_url, "m")
-    assert found == Placement("pytorch", "cuda:0,cuda:1", 'torch.compile (\\"x\\")')
+    assert found == Placement("pytorch", "cuda:0,cuda:1", 'torch.compile ("x")')
 
 
 def test_no_proxy_is_asked(metrics_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
