@@ -17,7 +17,7 @@ def result() -> dict[str, Any]:
     return {
         "config": {"url": "http://127.0.0.1:4711", "request_rate": 50.0},
         "scenario": {"mode": "open"},
-        "verdict": {"valid": True, "exit_code": 0, "constraints": constraints},
+        "verdict": {"valid": True, "exit_code": 0, "objective": None, "constraints": constraints},
         "metrics": {"latency_ms": {"p50": 1.5, "p99": None, "count": 50}},
         "created": "2026-11-22T00:12:00+00:00",
     }
