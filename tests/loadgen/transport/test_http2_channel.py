@@ -225,7 +225,7 @@ def test_a_flood_of_pings_that_reads_no_answer_ends_the_connection() -> None:
 
     sent = [0]
     with raw_server(answering(respond)) as (port, accepted):
-        load = GrpcLoad(port, max_in_flight=1).open([0, 2_000_000_000])
+        load = GrpcLoad(port, max_in_flight=1).open([0, 6_000_000_000])
     assert load.kinds == {"ok": 2}
     assert accepted == [2]
     # What the two kernels hold, and 16,384 answers.
