@@ -17,6 +17,7 @@ NESTED = {
     "InferInputTensor": service_pb2.ModelInferRequest.InferInputTensor,
     "InferRequestedOutputTensor": service_pb2.ModelInferRequest.InferRequestedOutputTensor,
     "InferOutputTensor": service_pb2.ModelInferResponse.InferOutputTensor,
+    "ModelParameterEntry": model_config_pb2.ModelConfig.ParametersEntry,
 }
 
 
@@ -29,7 +30,8 @@ def test_messages_are_tritons(name: str) -> None:
         kind = field.TYPE_INT32 if other.type == other.TYPE_ENUM else other.type
         assert (field.number, field.type, field.is_repeated) == (other.number, kind, other.is_repeated)
         if field.message_type is not None and field.message_type.name != "Parameter":
-            assert field.message_type.name == other.message_type.name
+            entry = NESTED.get(field.message_type.name)
+            assert other.message_type.name == (entry.DESCRIPTOR.name if entry else field.message_type.name)
 
 
 def test_a_map_is_a_repeated_parameter() -> None:

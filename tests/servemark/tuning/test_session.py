@@ -126,7 +126,8 @@ def test_a_generator_that_limits_leaves_it_undecided(tune: Tune, simulated: Serv
     simulated.generator_above = 700.0
     code, out, _ = tune()
     assert code == 2
-    assert "the generator, not the server" in out
+    assert "undecided: the present configuration: " in out
+    assert "the generator" in out
     assert "to decide it" not in out
 
 
@@ -275,7 +276,7 @@ def test_a_short_tuning_from_end_to_end(
     assert document["present"]["config"] == before
     assert document["present"]["text"] in [row["text"] for row in document["candidates"]]
     asked, *lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
-    assert asked["flags"]["slo"] == "p50:200"
+    assert asked["flags"]["slo"] == "p99:50,p50:200"
     assert document["spent_s"] == pytest.approx(sum(line["seconds"] for line in lines), abs=0.01)
     for line in lines:
         trial = Trial.of_dict(line)
