@@ -7,6 +7,7 @@ help: ## this list
 setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses the interpreter)
 	@PYTHON="$(PYTHON)" ./setup.sh
 
+demo: export SETUP_FOR = demo
 demo: setup ## the default job: export, serve and load one model, and print its verdict
 	@$(BIN)/python -m tools.demo
 

@@ -41,6 +41,17 @@ make_venv() {
     "$1" -m venv --clear $VENV
 }
 
+progress() { # of pip, as one line that is renewed on a terminal
+    local all got
+    all=$(grep -c == requirements.lock)
+    while kill -0 "$1" 2>/dev/null; do
+        got=$(grep -c '^Collecting' $VENV/setup.log || true)
+        [ ! -t 1 ] || printf '\rsetup: %s of %s packages ' "$got" "$all"
+        sleep 1
+    done
+    [ ! -t 1 ] || printf '\n'
+}
+
 install_packages() {
     local free_gb
     free_gb=$(df --output=avail -BG . | tail -1 | tr -dc 0-9)
@@ -48,7 +59,9 @@ install_packages() {
         fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
     fi
     echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 8 GB on disk)"
-    $VENV/bin/python -m pip install --no-deps --only-binary=:all: -r requirements.lock
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off -r requirements.lock >$VENV/setup.log 2>&1 &
+    progress $!
+    wait $! || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
 }
 
@@ -89,4 +102,4 @@ rm -f $STAMP
 install_packages "$python_version"
 require_libpython "$python_version"
 printf '%s\n' "$wanted" >$STAMP
-echo "setup: done; next: make demo, or: source .venv/bin/activate && servemark doctor"
+[ "${SETUP_FOR:-}" = demo ] || echo "setup: done; next: make demo, or: . .venv/bin/activate && servemark doctor"

@@ -5,19 +5,23 @@ scikit-learn ships drive `resnet50`.
 """
 
 import importlib.util
-import json
+import os
 import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import servers
 from servemark.errors import ExitCode, ServemarkError
-from servemark.paths import MODEL_REPOSITORY
-from servemark.results.directory import RESULT_FILE
+from servemark.paths import MODEL_REPOSITORY, RESULTS
+from servemark.report.answer import answer
+from servemark.report.words import describe
+from servemark.repository.entry import DEFAULT_ENGINE
+from servemark.results.directory import RESULT_FILE, new_directory, read_run
+from servemark.results.verdict import failed_constraints
 
-ENGINE = "onnxruntime"
+ENGINE = DEFAULT_ENGINE
 OPEN_SHARE = 0.4
 """The Poisson rate as a share of the throughput that the closed loop reached on this machine."""
 TIMEOUT_S = 300
@@ -43,14 +47,15 @@ def jobs() -> list[Job]:
     photographs = Path(sklearn.origin).parent / "datasets" / "images"
     return [
         Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8),
-        Job("resnet50", str(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
+        Job("resnet50", os.path.relpath(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
     ]
 
 
-def servemark(*arguments: str) -> int:
-    """Run the command line as a user would, showing the command."""
+def servemark(*arguments: str, here: Sequence[str] = ()) -> int:
+    """Run the command line as a user would, and show it so that it can be typed again: without what is for `here`."""
     print(f"\n$ servemark {' '.join(arguments)}", flush=True)
-    return subprocess.run([sys.executable, "-m", "servemark", *arguments], check=False, timeout=TIMEOUT_S).returncode
+    command = [sys.executable, "-m", "servemark", *arguments, *here]
+    return subprocess.run(command, check=False, timeout=TIMEOUT_S).returncode
 
 
 def require(code: int) -> None:
@@ -59,36 +64,65 @@ def require(code: int) -> None:
         sys.exit(code)
 
 
-def throughput(folder: Path) -> float:
-    """Requests/s of the only result in a folder."""
-    result = json.loads(next(folder.glob(f"*/{RESULT_FILE}")).read_text())
-    return float(result["metrics"]["throughput"]["requests_per_s"])
-
-
-def load(job: Job, url: str) -> None:
-    """Both loops against one model."""
-    common = ["run", job.workload, "--engine", ENGINE, "--url", url, "--input-data", job.input_data, "--warmup", "1.5"]
-    with tempfile.TemporaryDirectory() as folder:
-        closed = ["--concurrency", str(job.concurrency), "--duration", f"{job.closed_s:g}", "--out", folder]
-        require(servemark(*common, *closed))
-        rate = OPEN_SHARE * throughput(Path(folder))
+def load(job: Job, url: str, folder: Path) -> list[Path]:
+    """Both loops against one model; where their results are."""
+    here = ["--url", url, "--out", str(folder), "--warmup", "1.5"]
+    common = ["run", job.workload, "--input-data", job.input_data]
+    closed = ["--concurrency", str(job.concurrency), "--duration", f"{job.closed_s:g}"]
+    require(servemark(*common, *closed, here=here))
+    first = newest(folder)
+    rate = OPEN_SHARE * float(read_run(first)["metrics"]["throughput"]["requests_per_s"] or 0.0)
     shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
-    require(servemark(*common, "--request-rate", shown, "--slo", job.slo, "--duration", f"{job.open_s:g}"))
+    open_loop = ["--request-rate", shown, "--slo", job.slo, "--duration", f"{job.open_s:g}"]
+    require(servemark(*common, *open_loop, here=here))
+    return [first, newest(folder)]
+
+
+def newest(folder: Path) -> Path:
+    """The result that was made last."""
+    return max((file.parent for file in folder.glob(f"*/{RESULT_FILE}")), key=lambda found: found.stat().st_mtime_ns)
+
+
+def closing(found: Sequence[Path]) -> str:
+    """What was seen, how many verdicts are VALID, and what to do next."""
+    results = [read_run(folder) for folder in found]
+    valid = sum(result["verdict"]["valid"] for result in results)
+    lines = ["What you have seen:"]
+    lines += [f"  {result['workload']}, {describe(result['scenario'])}: {answer(result)}" for result in results]
+    lines.append(f"{valid} of {len(results)} verdicts are VALID. The figures of those may be quoted.")
+    if valid < len(results):
+        names = sorted({name for result in results for name in failed_constraints(result["verdict"])})
+        lines.append(
+            f"INVALID ({', '.join(names)}): a measurement was disturbed or too short, which other work on this machine "
+            "may cause. Nothing is broken, and each remedy stands above."
+        )
+    lines += [
+        "Next:",
+        "  . .venv/bin/activate",
+        f"  servemark show {os.path.relpath(found[-1])} -v   # the last run again, every constraint",
+        "  servemark list                                    # the models",
+        "  servemark run ranking --max-rate --slo p99:20     # the highest rate within an objective",
+        "  locust -f loadgen/ranking.py --serve              # the web UI",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Fetch, export, serve, load, stop."""
+    """Fetch, export, serve, load, stop, say what was seen."""
     require(servemark("data", "ml-100k"))
-    require(servemark("export", *(job.workload for job in jobs()), "--engine", ENGINE))
+    require(servemark("export", *(job.workload for job in jobs())))
     models = [f"{job.workload}_{ENGINE}" for job in jobs()]
+    folder = new_directory(RESULTS, "demo")
+    found: list[Path] = []
     try:
         with servers.open_server("auto", MODEL_REPOSITORY, models) as server:
-            print(f"\nTriton ({server.mode}) serves {', '.join(models)} at http://{server.http}", flush=True)
+            print(f"\nTriton ({server.mode}) serves {', '.join(models)} at http://{server.http} for the runs below.")
+            print("Typed again, each of them starts a Triton of its own.", flush=True)
             for job in jobs():
-                load(job, f"http://{server.http}")
+                found += load(job, f"http://{server.http}", folder)
     except ServemarkError as error:
         sys.exit(f"demo: {error}")
-    print("\nTriton is stopped. Next: servemark list, servemark run --help, locust -f loadgen/ranking.py --serve")
+    print(f"\nTriton is stopped. {closing(found)}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named
+from servemark.runs.entries import export_first
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
 
@@ -116,13 +117,9 @@ class Entrants:
     def export(self, workload: Workload, repository: Path) -> None:
         """Export what is not exported yet."""
         from exporters import require_exporter
-        from exporters.pipeline.isolated import Task, export_isolated
 
         def export(contender: Contender) -> None:
-            task = Task(workload.name, contender.engine, contender.precision, repository, force=False)
-            report = export_isolated(task)
-            if not report.up_to_date:
-                note(f"{contender.label}: exported first, {report.manifest['seconds']:.1f} s")
+            export_first(workload.name, contender.engine, contender.precision, repository, contender.label)
 
         # A missing package is found before the minutes that the others' exports may take.
         self.require(lambda contender: require_exporter(contender.engine, contender.precision))

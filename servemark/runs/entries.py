@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.repository.model_config import Settings
@@ -20,6 +21,26 @@ def entries(workloads: list[str], engine: str, repository: Path, precision: str 
     for entry in found:
         entry.require()
     return found
+
+
+def export_first(workload: str, engine: str, precision: str, repository: Path, label: str) -> None:
+    """Export what is not there or not current, and say so. Raises ArtifactError, OptionError."""
+    from exporters.pipeline.isolated import Task, export_isolated
+
+    report = export_isolated(Task(workload, engine, precision, repository, force=False))
+    if not report.up_to_date:
+        note(f"{label}: exported first, {report.manifest['seconds']:.1f} s")
+
+
+def export_missing(workloads: Sequence[str], engine: str, repository: Path, precision: str) -> None:
+    """Export the workloads that have no entry. Raises ArtifactError, OptionError."""
+    from exporters import require_exporter
+
+    for workload in workloads:
+        entry = Entry(repository, workload, engine, precision)
+        if not entry.folder.exists():
+            require_exporter(engine, precision)
+            export_first(workload, engine, precision, repository, entry.model)
 
 
 def find_models(names: list[str], engine: str, repository: Path, precision: str) -> tuple[list[str], list[Entry]]:

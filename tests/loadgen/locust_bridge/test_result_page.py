@@ -107,7 +107,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_many_who_look_cost_no_more_than_one(clock: SimpleNamespace) -> None:
     counts: Iterator[int] = iter(range(100))
-    result: Any = {"metrics": None, "scenario": {"mode": "closed", "concurrency": 1, "distribution": None}}
+    result: Any = {
+        "metrics": None,
+        "verdict": None,
+        "scenario": {"mode": "closed", "concurrency": 1, "distribution": None},
+    }
     run = Run("running", lambda: (1.0, cast(Any, {"asked": next(counts)})), result=result)
     asked = []
     for now in (100, 100.2, 100 + LIVE_EVERY_S, 100.5 + LIVE_EVERY_S):
