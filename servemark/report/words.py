@@ -46,7 +46,7 @@ def title(scenario: Scenario) -> str:
 def answer(found: MaxRateSearch, slo: str) -> str:
     """What a search for the highest rate found, in one sentence."""
     rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
-    low, high = found["ci95"] or (None, None)
+    low, high = found.get("ci95") or (None, None)
     interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if low is not None and high is not None else ""
     least = "at least " if interval == "" and low is not None else ""
     return f"highest rate with {slo}: {least}{rate}{interval}; {found['reason'].removeprefix('at least: ')}"
