@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv with everything that requirements.lock pins; `make setup` runs it. Once done, it is done again only when
-# requirements.lock or pyproject.toml changes, the checkout moves, or PYTHON asks for another version.
+# Makes .venv with everything that requirements.lock pins, checked by the hashes of requirements.hashes; `make setup`
+# runs it. Once done, it is done again only when these or pyproject.toml change, the checkout moves, or PYTHON asks for
+# another version.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -59,7 +60,8 @@ install_packages() {
         fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
     fi
     echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 8 GB on disk)"
-    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off -r requirements.lock >$VENV/setup.log 2>&1 &
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off --require-hashes \
+        -r requirements.hashes >$VENV/setup.log 2>&1 &
     progress $!
     wait $! || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
@@ -93,7 +95,7 @@ require_libpython() {
 
 python=$(choose_python)
 python_version=$(version "$python")
-wanted="$(cat requirements.lock pyproject.toml | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
+wanted="$(cat requirements.hashes pyproject.toml | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
 if [ -e $STAMP ] && [ "$(cat $STAMP)" = "$wanted" ]; then
     exit 0
 fi
