@@ -104,9 +104,8 @@ def alive(process: psutil.Process) -> bool:
 
 
 def results_in(out: Path) -> list[Result]:
-    """The results in an output directory, oldest first; those of a range lie in one folder."""
-    paths = sorted([*out.glob("*/result.json"), *out.glob("*/*/result.json")])
-    return [validated(json.loads(path.read_text())) for path in paths]
+    """The results in an output directory, oldest first."""
+    return [validated(json.loads(path.read_text())) for path in sorted(out.glob("*/result.json"))]
 
 
 def the_result(out: Path) -> Result:

@@ -105,7 +105,8 @@ def test_a_range_is_one_run_for_each_point(drive: Servemark, tmp_path: Path, ran
     assert [run["scenario"]["requested_rate"] for run in runs] == [50, 100]
     assert [run["metrics"]["latency_ms"]["count"] for run in runs] == [25, 50]
     assert [run["seed"] for run in runs] == [7, 7]
-    assert len(results_in(tmp_path / "out")) == 2
+    [folder] = (tmp_path / "out").iterdir()
+    assert len(results_in(folder)) == 2
 
 
 def test_a_missed_objective_has_an_exit_code_of_its_own(drive: Servemark, tmp_path: Path) -> None:
