@@ -50,17 +50,25 @@ class Adapter:
 
     def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
         """Answer the requests of a dynamic batch by one run of the engine."""
-        if len(requests) > 1 and self._batched:
-            try:
-                return self._together(requests)
-            except Exception:  # one bad request must not fail its neighbours: find out which it is
-                triton.Logger.log_warn(f"a batch of {len(requests)} requests failed and is run one by one")
-        return [self._alone(request) for request in requests]
+        if not self._batched:
+            return [self._alone(request) for request in requests]
+        return self._answers(requests)
 
     def finalize(self) -> None:
         """Let go of the metric, then its family, while Triton listens: later the stub would crash."""
         while self._metric:
             self._metric.pop(0)
+
+    def _answers(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
+        if len(requests) == 1:
+            return [self._alone(requests[0])]
+        try:
+            return self._together(requests)
+        except Exception:
+            # One bad request must not fail its neighbours. Halving finds it in 2 log2(n) runs. Running each alone would
+            # take n: then one bad request in a hundred slows a server of long batches, which get longer still.
+            middle = len(requests) // 2
+            return [*self._answers(requests[:middle]), *self._answers(requests[middle:])]
 
     def _alone(self, request: "triton.InferenceRequest") -> "triton.InferenceResponse":
         try:

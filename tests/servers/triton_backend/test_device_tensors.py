@@ -103,7 +103,6 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         ),
         TritonError=str,
         MetricFamily=Metrics,
-        Logger=SimpleNamespace(log_warn=print),
     )
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
     ours = ("servers.triton_backend.tensors", "servers.triton_backend.device_tensors", "servers.triton_backend.adapter")
@@ -190,6 +189,30 @@ def test_an_engine_of_the_host_gets_numpy(adapter: ModuleType, monkeypatch: pyte
     (answer,) = instance.execute([Request(x)])
     assert isinstance(answer.tensors["SCORES"], np.ndarray)
     np.testing.assert_allclose(answer.tensors["SCORES"], expected(x)["SCORES"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [{77}, {0, 127}, set(), set(range(128))], ids=["one", "two", "none", "all"])
+def test_a_bad_request_costs_its_neighbours_few_runs(
+    adapter: ModuleType, monkeypatch: pytest.MonkeyPatch, bad: set[int]
+) -> None:
+    runs = []
+
+    def run(inputs: Arrays) -> Arrays:
+        runs.append(len(inputs["X"]))
+        if any(int(number) in bad for number in inputs["X"][:, 0]):
+            raise ValueError("no such item")
+        return {"SCORES": np.asarray(inputs["X"], np.float32) + 1}
+
+    engine = SimpleNamespace(name="fake", device="cpu", provider="fake", run=run)
+    instance = start(adapter, engine, monkeypatch, "CPU")
+    answers = instance.execute([Request(np.full((1, 8), number, np.float32)) for number in range(128)])
+    for number, answer in enumerate(answers):
+        if number in bad:
+            assert answer.error == "fake: no such item"
+        else:
+            np.testing.assert_array_equal(answer.tensors["SCORES"], np.full((1, 8), number + 1, np.float32))
+    # log2(128) halvings for each of few bad requests, and a last run of it alone that tells its error
+    assert len(runs) <= min(1 + len(bad) * (2 * 7 + 1), 128 * 3)
 
 
 def expected_of(inputs: Arrays) -> Arrays:
