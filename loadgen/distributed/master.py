@@ -15,6 +15,7 @@ from loadgen.distributed.clock_offset import ClockOffset
 from loadgen.distributed.messages import MESSAGE, Message, fingerprint
 from loadgen.distributed.recorder_state import merged, requests_of
 from loadgen.distributed.worker_view import WorkerView
+from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.boundary_readings import Reading
@@ -95,7 +96,7 @@ class Master:
         return self
 
     def _await_ready(self) -> None:
-        schedule = self.config.scenario.schedule(self.config.seed)
+        schedule = self._schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, golden=self._golden)
         self._wait(lambda worker: worker.fingerprint is not None, READY_TIMEOUT_S, "be ready")
         for worker in self._workers.values():
@@ -156,6 +157,14 @@ class Master:
             states = [worker.state for worker in self._workers.values()]
             self._recorder = merged(self._interval, [state for state in states if state])
         return self._recorder
+
+    def traffic(self, now: int) -> Traffic:
+        scheduled = None
+        if self._schedule is not None:
+            elapsed_ns = min(now, self._interval.end) - self._interval.start
+            scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
+        reports = [worker.report["traffic"] for worker in self._workers.values() if worker.report]
+        return Traffic.of_workers(reports, scheduled)
 
     @property
     def peak_in_flight(self) -> int:

@@ -11,7 +11,7 @@ from servemark.stats.histogram import Histogram
 State = Mapping[str, Any]
 
 HISTOGRAMS = ("latency", "service_time", "schedule_delay", "waited_delay")
-COUNTS = ("late", "completed", "scheduled", "outside", "in_flight_at_start")
+COUNTS = ("late", "completed", "scheduled", "unsent", "outside", "in_flight_at_start")
 
 
 def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:

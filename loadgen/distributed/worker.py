@@ -174,6 +174,7 @@ class Worker:
             "cpu_share": sending.cpu_share,
             "granted": asdict(sending.granted),
             "max_in_flight": sending.peak_in_flight,
+            "traffic": sending.traffic(time.monotonic_ns()).to_dict(),
             "interrupted": sending.interrupted,
             "checked": asdict(checked) if checked else None,
         }

@@ -139,6 +139,11 @@ class Driver:
             events = poll(0, EVENTS_AT_ONCE)
         return events
 
+    def sent_since(self, scheduled: int) -> int:
+        """How many requests that were scheduled at that time or later are sent and not answered."""
+        busy = (channel for channel in self._channels.values() if channel.payload is not None)
+        return sum(channel.sent > 0 and channel.scheduled >= scheduled for channel in busy)
+
     def close(self) -> None:
         for channel in [*self._channels.values()]:
             channel.close()

@@ -1,5 +1,6 @@
 """Runs a measurement and keeps its result: written before, after and where it is cut short, then shown."""
 
+import contextlib
 import json
 import os
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from loadgen.evaluation.live import Live
 from loadgen.evaluation.result import complete, header, histograms
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement, Prepared
@@ -16,6 +18,7 @@ from servemark.output import ERRORS, note, say, says, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
 from servemark.results.schema.run import PendingResult, Result
+from servemark.telemetry.metrics.publisher import Publisher
 
 PLAIN_PROGRESS_S = 5
 """In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
@@ -35,12 +38,18 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
     """
     config = measurement.config
     try:
-        prepared = measurement.prepare()
-        directory = config.result_dir or results.new_directory(config.out, config.model)
-        result = header(measurement)
-        results.write(directory, result)
-        on_written(directory, result)
-        return _run(measurement, prepared, directory, result, on_written)
+        with Publisher(config.metrics) if config.metrics.any else contextlib.nullcontext() as publisher:
+            prepared = measurement.prepare()
+            directory = config.result_dir or results.new_directory(config.out, config.model)
+            result = header(measurement)
+            results.write(directory, result)
+            on_written(directory, result)
+            live = Live(measurement, publisher, result, directory) if publisher else None
+            measurement.on_second = live.publish if live else None
+            whole = _run(measurement, prepared, directory, result, on_written)
+            if live is not None:
+                live.finish(whole)
+            return whole
     finally:
         with interrupts.finishing():
             measurement.target.close()

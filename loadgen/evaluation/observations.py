@@ -60,7 +60,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
-        objectives=[_seen(slo, recorder, measured.measured_s) for slo in config.slo],
+        objectives=[seen(slo, recorder, measured.measured_s) for slo in config.slo],
         output_mismatch=mismatch,
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, statistics.after, recorder.completed),
@@ -74,7 +74,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     )
 
 
-def _seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
+def seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
     """What the run saw of an objective's figure. A failed request lies over every limit of a time."""
     failed = recorder.errors.total()
     if slo.figure is Figure.ERRORS:

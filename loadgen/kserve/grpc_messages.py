@@ -1,21 +1,16 @@
 """The protobuf messages of KServe v2's GRPCInferenceService, as far as the load generator reads or writes them.
 
-Described here rather than generated: generated code is tied to the protobuf release that made it, and tritonclient
-would bring grpcio with it. Fields that are not named are skipped by protobuf.
 Source: Open Inference Protocol's grpc_predict_v2.proto, Triton's extensions grpc_service.proto and model_config.proto.
 """
 
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
+
+from servemark.protobuf import Messages
 
 SERVICE = "inference.GRPCInferenceService"
 
-# message: field type number, ...; "*" after a type: repeated. A map is a repeated message of a key and a value, as
-# protobuf itself lays it out, and a choice of fields ("oneof") is just its fields.
 _MESSAGES = {
     "ModelReadyRequest": "name string 1, version string 2",
     "ModelReadyResponse": "ready bool 1",
@@ -80,38 +75,8 @@ _MESSAGES = {
 }
 
 
-def _describe() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="servemark/kserve_v2.proto", package="inference", syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for text in filter(None, fields.split(", ")):
-            field_name, kind, number = text.split()
-            field = message.field.add(name=field_name, number=int(number))
-            repeated = kind.endswith("*")
-            field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-            kind = kind.removesuffix("*")
-            if kind in _MESSAGES:
-                field.type = FieldDescriptorProto.TYPE_MESSAGE
-                field.type_name = f".inference.{kind}"
-            else:
-                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
-    return file
-
-
-# A pool of its own: a process that also loads tritonclient has its descriptions of the same names in the default one.
-_pool = DescriptorPool()
-_pool.Add(_describe())
-_classes = {name: GetMessageClass(_pool.FindMessageTypeByName(f"inference.{name}")) for name in _MESSAGES}
-
-
-def message(kind: str, /, **fields: Any) -> Any:
-    """Make a message; its fields are attributes."""
-    return _classes[kind](**fields)
-
-
-def parse(kind: str, serialised: bytes) -> Any:
-    """Read a message. Raises google.protobuf.message.DecodeError."""
-    return _classes[kind].FromString(serialised)
+_messages = Messages("inference", _MESSAGES)
+message, parse = _messages.message, _messages.parse
 
 
 def to_dict(found: Message) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from loadgen.transport.server_url import DEFAULT_URLS
 from servemark.machine.scheduling import Priority
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.repository.entry import DEFAULT_ENGINE, FULL
+from servemark.telemetry.metrics.destinations import LOOPBACK
 from servemark.workload.agreement import PRECISIONS
 
 SHARED_MEMORY = ("none", "system", "cuda")
@@ -34,7 +35,7 @@ class Flag:
     repeatable: bool = False
     """It may come again; its values are joined by commas."""
     group: str = ""
-    """`server`: which server is asked, for what, and how; `arrivals`: how much load and when."""
+    """`server`: which server is asked, and how; `arrivals`: how much load and when; `metrics`: who watches it."""
     locust_dest: str = ""
     """Another name for this option of Locust's own."""
     in_web_ui: bool = False
@@ -189,6 +190,13 @@ FLAGS = (
         metavar="P",
         choices=PRIORITIES,
     ),
+    Flag(
+        "metrics_port",
+        "Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
+        metavar="PORT",
+        group="metrics",
+    ),
+    Flag("metrics_host", "Where that port listens.", LOOPBACK, metavar="HOST", group="metrics"),
     Flag("max_error_share", "Largest failed share of a valid run.", "0.01", metavar="X"),
     Flag(
         "model_repository",

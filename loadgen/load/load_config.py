@@ -16,6 +16,7 @@ from servemark.quantities import SECONDS, above, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
+from servemark.telemetry.metrics.destinations import Destinations
 from servemark.workload import Workload, get
 from servemark.workload.agreement import PRECISIONS
 
@@ -52,6 +53,8 @@ class LoadConfig:
     streaming: bool
     shared_memory: str
     request_log: bool
+    metrics: Destinations
+    """Where the metrics of the run go while it goes on."""
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -150,6 +153,7 @@ class LoadConfig:
             streaming=options.streaming,
             shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
             request_log=options.request_log,
+            metrics=Destinations.from_options(options),
         )
 
     def at(self, address: str) -> "LoadConfig":
@@ -183,6 +187,7 @@ class LoadConfig:
             "streaming": self.streaming,
             "shared_memory": self.shared_memory,
             "request_log": self.request_log,
+            **self.metrics.options(),
         }
 
     def arguments(self) -> list[str]:

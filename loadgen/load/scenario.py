@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,14 @@ class Gaps:
         return cls(Distribution(name), cv)
 
 
+class StageNow(NamedTuple):
+    """The stage that goes on: its number, its start in seconds from the interval's, and its rate."""
+
+    number: int
+    start_s: float
+    rate: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario(ABC):
     """One run's load. Times in seconds, rates in requests/s."""
@@ -78,6 +86,10 @@ class Scenario(ABC):
     def warmup_rate(self) -> float:
         """Rate of the warm-up."""
         return self.rate
+
+    def stage_at(self, elapsed_s: float) -> StageNow:  # noqa: ARG002 - one stage, whenever
+        """The stage so many seconds after the start of the measured interval; a load without stages is one."""
+        return StageNow(0, 0.0, self.rate)
 
     @abstractmethod
     def schedule(self, seed: int) -> Schedule | None:
@@ -194,6 +206,14 @@ class Stages(Scenario):
     @property
     def warmup_rate(self) -> float:
         return self.stages[0].rate
+
+    def stage_at(self, elapsed_s: float) -> StageNow:
+        start_s = 0.0
+        for number, stage in enumerate(self.stages):
+            if elapsed_s < start_s + stage.duration_s or number == len(self.stages) - 1:
+                break
+            start_s += stage.duration_s
+        return StageNow(number, start_s, stage.rate)
 
     def schedule(self, seed: int) -> Schedule:
         stages = [Stage(self.warmup_s, self.warmup_rate), *self.stages]

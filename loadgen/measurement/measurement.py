@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from loadgen.driver.traffic import Traffic
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
@@ -56,6 +57,9 @@ class Sending(Timed, Protocol):
     @property
     def recorder(self) -> Recorder:
         """What was recorded so far."""
+
+    def traffic(self, now: int) -> Traffic:
+        """The requests that are due, sent and on their way."""
 
     @property
     def peak_in_flight(self) -> int:
@@ -108,8 +112,11 @@ class Measurement:
         self.placement = Placement(None, None, None)
         self.measured: Measured | None = None
         """What was seen so far, None before the schedule begins."""
+        self.sending: Sending | None = None
+        """The load on its way, and after it; None before the schedule begins."""
+        self.on_second: Callable[[int], None] | None = None
+        """Called about once a second with the time, where somebody follows the run from outside."""
         self._on_progress = on_progress
-        self._sending: Sending | None = None
         self._next_progress = self._last_tick = 0
 
     def prepare(self) -> Prepared:
@@ -124,7 +131,7 @@ class Measurement:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
         statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
         machine = MachineUse(self.target, self._workers_here)
-        sending = self._sending = prepared.start(directory)
+        sending = self.sending = prepared.start(directory)
         boundaries = Boundaries(statistics, energy, machine, *sending.readings)
         measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
         try:
@@ -137,8 +144,8 @@ class Measurement:
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short."""
-        if self._sending is not None:
-            self._sending.stop(reason)
+        if self.sending is not None:
+            self.sending.stop(reason)
 
     def _finish(self, sending: Sending, measured: Measured) -> None:
         measured.statistics.wait()
@@ -154,7 +161,7 @@ class Measurement:
 
     def _workers_here(self) -> list[int]:
         """The workers' processes. Raises LookupError where one runs on another machine."""
-        workers, here = self._sending.workers if self._sending else [], socket.gethostname()
+        workers, here = self.sending.workers if self.sending else [], socket.gethostname()
         for worker in workers:
             if worker.host != here:
                 raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
@@ -168,3 +175,5 @@ class Measurement:
             self._next_progress = now + PROGRESS_NS
             measured.recorder = sending.recorder
             self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
+            if self.on_second is not None:
+                self.on_second(now)

@@ -61,6 +61,8 @@ class Recorder:
         self.late = 0
         self.completed = 0
         self.scheduled = 0
+        self.unsent = 0
+        """Failed requests of the interval that never went out."""
         self.outside = 0
         self.in_flight_at_start = 0
         self._golden_seen = 0
@@ -173,6 +175,7 @@ class Recorder:
             return
         kind = outcome.error or ""
         self.scheduled += 1
+        self.unsent += not outcome.sent
         self.errors[kind] += 1
         window = self.windows[self.interval.window_of(np.array([outcome.scheduled]))[0]]
         window.scheduled += 1

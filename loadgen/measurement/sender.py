@@ -13,6 +13,7 @@ from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.priority import SendersPriority
+from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
@@ -183,6 +184,17 @@ class Sending:
     def peak_in_flight(self) -> int:
         """Most requests in flight at one time."""
         return self._driver.peak_in_flight
+
+    def traffic(self, now: int) -> Traffic:
+        """The requests that are due, sent and on their way; counts what has been gathered first."""
+        self.recorder.flush()
+        interval, driver = self.interval, self._driver
+        sent = self.recorder.scheduled - self.recorder.unsent + driver.sent_since(interval.start)
+        scheduled = sent
+        if self._schedule is not None:
+            elapsed_ns = min(now, interval.end) - interval.start
+            scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
+        return Traffic(scheduled, sent, driver.in_flight, len(driver.backlog))
 
     @property
     def cpu_share(self) -> float | None:

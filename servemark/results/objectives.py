@@ -81,6 +81,11 @@ class Slo:
         """Whether it is about a percentile of a time."""
         return self.figure in {Figure.LATENCY, Figure.SERVICE_TIME}
 
+    @property
+    def unit(self) -> str:
+        """Unit of the limit."""
+        return _UNITS[self.figure]
+
     def __str__(self) -> str:
         return f"{self.name}:{text_of(self.limit)}"
 
@@ -151,7 +156,7 @@ def judge_objective(seen: Seen, longer: str) -> JudgedObjective:
         "status": status,
         "value": seen.value,
         "limit": slo.limit,
-        "unit": _UNITS[slo.figure],
+        "unit": slo.unit,
         "remedy": _remedy(slo, status, longer),
         "shown": shown,
     }

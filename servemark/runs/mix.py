@@ -75,7 +75,13 @@ class _Mix:
         self._shares, self._request_rate = shares, request_rate
         self._begin = folder / "begin"
         self._configs = [
-            replace(config, result_dir=folder / config.model, start_file=self._begin) for config in configs
+            replace(
+                config,
+                result_dir=folder / config.model,
+                start_file=self._begin,
+                metrics=config.metrics.of_part(number),
+            )
+            for number, config in enumerate(configs)
         ]
         self._processes: list[subprocess.Popen[bytes]] = []
 

@@ -110,9 +110,18 @@ class Histogram:
 
     def count_above(self, limit_ms: float) -> int:
         """How many samples exceeded a limit, to the histogram's resolution."""
-        return sum(
-            int(self.counts[slot]) for slot in np.flatnonzero(self.counts) if self._seen_ms(int(slot)) > limit_ms
-        )
+        values_ms, counts = self.recorded()
+        return int(counts[values_ms > limit_ms].sum())
+
+    def recorded(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """The durations in ms that samples are told apart by, ascending, and how many there are of each."""
+        slots = np.flatnonzero(self.counts)
+        return np.clip(_middles_us(slots) / 1e3, self.min_ns / 1e6, self.max_ns / 1e6), self.counts[slots]
+
+    @property
+    def sum_s(self) -> float:
+        """All durations together in seconds, exact."""
+        return self._sum_ns / 1e9
 
     def _seen_ms(self, slot: int) -> float:
         """A slot's middle, but never outside what was seen."""
@@ -167,8 +176,9 @@ class Histogram:
         from hdrh.histogram import HdrHistogram
 
         histogram = HdrHistogram(1, MAX_US, SIGNIFICANT_DIGITS)
-        for slot in np.flatnonzero(self.counts):
-            histogram.record_value(max(int(_middle_us(int(slot))), 1), int(self.counts[slot]))
+        slots = np.flatnonzero(self.counts)
+        for middle_us, count in zip(_middles_us(slots), self.counts[slots], strict=True):
+            histogram.record_value(max(int(middle_us), 1), int(count))
         encoded: bytes = histogram.encode()
         return encoded.decode("ascii")
 
@@ -187,7 +197,7 @@ class Histogram:
         if recorded:
             values_us, counts = np.array(recorded, np.int64).T
             slots = _slots(values_us)
-            middles_ns = np.array([_middle_us(int(slot)) * 1e3 for slot in slots])
+            middles_ns = _middles_us(slots) * 1e3
             histogram.counts[slots] = counts
             histogram.count = int(counts.sum())
             histogram.min_ns, histogram.max_ns = int(middles_ns[0]), int(middles_ns[-1])
@@ -215,7 +225,7 @@ class Histogram:
     @staticmethod
     def value_ms(slot: int) -> float:
         """The duration in ms that a slot of `counts` stands for."""
-        return _middle_us(slot) / 1e3
+        return float(_middles_us(np.array([slot]))[0]) / 1e3
 
 
 def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -227,7 +237,8 @@ def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return slots
 
 
-def _middle_us(slot: int) -> float:
-    """The middle of a slot's values in µs."""
-    bucket = max(slot // _HALF - 1, 0)
-    return ((slot - bucket * _HALF) << bucket) + ((1 << bucket) - 1) / 2
+def _middles_us(slots: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The middle of each slot's values in µs."""
+    bucket = np.maximum(slots // _HALF - 1, 0)
+    middles: npt.NDArray[np.float64] = ((slots - bucket * _HALF) << bucket) + ((1 << bucket) - 1) / 2
+    return middles

@@ -39,7 +39,7 @@ USED_BY = {
     "loadgen/evaluation/test_mix": ["servemark/runs: mix"],
     "loadgen/evaluation/test_result": ["loadgen/evaluation: metrics"],
     "loadgen/kserve/test_grpc_connection": ["loadgen/kserve: grpc_control", "loadgen/transport: server_url"],
-    "loadgen/kserve/test_grpc_inference": ["loadgen/kserve: grpc_messages"],
+    "loadgen/kserve/test_grpc_inference": ["loadgen/kserve: grpc_messages", "servemark: protobuf"],
     "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
     "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
     "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],
@@ -73,6 +73,8 @@ USED_BY = {
     "servemark/results/test_directory": ["servemark: paths"],
     "servemark/stats/test_histogram": ["servemark/stats: order_statistics"],
     "servemark/telemetry/energy/test_meter": ["servemark/telemetry/energy: nvml rapl"],
+    "servemark/telemetry/metrics/test_catalog": ["servemark/telemetry/metrics: snapshot"],
+    "servemark/telemetry/metrics/test_publisher": ["servemark/telemetry/metrics: destinations endpoint process"],
     "servemark/tuning/test_search": ["servemark/tuning: ledger log space trial"],
     "servemark/tuning/test_session": [
         "servemark/cli: tune",

@@ -9,7 +9,7 @@ import pytest
 from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.workload import workloads
-from tools import result_reference
+from tools import metrics_reference, result_reference
 from tools.cli_reference import reference
 from tools.model_cards import cards
 
@@ -29,6 +29,13 @@ def test_the_reference_of_results_is_current() -> None:
     page = DOCS / "reference" / "result.md"
     assert page.read_text() == result_reference.reference(), (
         f"python -m tools.result_reference > {page.relative_to(CHECKOUT)}"
+    )
+
+
+def test_the_reference_of_metrics_is_current() -> None:
+    page = DOCS / "reference" / "metrics.md"
+    assert page.read_text() == metrics_reference.reference(), (
+        f"python -m tools.metrics_reference > {page.relative_to(CHECKOUT)}"
     )
 
 

@@ -1,0 +1,174 @@
+"""What a run that goes on knows of itself, as the metrics that it exposes; about once a second, in some 1 ms."""
+
+import contextlib
+import copy
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from loadgen.driver.traffic import Traffic
+from loadgen.evaluation.observations import observe, seen
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import TraceReplay
+from loadgen.measurement.measurement import Measured, Measurement, Sending
+from loadgen.measurement.recorder import Recorder
+from servemark import __version__
+from servemark.results.constraints import Observations, judge
+from servemark.results.objectives import Figure, Seen
+from servemark.results.schema.run import PendingResult, Result
+from servemark.stats.trend import FEWEST
+from servemark.telemetry.metrics import catalog
+from servemark.telemetry.metrics.publisher import Publisher
+from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+
+_BASE_UNITS = {"ms": ("seconds", 1e-3), "share": ("ratio", 1.0), "requests/s": ("requests_per_second", 1.0)}
+
+
+class Live:
+    """Publishes a measurement while it goes on, and its result."""
+
+    def __init__(self, measurement: Measurement, publisher: Publisher, header: PendingResult, directory: Path) -> None:
+        self._measurement, self._publisher = measurement, publisher
+        self._run = run_labels(measurement.config, header, directory)
+        info = (__version__, measurement.config.model, header["protocol"], str(header["batch_size"]))
+        self._info = Sample.of(catalog.RUN_INFO, 1, *info)
+        self._scheduled: tuple[int, int] | None = None
+        """Time and count of the last snapshot."""
+
+    def publish(self, now: int) -> None:
+        """Publish how the run stands; `now` in ns of the monotonic clock."""
+        measured, sending = self._measurement.measured, self._measurement.sending
+        if measured is None or sending is None:
+            return
+        traffic = sending.traffic(now)
+        constraints = standing(self._measurement.config, measured, sending, traffic, now)
+        self._publisher.publish(self._snapshot(sending, traffic, now, constraints))
+
+    def finish(self, result: Result) -> None:
+        """Publish the final figures, which are the result's."""
+        sending = self._measurement.sending
+        if sending is None:
+            return
+        now = time.monotonic_ns()
+        constraints = {each["name"]: each["ok"] for each in result["verdict"]["constraints"]}
+        self._publisher.finish(self._snapshot(sending, sending.traffic(now), now, constraints))
+
+    def _snapshot(self, sending: Sending, traffic: Traffic, now: int, constraints: Mapping[str, bool]) -> Snapshot:
+        config, recorder = self._measurement.config, sending.recorder
+        measuring = recorder.interval.start <= now < recorder.interval.end
+        samples = [self._info, *counters(recorder, traffic), Sample.of(catalog.MEASURING, measuring)]
+        if measuring or now < recorder.interval.start:
+            samples += self._requested_rate(recorder, traffic, now)
+        if now >= recorder.interval.start:
+            samples += stage_of(config, recorder, now)
+        if sending.cpu_share is not None:
+            samples.append(Sample.of(catalog.CLIENT_CPU, sending.cpu_share))
+        samples += [Sample.of(catalog.CONSTRAINT_OK, ok, name) for name, ok in constraints.items()]
+        samples += objectives(config, recorder)
+        histograms = {
+            catalog.LATENCY.name: recorder.latency,
+            catalog.SERVICE_TIME.name: recorder.service_time,
+            **({catalog.SCHEDULE_DELAY.name: recorder.schedule_delay} if config.open_loop else {}),
+        }
+        return Snapshot(self._run, samples, histograms)
+
+    def _requested_rate(self, recorder: Recorder, traffic: Traffic, now: int) -> Iterator[Sample]:
+        config = self._measurement.config
+        if isinstance(config.scenario, TraceReplay):
+            before, self._scheduled = self._scheduled, (now, traffic.scheduled)
+            if before is not None and now > before[0]:
+                yield Sample.of(catalog.REQUESTED_RATE, (traffic.scheduled - before[1]) * 1e9 / (now - before[0]))
+        elif config.open_loop:
+            elapsed_s = (now - recorder.interval.start) / 1e9
+            rate = config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
+            yield Sample.of(catalog.REQUESTED_RATE, rate)
+
+
+def run_labels(config: LoadConfig, header: PendingResult, directory: Path) -> dict[str, str]:
+    """The labels of a run: what really runs, as far as the server says so, else what was asked for."""
+    with contextlib.suppress(ValueError):
+        directory = directory.resolve().relative_to(config.out.resolve())
+    return {
+        "workload": config.workload.name,
+        "engine": header["engine"] or config.engine,
+        "precision": header["precision"] or config.precision,
+        "device": header["device"] or "",
+        "scenario": config.scenario.mode.value,
+        "run": directory.as_posix() if not directory.is_absolute() else directory.name,
+    }
+
+
+def counters(recorder: Recorder, traffic: Traffic) -> Iterator[Sample]:
+    """The requests of the measured interval so far, and those on their way."""
+    yield Sample.of(catalog.REQUESTS, recorder.scheduled - recorder.errors.total(), "ok", "")
+    for kind, count in recorder.errors.items():
+        yield Sample.of(catalog.REQUESTS, count, "failed", kind)
+    yield Sample.of(catalog.SCHEDULED, traffic.scheduled)
+    yield Sample.of(catalog.SENT, traffic.sent)
+    yield Sample.of(catalog.IN_FLIGHT, traffic.in_flight)
+    yield Sample.of(catalog.BACKLOG, traffic.backlog)
+
+
+def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
+    """Limits, and of percentiles and errors how much of what they allow is used up."""
+    for slo in config.slo:
+        found = seen(slo, recorder, 0.0)
+        name = slo.name if slo.name.startswith("service") or not slo.timed else f"latency_{slo.name}"
+        unit, factor = _BASE_UNITS[slo.unit]
+        yield Sample.of(catalog.OBJECTIVE_LIMIT, slo.limit * factor, name, unit)
+        if slo.figure is Figure.THROUGHPUT:
+            continue
+        if slo.figure is Figure.ERRORS:
+            found = Seen(slo, None, recorder.errors.total(), recorder.scheduled)
+        allowed = found.requests * (1 - slo.percentile / 100 if slo.timed else slo.limit)
+        yield Sample.of(catalog.OBJECTIVE_BREACHES, found.over, name)
+        if allowed:
+            yield Sample.of(catalog.OBJECTIVE_BURNED, found.over / allowed, name)
+
+
+def stage_of(config: LoadConfig, recorder: Recorder, now: int) -> list[Sample]:
+    """The stage that goes on; a load without stages is one."""
+    interval = recorder.interval
+    stage = config.scenario.stage_at((min(now, interval.end - 1) - interval.start) / 1e9)
+    ago_s = (time.monotonic_ns() - interval.start) / 1e9 - stage.start_s
+    return [Sample.of(catalog.STAGE, stage.number), Sample.of(catalog.STAGE_START, time.time() - ago_s)]
+
+
+def standing(config: LoadConfig, measured: Measured, sending: Sending, traffic: Traffic, now: int) -> dict[str, bool]:
+    """Which constraints hold, of those that can be judged before the end; none before the interval."""
+    recorder, interval = sending.recorder, sending.recorder.interval
+    if now <= interval.start:
+        return {}
+    so_far = copy.copy(recorder)
+    passed = sum(sum(interval.window(number)) <= (now - interval.start) / 1e9 for number in range(interval.windows))
+    so_far.windows = recorder.windows[:passed]
+    until_now = replace(
+        measured,
+        recorder=so_far,
+        measured_s=(min(now, interval.end) - interval.start) / 1e9,
+        cpu_share=sending.cpu_share,
+        granted=sending.granted,
+        workers=sending.workers,
+        interrupted=sending.interrupted,
+    )
+    observed = _unfinished(observe(config, until_now, None), recorder, traffic)
+    return {constraint.name: constraint.ok for constraint in judge(observed).constraints}
+
+
+def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) -> Observations:
+    """Without what only the end tells; requests that are due count as such before they are answered."""
+    not_judged = dict(observed.not_judged)
+    if not observed.stages and len(observed.windows) < FEWEST:
+        not_judged.setdefault("steady_state", "too few windows have passed")
+    due = max(traffic.scheduled, recorder.scheduled)
+    growth = due - recorder.errors.total() - recorder.completed
+    return replace(
+        observed,
+        requests=due,
+        unfinished_growth=growth,
+        in_flight_edges=2 * recorder.in_flight_at_start + growth,
+        not_judged=not_judged,
+        outputs_checked=None,
+        server_gone=False,
+    )

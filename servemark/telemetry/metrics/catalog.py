@@ -1,0 +1,110 @@
+"""Every metric that a run exposes, declared once: names, types, labels and words."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+RUN_LABELS = ("workload", "engine", "precision", "device", "scenario", "run")
+"""On every sample; "" where it is not known."""
+LOWEST_S, HIGHEST_S = 0.0002, 60.0
+"""Between these a percentile from classic buckets is within 10 % of the result's."""
+LOWEST_DELAY_S = 0.00001
+
+
+class Kind(StrEnum):
+    """Prometheus's types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric; `labels` are its own, beside those of the run."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    lowest_s: float = LOWEST_S
+    """A histogram's lowest bound."""
+
+
+_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+
+LATENCY = Metric(
+    "servemark_request_latency_seconds", _HISTOGRAM, "Latency of answered requests, counted from the schedule."
+)
+SERVICE_TIME = Metric(
+    "servemark_request_service_time_seconds", _HISTOGRAM, "Time from the sending to the answer of answered requests."
+)
+SCHEDULE_DELAY = Metric(
+    "servemark_schedule_delay_seconds",
+    _HISTOGRAM,
+    "How late the generator sent, of answered requests. Absent in a closed loop.",
+    lowest_s=LOWEST_DELAY_S,
+)
+REQUESTS = Metric(
+    "servemark_requests_total",
+    _COUNTER,
+    "Requests that have ended. kind: of failure, empty where it succeeded.",
+    ("outcome", "kind"),
+)
+SCHEDULED = Metric("servemark_requests_scheduled_total", _COUNTER, "Requests that were due by the schedule.")
+SENT = Metric("servemark_requests_sent_total", _COUNTER, "Requests that were handed to the socket.")
+IN_FLIGHT = Metric("servemark_requests_in_flight", _GAUGE, "Requests that were sent and are not answered.")
+BACKLOG = Metric("servemark_requests_backlog", _GAUGE, "Requests that are due and wait for --max-in-flight.")
+REQUESTED_RATE = Metric(
+    "servemark_requested_rate", _GAUGE, "Requests/s that the schedule asks for now. Absent in a closed loop."
+)
+STAGE = Metric("servemark_stage", _GAUGE, "Number of the stage that goes on, from 0.")
+STAGE_START = Metric(
+    "servemark_stage_start_timestamp_seconds", _GAUGE, "When that stage began, in seconds since the epoch."
+)
+MEASURING = Metric("servemark_measuring", _GAUGE, "1 in the measured interval, 0 in warm-up and drain.")
+CLIENT_CPU = Metric(
+    "servemark_client_cpu_ratio", _GAUGE, "Share of one core that the generator used, of several processes the busiest."
+)
+CONSTRAINT_OK = Metric(
+    "servemark_constraint_ok",
+    _GAUGE,
+    "1 where a constraint of the verdict holds as it stands, or 0.",
+    ("constraint",),
+)
+OBJECTIVE_LIMIT = Metric(
+    "servemark_objective_limit", _GAUGE, "Limit of an objective (--slo), in its unit.", ("objective", "unit")
+)
+OBJECTIVE_BREACHES = Metric(
+    "servemark_objective_breaches_total",
+    _COUNTER,
+    "Requests over the limit of a percentile's objective. A failed one is.",
+    ("objective",),
+)
+OBJECTIVE_BURNED = Metric(
+    "servemark_objective_budget_burned_ratio",
+    _GAUGE,
+    "Breaches over those that the objective allows of the requests so far. Above 1 it is missed.",
+    ("objective",),
+)
+POWER = Metric("servemark_power_watts", _GAUGE, "Power as the meter reads it.", ("boundary", "source"))
+ENERGY = Metric(
+    "servemark_energy_joules_total", _COUNTER, "Energy since the meter was started.", ("boundary", "source")
+)
+GPU_UTILIZATION = Metric(
+    "servemark_gpu_utilization_ratio", _GAUGE, "Share of time in which a kernel ran (NVML).", ("gpu",)
+)
+GPU_MEMORY = Metric("servemark_gpu_memory_used_bytes", _GAUGE, "Memory in use on the GPU (NVML).", ("gpu",))
+GPU_POWER = Metric("servemark_gpu_power_watts", _GAUGE, "Power of the board (NVML).", ("gpu",))
+GPU_TEMPERATURE = Metric("servemark_gpu_temperature_celsius", _GAUGE, "Temperature of the GPU (NVML).", ("gpu",))
+GPU_SM_CLOCK = Metric("servemark_gpu_sm_clock_hertz", _GAUGE, "Clock of the multiprocessors (NVML).", ("gpu",))
+GPU_THROTTLED = Metric(
+    "servemark_gpu_throttled", _GAUGE, "1 where the clock is held back for this reason (NVML).", ("gpu", "reason")
+)
+CPU_UTILIZATION = Metric("servemark_cpu_utilization_ratio", _GAUGE, "Share of this machine's cores in use.")
+MEMORY = Metric("servemark_memory_used_bytes", _GAUGE, "Memory in use on this machine.")
+RUN_INFO = Metric(
+    "servemark_run_info", _GAUGE, "Always 1. What the run is.", ("version", "model", "protocol", "batch_size")
+)
+
+METRICS = tuple(each for each in vars().values() if isinstance(each, Metric))
+BY_NAME = {metric.name: metric for metric in METRICS}

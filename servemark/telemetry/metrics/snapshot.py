@@ -1,0 +1,49 @@
+"""What a run knows at one moment, by the names of the catalog; the form in which it goes to another process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from servemark.stats.histogram import Histogram
+from servemark.telemetry.metrics.catalog import BY_NAME, RUN_LABELS, Kind, Metric
+
+
+class Sample(NamedTuple):
+    """One value of a counter or gauge; `labels` are the values of its own labels, in their order."""
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, metric: Metric, value: float, *labels: str) -> Self:
+        """A sample of a metric. Raises ValueError where it is none of it."""
+        if metric.kind is Kind.HISTOGRAM or len(labels) != len(metric.labels):
+            raise ValueError(f"{metric.name} has {len(metric.labels)} labels of its own, not {labels}")
+        return cls(metric.name, float(value), labels)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of a run. `run` has the labels of every sample, `histograms` those of the catalog by name."""
+
+    run: Mapping[str, str]
+    samples: Sequence[Sample] = ()
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+
+    @property
+    def run_labels(self) -> dict[str, str]:
+        """The run's labels, in their order."""
+        return {name: self.run.get(name, "") for name in RUN_LABELS}
+
+    def pack(self) -> tuple[Any, ...]:
+        """All of it as plain values, without the empty slots of its histograms."""
+        histograms = {name: histogram.pack() for name, histogram in self.histograms.items()}
+        return self.run_labels, [tuple(sample) for sample in self.samples], histograms
+
+    @classmethod
+    def unpack(cls, packed: Sequence[Any]) -> Self:
+        """What `pack` made."""
+        run, samples, histograms = packed
+        known = [Sample(*sample) for sample in samples if sample[0] in BY_NAME]
+        return cls(run, known, {name: Histogram.unpack(each) for name, each in histograms.items()})

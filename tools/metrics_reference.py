@@ -1,0 +1,50 @@
+"""The page of the metrics from their catalog: `python -m tools.metrics_reference > docs/reference/metrics.md`."""
+
+from servemark.telemetry.metrics.buckets import SCHEMA, bounds_s
+from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, METRICS, RUN_LABELS, Kind
+
+_HEAD = """# Metrics of a run
+
+What `--metrics-port` exposes while a run goes on ([how to watch it](../guides/watching.md)). This page is made from
+`servemark/telemetry/metrics/catalog.py`.
+
+Every sample has the labels {labels}. A label that is not known is empty. `run` is the
+result's directory, from `--out`. Counters and histograms count the requests of the measured interval, as the result
+does.
+
+Each histogram is both classic and native. The text formats have its {classic} buckets, from {low:g} ms to {high:g} s.
+For the schedule delay they begin at {delay:g} ms. The protobuf format has both kinds. The native one has schema
+{schema}.
+
+| p99 by | within so much of the result's |
+|---|---|
+| classic buckets | 10 % |
+| native histogram | 3 % |
+
+Triton's own metrics have its own names (`nv_inference_*`), at Triton's port.
+
+| metric | type | own labels | meaning |
+|---|---|---|---|
+"""
+
+
+def reference() -> str:
+    """The page."""
+    head = _HEAD.format(
+        labels=", ".join(f"`{label}`" for label in RUN_LABELS),
+        classic=len(bounds_s(LOWEST_S)) + 1,
+        low=LOWEST_S * 1e3,
+        high=HIGHEST_S,
+        delay=LOWEST_DELAY_S * 1e3,
+        schema=SCHEMA,
+    )
+    rows = [
+        f"| `{each.name}` | {each.kind}{' (classic and native)' * (each.kind is Kind.HISTOGRAM)} "
+        f"| {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
+        for each in METRICS
+    ]
+    return head + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
