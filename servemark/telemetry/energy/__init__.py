@@ -19,7 +19,16 @@ from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter, Sou
 from servemark.telemetry.energy.nvml import nvml_meter
 from servemark.telemetry.energy.rapl import POWERCAP, rapl_meter
 
-__all__ = ["BOUNDARY_OF_DEVICE", "Availability", "Boundary", "EnergyReading", "Meter", "discover", "open_meter"]
+__all__ = [
+    "BOUNDARY_OF_DEVICE",
+    "Availability",
+    "Boundary",
+    "EnergyReading",
+    "Meter",
+    "discover",
+    "open_meter",
+    "open_meters",
+]
 
 BOUNDARY_OF_DEVICE: dict[str, Boundary] = {"cpu": "cpu_package", "cuda": "gpu_board"}
 
@@ -62,6 +71,12 @@ def open_meter(
         except UnavailableError as error:
             reasons.append(str(error))
     return None, "; ".join(dict.fromkeys(reasons))
+
+
+def open_meters(gpus: Sequence[int] | None = None) -> dict[Boundary, tuple[Meter, None] | tuple[None, str]]:
+    """The best meter of every boundary, or why there is none."""
+    boundaries = dict.fromkeys(boundary for _, boundary, _ in _candidates(POWERCAP, None))
+    return {boundary: open_meter(boundary, gpus=gpus) for boundary in boundaries}
 
 
 def discover(*, powercap: Path = POWERCAP, nvml: ModuleType | None = None) -> list[Availability]:

@@ -1,12 +1,12 @@
 """A meter: samples of a counter or of power while a window is open, and the joules they add up to."""
 
-import importlib
 import itertools
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from servemark.telemetry.native import native, start_thread
 
 Source = Literal["nvml_total_energy", "nvml_power", "rapl"]
 Boundary = Literal["gpu_board", "cpu_package", "dram"]
@@ -58,15 +58,6 @@ def integrated_joules(samples: Sequence[Sample]) -> float:
     )
 
 
-def _native(module: str, name: str) -> Callable[..., Any]:
-    """`module.name` as it was before gevent patched it, so that sampling never runs on the load generator's loop."""
-    monkey = sys.modules.get("gevent.monkey")
-    original: Callable[..., Any] = (
-        monkey.get_original(module, name) if monkey else getattr(importlib.import_module(module), name)
-    )
-    return original
-
-
 class _Sampling:
     """A window's samples, taken by an operating-system thread that nobody has to wait for."""
 
@@ -75,9 +66,9 @@ class _Sampling:
         self._samples: list[Sample] = []
         self._error: str | None = None
         self._stopped = False
-        self._one_at_a_time = _native("_thread", "allocate_lock")()
+        self._one_at_a_time = native("_thread", "allocate_lock")()
         self._take()
-        _native("_thread", "start_new_thread")(self._run, ())
+        start_thread(self._run)
 
     def _take(self) -> None:
         # A value that is stamped after a later one would look as if the counter had wrapped around, which is 260 kJ.
@@ -90,7 +81,7 @@ class _Sampling:
                 self._samples.append(Sample(time.monotonic_ns(), values))
 
     def _run(self) -> None:
-        sleep = _native("time", "sleep")
+        sleep = native("time", "sleep")
         while not self._stopped and self._error is None:
             next_s = time.monotonic() + self._period_s
             # Short naps, so that the thread of a counter does not outlive its window by ten seconds.
@@ -119,15 +110,25 @@ class Meter:
         period_s: float | None = None,
     ) -> None:
         self.source, self.boundary = source, boundary
-        self._read, self._ranges_j = read, ranges_j
+        self.read, self._ranges_j = read, ranges_j
+        """Reads every part once: joules so far, or watts. Raises UnavailableError."""
         self._period_s = period_s or (POWER_PERIOD_S if ranges_j is None else COUNTER_PERIOD_S)
         self._sampling: _Sampling | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it reads joules, not watts."""
+        return self._ranges_j is not None
+
+    def joules(self, samples: Sequence[Sample]) -> float:
+        """The energy between the first and the last sample."""
+        return integrated_joules(samples) if self._ranges_j is None else counted_joules(samples, self._ranges_j)
 
     def start(self) -> None:
         """Begin a window; an open one is given up."""
         if self._sampling is not None:
             self._sampling.stop()
-        self._sampling = _Sampling(self._read, self._period_s)
+        self._sampling = _Sampling(self.read, self._period_s)
 
     def stop(self) -> EnergyReading:
         """End the window. Raises RuntimeError when none was begun."""
@@ -138,7 +139,7 @@ class Meter:
         window_s = (samples[-1].time_ns - samples[0].time_ns) / 1e9 if samples else 0.0
         joules = 0.0
         if reason is None:
-            joules = integrated_joules(samples) if self._ranges_j is None else counted_joules(samples, self._ranges_j)
+            joules = self.joules(samples)
             if joules <= 0:
                 reason = f"{self.source} did not move within {window_s:.3f} s: measure a longer window"
         if reason is not None:

@@ -36,8 +36,11 @@ def _visible(nvml: ModuleType) -> list[Any]:
     ]
 
 
-def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> Meter:
-    """Meter GPU boards, the visible ones where none are given, by energy counters or power. Raises UnavailableError."""
+def open_boards(nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> tuple[ModuleType, list[Any]]:
+    """NVML, by default the package `pynvml`, and the handles of GPUs by their numbers in CUDA, or of all visible ones.
+
+    Raises UnavailableError.
+    """
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -48,6 +51,12 @@ def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[in
         raise UnavailableError(f"NVML: {error}") from error
     if not boards:
         raise UnavailableError("NVML: no GPU, or none that CUDA_VISIBLE_DEVICES leaves")
+    return nvml, boards
+
+
+def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> Meter:
+    """Meter GPU boards, the visible ones where none are given, by energy counters or power. Raises UnavailableError."""
+    nvml, boards = open_boards(nvml, gpus)
     total = source == "nvml_total_energy"
     query = nvml.nvmlDeviceGetTotalEnergyConsumption if total else nvml.nvmlDeviceGetPowerUsage
 

@@ -1,0 +1,115 @@
+"""Reads this machine's meters at a fixed rate while a run goes on: CPU, memory, GPUs, power."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from servemark.results.schema.machine_series import SeriesOf
+from servemark.telemetry.beat import Beat, Cost
+from servemark.telemetry.energy import open_meters
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.gpus import Gpus
+from servemark.telemetry.host import Host
+from servemark.telemetry.power import Power
+from servemark.telemetry.recording import Column, Reading, Recording
+
+
+class Source(Protocol):
+    """Something that is read on each beat."""
+
+    def read(self) -> Reading:
+        """Its figures now, or why there are none."""
+
+
+class Sampler:
+    """Sources that are read together, and what they said: the newest values, and all of them in a bounded series.
+
+    One that raises ends nothing: its figures are null from there until it answers again.
+    """
+
+    def __init__(
+        self, name: str, sources: Sequence[Source], period_s: float, *, absent: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.period_s = name, period_s
+        self.absent = dict(absent or {})
+        """What could not be opened, and why."""
+        self._sources = [_Guarded(source) for source in sources]
+        self._recording = Recording()
+        self._latest: dict[Column, float] = {}
+        self._beat: Beat | None = None
+
+    def start(self) -> None:
+        """Begin to read, in a thread of its own."""
+        self._beat = Beat(self.read, self.period_s)
+
+    def stop(self) -> None:
+        """Read no more. Nobody waits for a reading that goes on."""
+        if self._beat is not None:
+            self._beat.stop()
+
+    def read(self) -> None:
+        """Read every source once."""
+        now_s = time.monotonic()
+        found: dict[Column, float | str] = {}
+        for source in self._sources:
+            found |= source.read()
+        self._latest = {column: value for column, value in found.items() if not isinstance(value, str)}
+        self._recording.add(now_s, found)
+
+    def latest(self) -> Mapping[Column, float]:
+        """The newest value of each column that has one; any thread may ask."""
+        return self._latest
+
+    def to_dict(self, start_s: float) -> SeriesOf:
+        """The series so far as series.json holds it, its times from `start_s` of the monotonic clock."""
+        cost = self._beat.cost if self._beat is not None else Cost()
+        recorded = self._recording.to_dict()
+        recorded["time_s"] = [round(time_s - start_s, 6) for time_s in recorded["time_s"]]
+        return {
+            "source": self.name,
+            "period_s": self.period_s,
+            "readings_per_point": self._recording.readings_per_point,
+            "readings": cost.beats,
+            "skipped": cost.skipped,
+            "cpu_s": round(cost.cpu_s, 6),
+            "longest_ms": round(cost.longest_s * 1e3, 3),
+            "absent": self.absent,
+            **recorded,
+        }
+
+
+class _Guarded:
+    """A source that may fail in ways that nobody thought of."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._columns: tuple[Column, ...] = ()
+
+    def read(self) -> Reading:
+        try:
+            found = self._source.read()
+        except Exception as error:
+            return dict.fromkeys(self._columns, f"{type(error).__name__}: {error}")
+        self._columns = tuple(found)
+        return found
+
+
+def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None) -> Sampler:
+    """This machine's sampler: all that can be read here, of GPUs those with these numbers in CUDA, or all."""
+    absent: dict[str, str] = {}
+    sources: list[Source] = []
+
+    def add(name: str, build: Callable[[], Source]) -> None:
+        try:
+            sources.append(build())
+        except UnavailableError as error:
+            absent[name] = str(error)
+
+    add("host", Host)
+    add("gpu", lambda: Gpus(gpus))
+    for boundary, (meter, reason) in open_meters(gpus).items():
+        if meter is None:
+            absent[boundary] = str(reason)
+        else:
+            sources.append(Power(meter))
+    return Sampler("machine", sources, 1 / rate_hz, absent=absent)
