@@ -61,7 +61,7 @@ class Recording:
                 self._thin()
 
     def _append(self, time_s: float, gathered: list[Reading]) -> None:
-        for column in {column for reading in gathered for column in reading}:
+        for column in dict.fromkeys(column for reading in gathered for column in reading):
             if column not in self._values:
                 if len(self._values) >= MAX_COLUMNS:
                     continue
