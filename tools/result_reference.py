@@ -10,6 +10,7 @@ from servemark.machine.environment import Environment
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
 from servemark.results.schema.json_schema import fields_of, summary_of
+from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import Result, Series
 from servemark.results.schema.suite import SuiteDocument
@@ -39,10 +40,11 @@ a run is judged.
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
 | `suite.json` | `servemark suite` | [SuiteDocument](#suitedocument) |
+| `series.json` | a run, unless `--sampling-rate 0` | [MachineSeries](#machineseries) |
 | standard output | `servemark run --json` with `--repeat` or a range | [Series](#series) |
 | standard output | `servemark compare A B --json` | [SavedComparison](#savedcomparison) |
 
-A mix and `--max-rate` write a directory for each run within theirs. Two more files may stand beside `result.json`:
+A mix and `--max-rate` write a directory for each run within theirs. More files may stand beside `result.json`:
 
 - `histograms.json`: `latency_us`, `service_time_us`, `schedule_delay_us` in HdrHistogram's V2 format, base64, in µs.
 - `requests.csv` with `--request-log`: a line for each [request](../explanation/metrics.md#percentiles).
@@ -57,6 +59,7 @@ _DOCUMENTS = (
     TuningDocument,
     SuiteDocument,
     MlperfResult,
+    MachineSeries,
 )
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""

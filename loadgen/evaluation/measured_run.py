@@ -14,6 +14,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement, Prepared
 from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
+from servemark.errors import ResultError
 from servemark.output import ERRORS, note, say, says, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
@@ -68,6 +69,7 @@ def _run(
                 result = complete(pending, measurement)
                 try:
                     _write(directory, result, histograms(measurement.measured))
+                    _write_series(directory, measurement)
                     on_written(directory, result)
                 finally:
                     _show(result, directory)
@@ -82,6 +84,20 @@ def _write(directory: Path, result: Result, histograms: dict[str, str]) -> None:
         # A disk that filled up during the run, or a fault of ours: the figures must not be lost with it.
         stdout(kept=True).print(json.dumps(result, indent=2, default=str), soft_wrap=True)
         raise
+
+
+def _write_series(directory: Path, measurement: Measurement) -> None:
+    """Write what was read of the machines; a result is whole without it."""
+    measured, telemetry = measurement.measured, measurement.telemetry
+    if measured is None or telemetry is None:
+        return
+    interval = measured.recorder.interval
+    document = telemetry.to_dict((interval.start, interval.start + round(measured.measured_s * 1e9)))
+    if document is not None:
+        try:
+            results.write_series(directory, document)
+        except ResultError as error:
+            note(f"series.json is missing: {error}")
 
 
 def _show(result: Result, directory: Path) -> None:

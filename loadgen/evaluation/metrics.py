@@ -25,6 +25,7 @@ from servemark.results.schema.run import (
     Throughput,
 )
 from servemark.stats.histogram import Latency
+from servemark.telemetry.run import RunTelemetry
 from servemark.workload.checked import agreement_figures, unchecked
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
@@ -48,7 +49,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "accuracy": accuracy,
         "energy": _energy(config, measured),
         "server": server_metrics(statistics.before, statistics.after, measurement.target.no_statistics),
-        "client": _client(config, measured),
+        "client": _client(config, measured, measurement.telemetry),
         "cpu": _cpu(measured.machine),
     }
 
@@ -86,7 +87,7 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder, *, intervals: bool =
     return cast(ScheduleDelay, {**none, "count": 0, "ci95": {}, "reason": _CLOSED_LOOP_DELAY})
 
 
-def _client(config: LoadConfig, measured: Measured) -> Client:
+def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | None) -> Client:
     recorder = measured.recorder
     cpu = {"cpu_share": measured.cpu_share} if measured.cpu_share is not None else unknown(["cpu_share"], NOT_BEGUN)
     return cast(
@@ -96,6 +97,7 @@ def _client(config: LoadConfig, measured: Measured) -> Client:
             **measured.granted.to_dict(),
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
+            **({"sampling_cpu_share": share} if telemetry and (share := telemetry.cpu_share) is not None else {}),
             "workers": len(measured.workers) or 1,
             "requests_outside_interval": recorder.outside,
         },

@@ -176,6 +176,7 @@ FLAGS = (
     Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
     Flag("start_file", "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
     Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
+    Flag("sampling_rate", "Readings of CPU, GPU and power a second, for series.json; 0: none.", "10", metavar="HZ"),
     Flag(
         "request_timeout",
         "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",

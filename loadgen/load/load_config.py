@@ -12,13 +12,15 @@ from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.errors import OptionError
-from servemark.quantities import SECONDS, above, number, one_of, text_of, whole
+from servemark.quantities import SECONDS, above, at_least, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.workload import Workload, get
 from servemark.workload.agreement import PRECISIONS
+
+MAX_SAMPLING_RATE_HZ = 100.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class LoadConfig:
     request_log: bool
     metrics: Destinations
     """Where the metrics of the run go while it goes on."""
+    sampling_rate_hz: float
+    """How often this machine's meters are read, 0: never."""
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -154,6 +158,7 @@ class LoadConfig:
             shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
             request_log=options.request_log,
             metrics=Destinations.from_options(options),
+            sampling_rate_hz=_sampling_rate(options.sampling_rate),
         )
 
     def at(self, address: str) -> "LoadConfig":
@@ -188,6 +193,7 @@ class LoadConfig:
             "shared_memory": self.shared_memory,
             "request_log": self.request_log,
             **self.metrics.options(),
+            "sampling_rate": text_of(self.sampling_rate_hz),
         }
 
     def arguments(self) -> list[str]:
@@ -213,9 +219,21 @@ class LoadConfig:
             "priority": self.priority,
             "max_error_share": self.max_error_share,
             "request_log": self.request_log,
+            "sampling_rate_hz": self.sampling_rate_hz,
             "windows": self.windows,
         }
         return cast(Config, document)
+
+
+def _sampling_rate(text: str) -> float:
+    """Read --sampling-rate. Raises OptionError."""
+    rate_hz = at_least("--sampling-rate", text, 0)
+    if rate_hz > MAX_SAMPLING_RATE_HZ:
+        raise OptionError(
+            f"--sampling-rate {rate_hz:g} is above {MAX_SAMPLING_RATE_HZ:g}, where it would disturb the load",
+            fix="give a rate from 0 to 100",
+        )
+    return rate_hz
 
 
 def _server(text: str, protocol: str) -> tuple[str, str | None]:

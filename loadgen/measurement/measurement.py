@@ -18,6 +18,7 @@ from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
+from servemark.telemetry.run import RunTelemetry
 from servemark.workload.checked import Checked
 
 PROGRESS_NS = 1_000_000_000
@@ -116,6 +117,8 @@ class Measurement:
         """The load on its way, and after it; None before the schedule begins."""
         self.on_second: Callable[[int], None] | None = None
         """Called about once a second with the time, where somebody follows the run from outside."""
+        self.telemetry: RunTelemetry | None = None
+        """What is read of the machines, None before the run."""
         self._on_progress = on_progress
         self._next_progress = self._last_tick = 0
 
@@ -129,6 +132,17 @@ class Measurement:
 
     def run(self, prepared: Prepared, directory: Path) -> Measured:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
+        config, local_gpus = self.config, self.placement.gpus if self.target.local else []
+        self.telemetry = RunTelemetry(
+            config.sampling_rate_hz, gpus=local_gpus or None, metrics_url=config.metrics_url, model=config.model
+        )
+        self.telemetry.start()
+        try:
+            return self._run(prepared, directory)
+        finally:
+            self.telemetry.stop()
+
+    def _run(self, prepared: Prepared, directory: Path) -> Measured:
         statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
         machine = MachineUse(self.target, self._workers_here)
         sending = self.sending = prepared.start(directory)

@@ -1,5 +1,6 @@
 """The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +18,11 @@ class Placement:
     provider: str | None
     model_config: dict[str, Any] | None = None
     """The configuration that serves the model, as Triton gives it, without the model's name."""
+
+    @property
+    def gpus(self) -> list[int]:
+        """The GPUs that it runs on, by their numbers in CUDA."""
+        return [int(number) for number in re.findall(r"cuda:(\d+)", self.device or "")]
 
 
 class Target(Protocol):

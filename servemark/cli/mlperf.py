@@ -29,7 +29,16 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
 
-NOT_TAKEN = ("shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log", "priority")
+NOT_TAKEN = (
+    "shared_memory",
+    "duration",
+    "warmup",
+    "model_name",
+    "max_error_share",
+    "request_log",
+    "sampling_rate",
+    "priority",
+)
 
 
 @takes_load(without=(*names_of("arrivals"), *NOT_TAKEN), warmup="0", max_error_share="0")

@@ -13,12 +13,14 @@ from servemark import interrupts
 from servemark.errors import ResultError, parsing
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.run import Result
 from servemark.results.version_1 import upgraded
 from servemark.stats.histogram import Histogram
 
 RESULT_FILE = "result.json"
 HISTOGRAM_FILE = "histograms.json"
+SERIES_FILE = "series.json"
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -84,6 +86,11 @@ def write(directory: Path, result: Mapping[str, object], histograms: Mapping[str
     path = directory / RESULT_FILE
     write_atomically(path, to_json(result))
     return path
+
+
+def write_series(directory: Path, document: MachineSeries) -> None:
+    """Write what was read of the machines during a run. Raises ResultError."""
+    write_atomically(directory / SERIES_FILE, json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n")
 
 
 def read_run(path: Path) -> Result:

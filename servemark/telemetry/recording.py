@@ -3,12 +3,12 @@
 import math
 from array import array
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.machine_series import SeriesColumn
+from servemark.results.schema.machine_series import Recorded, SeriesColumn
 
 MAX_POINTS = 6000
 """Ten minutes at 10 Hz. Beyond them neighbours are joined, so that a longer series has 3,000 to 6,000 points."""
@@ -82,7 +82,7 @@ class Recording:
         self._times = array("d", _joined(np.array(self._times), last=True))
         self._values = {c: array("d", _joined(np.array(v), last=c.counter)) for c, v in self._values.items()}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Recorded:
         """The times and columns as series.json holds them; the thread that adds may still do so."""
         # What is appended first is the longest.
         count = min(map(len, (self._times, *self._values.values())))

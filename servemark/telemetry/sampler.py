@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from servemark.results.schema.machine_series import SeriesOf
 from servemark.telemetry.beat import Beat, Cost
@@ -28,12 +28,17 @@ class Sampler:
     """
 
     def __init__(
-        self, name: str, sources: Sequence[Source], period_s: float, *, absent: Mapping[str, str] | None = None
+        self,
+        name: Literal["machine", "triton"],
+        sources: Mapping[str, Source],
+        period_s: float,
+        *,
+        absent: Mapping[str, str] | None = None,
     ) -> None:
         self.name, self.period_s = name, period_s
-        self.absent = dict(absent or {})
+        self._absent = dict(absent or {})
         """What could not be opened, and why."""
-        self._sources = [_Guarded(source) for source in sources]
+        self._sources = {name: _Guarded(source) for name, source in sources.items()}
         self._recording = Recording()
         self._latest: dict[Column, float] = {}
         self._beat: Beat | None = None
@@ -51,7 +56,7 @@ class Sampler:
         """Read every source once."""
         now_s = time.monotonic()
         found: dict[Column, float | str] = {}
-        for source in self._sources:
+        for source in self._sources.values():
             found |= source.read()
         self._latest = {column: value for column, value in found.items() if not isinstance(value, str)}
         self._recording.add(now_s, found)
@@ -59,6 +64,17 @@ class Sampler:
     def latest(self) -> Mapping[Column, float]:
         """The newest value of each column that has one; any thread may ask."""
         return self._latest
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time that the reading has taken."""
+        return self._beat.cost.cpu_s if self._beat is not None else 0.0
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """What could not be opened or never answered, and why."""
+        silent = {name: source.trouble for name, source in self._sources.items() if not source.answered}
+        return self._absent | {name: trouble for name, trouble in silent.items() if trouble}
 
     def to_dict(self, start_s: float) -> SeriesOf:
         """The series so far as series.json holds it, its times from `start_s` of the monotonic clock."""
@@ -84,12 +100,20 @@ class _Guarded:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._columns: tuple[Column, ...] = ()
+        self.trouble: str | None = None
+        """What it raised last."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether it ever had figures."""
+        return bool(self._columns)
 
     def read(self) -> Reading:
         try:
             found = self._source.read()
         except Exception as error:
-            return dict.fromkeys(self._columns, f"{type(error).__name__}: {error}")
+            self.trouble = str(error) if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
+            return dict.fromkeys(self._columns, self.trouble)
         self._columns = tuple(found)
         return found
 
@@ -97,11 +121,11 @@ class _Guarded:
 def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None) -> Sampler:
     """This machine's sampler: all that can be read here, of GPUs those with these numbers in CUDA, or all."""
     absent: dict[str, str] = {}
-    sources: list[Source] = []
+    sources: dict[str, Source] = {}
 
     def add(name: str, build: Callable[[], Source]) -> None:
         try:
-            sources.append(build())
+            sources[name] = build()
         except UnavailableError as error:
             absent[name] = str(error)
 
@@ -111,5 +135,5 @@ def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None) -> Sampler:
         if meter is None:
             absent[boundary] = str(reason)
         else:
-            sources.append(Power(meter))
+            sources[boundary] = Power(meter)
     return Sampler("machine", sources, 1 / rate_hz, absent=absent)

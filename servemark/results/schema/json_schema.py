@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 
 from servemark.errors import OptionError
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
+from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import PendingResult, Result, Series
 from servemark.results.schema.suite import SuiteDocument
@@ -19,6 +20,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "tuning": (TuningDocument,),
     "suite": (SuiteDocument,),
     "mlperf": (MlperfResult,),
+    "machine_series": (MachineSeries,),
 }
 """Each kind of document, and the types that it may have."""
 _REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}

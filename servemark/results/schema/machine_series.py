@@ -17,7 +17,14 @@ class SeriesColumn(TypedDict):
     reason: Annotated[str | None, "Why values are null; where there were several reasons, the last."]
 
 
-class SeriesOf(TypedDict):
+class Recorded(TypedDict):
+    """Figures over the same time."""
+
+    time_s: Annotated[list[float], "Time of each point: of its last reading, from the start (s)."]
+    columns: Annotated[list[SeriesColumn], "The figures. Each has as many values as there are times."]
+
+
+class SeriesOf(Recorded):
     """What one thread read."""
 
     source: Annotated[Literal["machine", "triton"], "This machine's meters, or the server's own metrics."]
@@ -28,8 +35,6 @@ class SeriesOf(TypedDict):
     cpu_s: Annotated[float, "CPU time of the thread (s)."]
     longest_ms: Annotated[float, "Longest reading (ms)."]
     absent: Annotated[dict[str, str], "What could not be read at all -> why."]
-    time_s: Annotated[list[float], "Time of each point: of its last reading, from the start (s)."]
-    columns: Annotated[list[SeriesColumn], "The figures. Each has as many values as there are times."]
 
 
 class MachineSeries(TypedDict):

@@ -79,6 +79,7 @@ class Config(TypedDict):
     priority: NotRequired[Annotated[str, "Priority of the sending thread that was asked for; `auto`: the best."]]
     max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
+    sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
     windows: Annotated[int, "Windows of the measured interval."]
     tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
     headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
@@ -260,6 +261,9 @@ class Client(TypedDict):
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
     own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
+    sampling_cpu_share: NotRequired[
+        Annotated[float, "Share of one core that reading the meters for `series.json` took."]
+    ]
     workers: Annotated[int, "Processes that sent the load."]
     requests_outside_interval: Annotated[int, "Requests of the warm-up, and after the interval."]
 

@@ -10,7 +10,16 @@ from servemark.cli._load_flags import takes_load
 
 EVERY = {flag.name for flag in FLAGS if not flag.of_locustfiles}
 SERVER, ARRIVALS = set(names_of("server")), set(names_of("arrivals"))
-UNTAKEN = {"shared_memory", "duration", "warmup", "model_name", "max_error_share", "request_log", "priority"}
+UNTAKEN = {
+    "shared_memory",
+    "duration",
+    "warmup",
+    "model_name",
+    "max_error_share",
+    "request_log",
+    "sampling_rate",
+    "priority",
+}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servemark.telemetry.recording import MAX_COLUMNS, Column, Recording
+from servemark.telemetry.recording import MAX_COLUMNS, Column, Reading, Recording
 
 WATTS = Column("power_watts", "watts", (("boundary", "dram"),))
 JOULES = Column("energy_joules_total", "joules", counter=True)
@@ -86,5 +86,6 @@ def test_a_thinned_series_is_bounded_and_keeps_mean_and_end(values: list[float],
 
 def test_the_number_of_columns_is_bounded() -> None:
     recording = Recording()
-    recording.add(0, {Column(f"metric_{number}", ""): 1.0 for number in range(2 * MAX_COLUMNS)})
+    many: Reading = {Column(f"metric_{number}", ""): 1.0 for number in range(2 * MAX_COLUMNS)}
+    recording.add(0, many)
     assert len(recording.to_dict()["columns"]) == MAX_COLUMNS

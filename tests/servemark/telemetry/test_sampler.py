@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.gpus import Gpus
 from servemark.telemetry.recording import Column, Reading
 from servemark.telemetry.sampler import Sampler, open_sampler
@@ -27,7 +28,7 @@ class Source:
 
 
 def test_the_newest_values_are_at_hand_and_all_of_them_in_the_series() -> None:
-    sampler = Sampler("machine", [Source(1.0, 2.0)], 0.1, absent={"gpu": "no driver"})
+    sampler = Sampler("machine", {"a": Source(1.0, 2.0)}, 0.1, absent={"gpu": "no driver"})
     start_s = time.monotonic()
     assert sampler.latest() == {}
     sampler.read()
@@ -47,7 +48,7 @@ def test_a_source_that_raises_ends_nothing() -> None:
         def read(self) -> Reading:
             return {other: 0.5}
 
-    sampler = Sampler("machine", [Source(1.0, ZeroDivisionError("of the driver"), 3.0), Steady()], 0.1)
+    sampler = Sampler("machine", {"a": Source(1.0, ZeroDivisionError("of the driver"), 3.0), "b": Steady()}, 0.1)
     sampler.read()
     sampler.read()
     assert sampler.latest() == {other: 0.5}
@@ -58,10 +59,18 @@ def test_a_source_that_raises_ends_nothing() -> None:
     assert columns["cpu_utilization_ratio"]["values"] == [0.5] * 3
 
 
+def test_a_source_that_never_answers_is_absent_with_its_reason() -> None:
+    sampler = Sampler("triton", {"metrics": Source(UnavailableError("connection refused"), 4.0)}, 1)
+    sampler.read()
+    assert sampler.absent == {"metrics": "connection refused"}
+    sampler.read()
+    assert sampler.absent == {}
+
+
 def test_a_gpu_that_vanishes_is_null_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     nvml = Nvml({"utilization": [10, 20, LOST]})
-    sampler = Sampler("machine", [Gpus(nvml=nvml)], 0.1)
+    sampler = Sampler("machine", {"gpu": Gpus(nvml=nvml)}, 0.1)
     for nvml.step in range(4):
         sampler.read()
     columns = {column["name"]: column for column in sampler.to_dict(0)["columns"]}
@@ -78,7 +87,7 @@ def test_a_source_that_hangs_holds_nobody_up() -> None:
             leave.wait(60)
             return {}
 
-    sampler = Sampler("machine", [Hangs()], 0.1)
+    sampler = Sampler("machine", {"a": Hangs()}, 0.1)
     sampler.start()
     assert entered.wait(30)
     sampler.stop()

@@ -1,0 +1,72 @@
+"""What is read of the machines during one run: this one's meters, and the server's own metrics beside them."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.machine_series import MachineSeries
+from servemark.telemetry.recording import Column
+from servemark.telemetry.sampler import Sampler, open_sampler
+from servemark.telemetry.scrape import Scrape
+
+SCRAPE_PERIOD_S = 1.0
+
+
+class RunTelemetry:
+    """Threads that read while a run goes on, each at its rate. None of them can stop the run.
+
+    This machine's meters are read `rate_hz` times a second, of its GPUs those with these numbers in CUDA, or all. The
+    server's metrics of `model` are read once a second where their URL is known. With a rate of 0 nothing is read.
+    """
+
+    def __init__(
+        self, rate_hz: float, *, gpus: Sequence[int] | None = None, metrics_url: str | None = None, model: str = ""
+    ) -> None:
+        self._machine = open_sampler(rate_hz, gpus) if rate_hz else None
+        self._server: Sampler | None = None
+        if rate_hz and metrics_url:
+            self._server = Sampler("triton", {"metrics": Scrape(metrics_url, model)}, SCRAPE_PERIOD_S)
+        self._samplers = [sampler for sampler in (self._machine, self._server) if sampler is not None]
+        self._start_s = self._end_s = 0.0
+        self._start_epoch_s = 0.0
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._start_s, self._start_epoch_s = time.monotonic(), time.time()
+        for sampler in self._samplers:
+            sampler.start()
+
+    def stop(self) -> None:
+        """Read no more; what was read stays."""
+        self._end_s = time.monotonic()
+        for sampler in self._samplers:
+            sampler.stop()
+
+    def latest(self) -> Mapping[Column, float]:
+        """The newest values of this machine's meters; any thread may ask."""
+        return self._machine.latest() if self._machine is not None else {}
+
+    def latest_of_server(self) -> Mapping[Column, float]:
+        """The newest values of the server's own metrics."""
+        return self._server.latest() if self._server is not None else {}
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Share of one core that the reading took. None: nothing was read."""
+        if not self._samplers:
+            return None
+        return sum(sampler.cpu_s for sampler in self._samplers) / max(self._end_s - self._start_s, 1e-9)
+
+    def to_dict(self, measured_ns: tuple[int, int]) -> MachineSeries | None:
+        """What series.json holds, with the measured interval (monotonic ns). None: nothing was read."""
+        if not self._samplers:
+            return None
+        measured_from_s, measured_until_s = (round(time_ns / 1e9 - self._start_s, 6) for time_ns in measured_ns)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "machine_series",
+            "start_epoch_s": self._start_epoch_s,
+            "measured_from_s": measured_from_s,
+            "measured_until_s": measured_until_s,
+            "series": [sampler.to_dict(self._start_s) for sampler in self._samplers],
+        }

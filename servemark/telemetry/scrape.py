@@ -1,0 +1,95 @@
+"""Triton's own metrics of a model and its GPUs, read while a run goes on (Triton user guide, "Metrics")."""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.native import native
+from servemark.telemetry.recording import Column, Reading
+
+PREFIXES = ("nv_inference_", "nv_gpu_", "nv_energy_", "nv_cpu_")
+MAX_BYTES = 8 << 20
+"""Of an answer; the metrics of many models are some 100 KiB."""
+MAX_LINES = 2000
+"""Of those that are parsed; a model on 16 GPUs has some 200."""
+
+
+class Scrape:
+    """The metrics at a URL that concern a model, or no model."""
+
+    def __init__(self, url: str, model: str, timeout_s: float = 1.0) -> None:
+        self._url, self._model, self._timeout_s = url, model, timeout_s
+
+    def read(self) -> Reading:
+        """Ask for them. Raises UnavailableError."""
+        try:
+            return metrics_in(_get(self._url, self._timeout_s), self._model)
+        except (OSError, HTTPException, ValueError) as error:
+            raise UnavailableError(f"{self._url}: {str(error) or type(error).__name__}") from error
+
+
+def metrics_in(text: str, model: str) -> Reading:
+    """Figures of a model in Prometheus' text format, and those of no model. Raises ValueError."""
+    found: dict[Column, float | str] = {}
+    for family in text_string_to_metric_families("\n".join(_concerning(text, model)) + "\n"):
+        for sample in family.samples:
+            if sample.labels.get("model", model) == model and "le" not in sample.labels:
+                labels, counter = tuple(sorted(sample.labels.items())), family.type == "counter"
+                # The parser gives counters the suffix that Triton's names lack.
+                name = sample.name.removesuffix("_total") if counter else sample.name
+                found[Column(name, "", labels, counter)] = float(sample.value)
+    return found
+
+
+def _concerning(text: str, model: str) -> Iterator[str]:
+    """The lines that may be wanted: to parse all of them would take ten times as long."""
+    lines = 0
+    quoted = f'model="{model}"'
+    for line in text.split("\n"):
+        name = line.removeprefix("# TYPE ")
+        if name.startswith(PREFIXES) and (name is not line or quoted in line or 'model="' not in line):
+            lines += 1
+            if lines > MAX_LINES:
+                return
+            yield line
+
+
+def _get(url: str, timeout_s: float) -> str:
+    """GET over a socket of the operating system, under gevent too: its loop is the load generator's.
+
+    Raises OSError, HTTPException.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port or 80)
+    with contextlib.closing(connection):
+        connection.sock = _connected(parts.hostname or "", parts.port or 80, timeout_s)
+        connection.request("GET", parts.path or "/")
+        with connection.getresponse() as response:
+            if response.status != HTTPStatus.OK:
+                raise HTTPException(f"answered {response.status}")
+            body = b""
+            while part := response.read1(1 << 16):
+                body += part
+                if len(body) > MAX_BYTES or time.monotonic() > deadline_s:
+                    raise HTTPException("an answer that is too long, or too late")
+    return body.decode(errors="replace")
+
+
+def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
+    family, kind, protocol, _, address = native("socket", "getaddrinfo")(host, port, type=socket.SOCK_STREAM)[0]
+    connected: socket.socket = native("socket", "socket")(family, kind, protocol)
+    try:
+        connected.settimeout(timeout_s)
+        connected.connect(address)
+    except BaseException:
+        connected.close()
+        raise
+    return connected
