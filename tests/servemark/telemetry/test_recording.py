@@ -60,8 +60,9 @@ def test_a_long_series_is_thinned() -> None:
 
 def test_thinning_keeps_what_is_known() -> None:
     recording = Recording(max_points=4)
-    for second, watts in enumerate([1.0, "lost", "lost", "lost"]):
-        recording.add(second, {WATTS: watts})
+    readings: list[Reading] = [{WATTS: 1.0}, {WATTS: "lost"}, {WATTS: "lost"}, {WATTS: "lost"}]
+    for second, reading in enumerate(readings):
+        recording.add(second, reading)
     assert columns(recording) == {"power_watts": [1, None]}
     assert recording.to_dict()["columns"][0]["reason"] == "lost"
 
@@ -80,7 +81,7 @@ def test_a_thinned_series_is_bounded_and_keeps_mean_and_end(values: list[float],
     kept = values[: len(found["time_s"]) * each]
     watts, joules = (column["values"] for column in found["columns"])
     if kept:
-        assert math.fsum(watts) * each == pytest.approx(math.fsum(kept), rel=1e-4, abs=1e-4)
+        assert math.fsum(value or 0.0 for value in watts) * each == pytest.approx(math.fsum(kept), rel=1e-4, abs=1e-4)
         assert joules[-1] == pytest.approx(math.fsum(kept), rel=1e-6, abs=1e-9)
 
 
