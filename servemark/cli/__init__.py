@@ -52,7 +52,7 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import compare, data, doctor, export, mlperf, run, schema, serve, show, suite, tune
+    from servemark.cli import compare, data, doctor, export, mlperf, report, run, schema, serve, show, suite, tune
     from servemark.cli import list as listing
     from servemark.cli._options import MayStandBare
 
@@ -66,6 +66,7 @@ def build() -> TyperGroup:
     app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)
     app.command("suite", short_help="Export and load every workload of a suite.")(suite.suite)
     app.command("show", short_help="Show a saved result again.")(show.show)
+    app.command("report", short_help="Write saved results as one HTML page.")(report.report)
     app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
     app.command("data", short_help="Fetch a data set.")(data.data)
     group = typer.main.get_command(app)

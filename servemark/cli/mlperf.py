@@ -21,6 +21,7 @@ from servemark.cli._options import (
     Json,
     Precision,
 )
+from servemark.cli._report import Report, write_report
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.quantities import one_of, text_of
@@ -55,6 +56,7 @@ def mlperf(
     min_queries: Annotated[int, typer.Option(metavar="N", min=1, help="LoadGen's early stopping judges fewer.")] = 100,
     *,
     load: Namespace,
+    report: Report = False,
     json: Json = False,
 ) -> None:
     """Run an MLPerf scenario through the official LoadGen; the Server scenario's bound is --slo, else the workload's.
@@ -75,6 +77,8 @@ def mlperf(
     else:
         render_mlperf(result, stdout())
     note(f"result: {os.path.relpath(directory)}")
+    if report:
+        write_report(directory, quiet=json)
     if result["partial"]:
         # LoadGen goes on in its thread, and crashes an interpreter that ends around it.
         sys.stdout.flush()

@@ -7,7 +7,6 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,19 +27,16 @@ from servemark.cli._options import (
     Verbose,
 )
 from servemark.cli._ranges import load_points, search_bounds
+from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
-from servemark.report.html import can_plot
-from servemark.report.html.curve import page as curve_page
-from servemark.report.html.max_rate import page as search_page
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.results.schema.header import command
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive, drive_captured
@@ -71,6 +67,7 @@ def run(
     repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
     *,
     load: Namespace,
+    report: Report = False,
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the processes that report
 ) -> None:
@@ -99,7 +96,9 @@ def run(
             "--option": option,
             "--instances": instances,
         }
-        raise typer.Exit(_mix(workload, load, [flag for flag, given in others.items() if given], json=json))
+        raise typer.Exit(
+            _mix(workload, load, [flag for flag, given in others.items() if given], report=report, json=json)
+        )
     # Everything is checked before a server is started.
     configs = [resolve(load, model=workload, **point) for point in points]
     settings = Settings.from_options(device, option or (), instances)
@@ -119,7 +118,8 @@ def run(
         if request_rate_range:
             found = _curve(measure, configs, repeat, json=json)
             raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
-        found = [measure(replace(c, seed=c.seed + number)) for c in configs for number in range(repeat)]
+        each = functools.partial(_reported, measure, quiet=json) if report else measure
+        found = [each(replace(c, seed=c.seed + number)) for c in configs for number in range(repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
@@ -136,7 +136,7 @@ def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int
 
 
 def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:
-    """Measure a range of rates, with the runs in one folder, and report it; its page where plotly is installed."""
+    """Measure a range of rates, with the runs in one folder, and report it; its page is beside them."""
     folder = directory.new_directory(configs[0].out, f"{configs[0].model}-curve")
     found: list[Result] = []
     for config in configs:
@@ -149,18 +149,19 @@ def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bo
         directory.print_json({"results": found, "curve": shape})
     else:
         render_curve(found, shape)
-    if can_plot("curve.html", quiet=json):
-        _write_page(folder / "curve.html", curve_page(shape, {**found[0], "command": command()}), quiet=json)
+    write_report(folder, quiet=json)
     return found
 
 
-def _write_page(path: Path, text: str, *, quiet: bool) -> None:
-    directory.write_atomically(path, text)
-    if not quiet:
-        note(f"page: {os.path.relpath(path)}")
+def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
+    """One run, with its page beside its result."""
+    folder = directory.new_directory(config.out, config.model)
+    result = measure(replace(config, result_dir=folder))
+    write_report(folder, quiet=quiet)
+    return result
 
 
-def _mix(text: str, load: Namespace, others: list[str], *, json: bool) -> int:
+def _mix(text: str, load: Namespace, others: list[str], *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     if others:
         raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
@@ -172,6 +173,8 @@ def _mix(text: str, load: Namespace, others: list[str], *, json: bool) -> int:
     else:
         render_mix(result, stdout())
     note(f"result: {os.path.relpath(folder)}")
+    if report:
+        write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])
 
 
@@ -188,6 +191,5 @@ def _search(
     else:
         render_max_rate(result, stdout())
         note(f"result: {os.path.relpath(folder)}")
-    if can_plot("max_rate.html", quiet=json):
-        _write_page(folder / "max_rate.html", search_page(result), quiet=json)
+    write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])

@@ -18,9 +18,7 @@ from servemark.report.terminal.mlperf import render_mlperf
 from servemark.report.terminal.suite import render_suite
 from servemark.report.terminal.tuning import render_tuning
 from servemark.results import directory
-
-FILES = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
-"""What a result directory holds one of."""
+from servemark.results.saved import file_of
 
 
 def show(
@@ -32,7 +30,7 @@ def show(
 
     Example: servemark show results/20261120-140000-ranking_onnxruntime -v
     """
-    file = next((result / name for name in FILES if (result / name).is_file()), result)
+    file = file_of(result)
     document = directory.read(file)
     if json:
         directory.print_json(document)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
+from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
@@ -24,6 +25,7 @@ def suite(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
     remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,
+    report: Report = False,
     json: Json = False,
 ) -> None:
     """Export and load every workload of a suite, and show one table.
@@ -48,4 +50,6 @@ def suite(
     else:
         render_suite(document, stdout())
         note(f"result: {os.path.relpath(directory)}")
+    if report:
+        write_report(directory, quiet=json)
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))

@@ -10,6 +10,7 @@ import typer
 from loadgen.load.flags import names_of
 from servemark.cli._load_flags import resolve, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
+from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.report.terminal.tuning import header, render_tuning
@@ -43,6 +44,7 @@ def tune(
     ] = None,
     *,
     load: Namespace,
+    report: Report = False,
     json: Json = False,
 ) -> None:
     """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
@@ -77,4 +79,6 @@ def tune(
     else:
         render_tuning(document, stdout())
     note(f"result: {os.path.relpath(folder)}")
+    if report:
+        write_report(folder, quiet=json)
     raise typer.Exit(int(CODES[document["outcome"]]))

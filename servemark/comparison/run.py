@@ -15,17 +15,17 @@ from servemark.comparison.warm_up import warm_up
 from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate
 from servemark.output import note
-from servemark.report.html import can_plot
-from servemark.report.html.comparison import page
+from servemark.report.html import page
 from servemark.report.terminal.comparison import markdown
 from servemark.report.terminal.regression import markdown as answer_table
 from servemark.results import directory
 from servemark.results.objectives import written
+from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, SavedComparison
 from servemark.results.schema.header import opening
 from servemark.tuning import Candidate
 
-PAGE = "comparison.html"
+PAGE = "report.html"
 
 
 def compare_engines(request: Request) -> "Comparison":
@@ -79,6 +79,7 @@ class Comparison:
         self.document["gate"] = found
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
         directory.write_atomically(self.folder / "comparison.md", f"{answer_table(found)}\n{markdown(self.document)}")
+        self._write_page()
 
     def measure(self) -> None:
         """Warm up, make the rounds and the searches; what was measured is written however they end."""
@@ -127,5 +128,8 @@ class Comparison:
         if not self.document["rows"]:
             return
         directory.write_atomically(self.folder / "comparison.md", markdown(self.document))
-        if can_plot(PAGE):
-            directory.write_atomically(self.folder / PAGE, page(self.document))
+        self._write_page()
+
+    def _write_page(self) -> None:
+        saved = Saved(self.folder.name, dict(self.document), self.folder)
+        directory.write_atomically(self.folder / PAGE, page(f"servemark: {saved.name}", [saved]))

@@ -1,6 +1,7 @@
 """A run's answer in one line, for whoever reads no further."""
 
 from servemark.report.words import figure, rate
+from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import JudgedObjective, Result
 from servemark.results.verdict import failed_constraints
@@ -61,3 +62,26 @@ def _asked(objective: JudgedObjective) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.3g} %"
+
+
+def answer_of_comparison(document: ComparisonDocument) -> str:
+    """Which engine serves most, and by how much beyond chance.
+
+    Like "openvino serves most: 1.320 times the throughput of onnxruntime (95 % interval 1.280 to 1.360)".
+    """
+    first, rows = document["baseline"], document["rows"]
+    known = [(row["label"], ratio) for row in rows if (ratio := row["ratio"]["inferences_per_s"])]
+    if not known:
+        return (
+            f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "nothing measured"
+        )
+    label, best = max(known, key=lambda each: each[1]["value"])
+    times = f"{best['value']:.3f} times the throughput of {first}"
+    if best["ci95"] is None:
+        return f"{label} has {times}, without an interval: too few rounds"
+    within = f"{times} (95 % interval {best['ci95'][0]:.3f} to {best['ci95'][1]:.3f})"
+    if not best["significant"]:
+        return f"no engine is beyond chance faster than {first}: {label} has {within}"
+    if best["value"] < 1:
+        return f"{first} serves most: {label}, the next, has {within}"
+    return f"{label} serves most: {within}"

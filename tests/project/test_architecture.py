@@ -25,6 +25,9 @@ TOGETHER = {
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
+    "servemark/report/html": "tests/servemark/report/html/test_pages.py",
+    "servemark/report/page": "tests/servemark/report/html/test_pages.py",
+    "servemark/report/plots": "tests/servemark/report/html/test_pages.py",
     "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
@@ -55,8 +58,7 @@ USED_BY = {
     "servemark/comparison/test_run": ["servemark/cli: compare", "servemark/comparison: hosting preparation rounds"],
     "servemark/comparison/test_timetable": ["servemark/comparison: warm_up"],
     "servemark/machine/test_environment": ["servemark/machine: gpus"],
-    "servemark/max_rate/test_curve": ["servemark/report/terminal: series", "servemark/report/html: curve"],
-    "servemark/max_rate/test_runs": ["servemark/report/html: max_rate"],
+    "servemark/max_rate/test_curve": ["servemark/report/terminal: series"],
     "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
     "servemark/runs/test_suite": [
         "servemark/cli: suite",

@@ -1,42 +1,32 @@
-"""Documents as pages with plots. Reads documents only."""
+"""Documents as one page that needs nothing else: a module for each kind, named as the kind. Reads documents only."""
 
-import html
-import importlib.util
-import math
-import shlex
+import importlib
+import pkgutil
 from collections.abc import Sequence
 
-from servemark.output import note
-from servemark.results.objectives import parse_objectives
-from servemark.results.schema.run import Result
+from servemark.errors import ResultError, parsing
+from servemark.report.page.blocks import Article
+from servemark.report.page.render import render_page
+from servemark.results.saved import Saved
 
-HOLLOW = "hollow: the run is INVALID"
+
+def kinds() -> list[str]:
+    """The kinds of documents that have a page."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def can_plot(page: str, *, quiet: bool = False) -> bool:
-    """Whether plotly is there; where it is missing, say which page there is not, unless it is to be quiet."""
-    found = importlib.util.find_spec("plotly") is not None
-    if not found and not quiet:
-        note(f"no {page} without plotly: pip install 'servemark[plots]'")
+def article(saved: Saved) -> Article:
+    """One document's part of the page. Raises ResultError."""
+    if saved.kind not in kinds():
+        raise ResultError(
+            f"{saved.name} is of the kind {saved.kind!r}, which has no report", fix=f"name one of: {', '.join(kinds())}"
+        )
+    module = importlib.import_module(f"{__name__}.{saved.kind}")
+    with parsing(saved.name, ResultError, fix="name a whole result directory"):
+        found: Article = module.article(saved)
     return found
 
 
-def measured(result: Result) -> str:
-    """What was measured, when and how, for a page's title."""
-    where = ", ".join(str(result[key] or "?") for key in ("engine", "device", "precision", "protocol"))
-    what = f"{result['workload']} on {where}, batch {result['batch_size']}; {result['created'][:16].replace('T', ' ')}"
-    return html.escape(f"{what}\n{shlex.join(result['command'])}").replace("\n", "<br>")
-
-
-def limits(result: Result) -> list[tuple[str, float]]:
-    """The objectives on a latency, in words and in ms: a line each."""
-    found = [slo for slo in parse_objectives(result["config"]["slo"] or "") if slo.timed]
-    return [(f"objective {slo.name} {slo.limit:g} ms", slo.limit) for slo in found]
-
-
-def ticks(values: Sequence[float]) -> list[float]:
-    """1, 2, 5, 10, ... around all values: plotly's own labels of a logarithmic axis leave out the power of ten."""
-    if not values:
-        return []
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return [step * 10.0**power for power in range(low, high + 1) for step in (1, 2, 5)]
+def page(title: str, documents: Sequence[Saved]) -> str:
+    """The page of some documents, one below the other. Raises ResultError."""
+    return render_page(title, [article(saved) for saved in documents])

@@ -1,165 +1,155 @@
-"""A comparison as one HTML page that needs nothing else: latencies and ratios of each engine with their intervals."""
+"""Engines side by side as a page: latencies and ratios with their intervals, speed against agreement."""
 
-import html
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import cast
 
-from servemark.report.terminal.comparison import device, heading, layout, notes, ratio_of
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, is_reduced, only_agreement
+from servemark.report.answer import answer_of_comparison
+from servemark.report.drawing.axis import linear, logarithmic
+from servemark.report.drawing.plot import Bar, Plot, bars
+from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
+from servemark.report.plots.circumstances import environment, made
+from servemark.report.terminal import regression
+from servemark.report.terminal.comparison import RATIOS, device, heading, layout, notes, ratio_of, tables
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, is_reduced, only_agreement
+from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import figure_of
+from servemark.stats.ratios import RatioFigures
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-_BLUE, _ORANGE, _GREEN, _GREY = "#1f77b4", "#ff7f0e", "#2ca02c", "#888888"
-_RATIOS = (
-    ("p50", "p50", _BLUE),
-    ("throughput", "inferences_per_s", _ORANGE),
-    ("highest rate", "max_rate", _GREEN),
-)
-_ROW_PX, _FRAME_PX, _SCATTER_PX = 56, 90, 420
-_STEPS = (
-    (1,),
-    (1, 2, 5),
-    (1, 1.5, 2, 3, 5, 7),
-    (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9),
-)
-"""Ticks of a decade, from few to many."""
-_MIN_TICKS, _MAX_TICKS = 4, 7
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 15px/1.5 sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; color: #222 }}
-li {{ color: #444 }} code {{ background: #f3f3f3; padding: 2px 4px }}</style></head>
-<body><h1 style="font-size: 20px">{title}</h1>
-{plots}
-<p>Whiskers: 95 % intervals over the rounds. Grey: not significant, chance may explain the difference.</p>
-<ul>{notes}</ul>
-<p><code>{command}</code><br>{environment}</p>
-</body></html>
-"""
+_CHANCE = "Lines: 95 % intervals over the rounds. Grey: chance may explain the difference."
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """One figure of all engines with its intervals."""
-
-    title: str
-    colour: str | Sequence[str]
-    values: Sequence[float | None]
-    intervals: Sequence[Sequence[float] | None]
-
-    @property
-    def starts(self) -> list[float | None]:
-        """Where each whisker starts."""
-        return [min(v, i[0]) if v is not None and i else v for v, i in zip(self.values, self.intervals, strict=True)]
-
-    @property
-    def ends(self) -> list[float | None]:
-        """Where each whisker ends."""
-        return [max(v, i[1]) if v is not None and i else v for v, i in zip(self.values, self.intervals, strict=True)]
-
-
-def page(document: ComparisonDocument) -> str:
-    """The HTML page of a comparison."""
-    environment = document["environment"]
-    plots = [_latencies(document["rows"])]
-    others = [row for row in document["rows"] if row["ratio"]["inferences_per_s"] or row["ratio"]["p50"]]
-    if others:
-        plots.append(_ratios(others, document["baseline"]))
-    if any(is_reduced(row) for row in document["rows"]):
-        plots.append(_agreements(document["rows"]))
-    parts = [
-        figure.to_html(
-            full_html=False, include_plotlyjs=number == 0, config={"displayModeBar": False, "responsive": True}
-        )
-        for number, figure in enumerate(plots)
-    ]
-    return _PAGE.format(
-        title=html.escape(heading(document)),
-        plots="\n".join(parts),
-        notes="".join(f"<li>{html.escape(line)}</li>" for line in notes(document)),
-        command=html.escape(" ".join(document["command"])),
-        environment=html.escape(
-            f"{document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores, "
-            f"{environment['memory_gb']} GB, {environment['os']}, commit {environment['git_commit']}"
-        ),
+def article(saved: Saved) -> Article:
+    """The answer, the tables of the terminal, and the figures."""
+    document = cast(ComparisonDocument, saved.document)
+    rows = document["rows"]
+    gate = document.get("gate")
+    answers = [*([*regression.answer(gate)] if gate else []), answer_of_comparison(document)]
+    valid = all(row["verdict"]["valid"] for row in rows)
+    badges = [Badge("VALID", "good") if valid else Badge("INVALID", "bad")]
+    badges += [Badge("PARTIAL", "bad")] if document["partial"] else []
+    return Article(
+        about=heading(document),
+        answer=answers[0],
+        sections=[
+            Section(
+                "What to know", [Lines([*answers[1:], *notes(document)])] if [*answers[1:], *notes(document)] else []
+            ),
+            Section("Engines", [*(Table(head, cells) for head, cells in tables(document) if cells)]),
+            Section("Ratios", _ratios(document)),
+            Section("Latency and throughput", _figures(rows)),
+            Section("Speed against agreement", _agreements(rows) if any(map(is_reduced, rows)) else []),
+            Section("Rounds", _rounds(document)),
+            Section("Environment", environment(document)),
+        ],
+        badges=badges,
+        made=made(document),
     )
 
 
-def _latencies(rows: Sequence[ComparisonRow]) -> "go.Figure":
-    """p50 and p99 of each engine; a whisker is the 95 % interval over the rounds."""
-    panels = [
-        _Panel(
-            title,
-            colour,
-            [figure_of(row["latency_ms"], key) for row in rows],
-            [row["latency_ms"]["ci95"].get(key) for row in rows],
-        )
-        for title, key, colour in (("p50 in ms", "p50", _BLUE), ("p99 in ms", "p99", _ORANGE))
+def _figures(rows: Sequence[ComparisonRow]) -> list[Block]:
+    """p50, p99 and throughput of each engine, as bars from 0."""
+    shown: list[
+        tuple[str, str, Callable[[ComparisonRow], float | None], Callable[[ComparisonRow], list[float] | None]]
+    ] = [
+        ("p50", "ms", lambda row: row["latency_ms"]["p50"], lambda row: row["latency_ms"]["ci95"].get("p50")),
+        ("p99", "ms", lambda row: row["latency_ms"]["p99"], lambda row: row["latency_ms"]["ci95"].get("p99")),
+        (
+            "Throughput",
+            "inferences/s",
+            lambda row: row["inferences_per_s"]["mean"],
+            lambda row: row["inferences_per_s"]["ci95"],
+        ),
     ]
-    figure = _draw(rows, panels, bars=True)
-    figure.update_xaxes(rangemode="tozero")
-    return figure
+    parts: list[Block] = []
+    for number, (title, unit, value, interval) in enumerate(shown):
+        drawn = [
+            Bar(_name(row), _with(figure(value(row)), interval(row)), value(row), interval(row), number) for row in rows
+        ]
+        values = [end for bar in drawn for end in (bar.value, *(bar.interval or ()))]
+        table = Table(
+            ["engine", unit, "95 % interval"], [_row(row["label"], figure(value(row)), interval(row)) for row in rows]
+        )
+        parts.append(Figure(title, bars(f"{title} of each engine", linear(unit, values), drawn), table))
+    return parts
 
 
-def _ratios(rows: Sequence[ComparisonRow], first: str) -> "go.Figure":
-    """The others against the first engine; grey where chance may explain the difference."""
-    panels = []
-    for title, key, colour in _RATIOS:
-        if key == "max_rate" and not any(ratio_of(row, key) for row in rows):
+def _ratios(document: ComparisonDocument) -> list[Block]:
+    """The others against the first, on an axis of equal ratios."""
+    first = document["baseline"]
+    parts: list[Block] = []
+    for number, (title, key) in enumerate(RATIOS.items()):
+        found = [(row, ratio) for row in document["rows"] if (ratio := ratio_of(row, key))]
+        if not found:
             continue
-        ratios = [ratio_of(row, key) for row in rows]
-        colours = [_GREY if ratio and ratio["significant"] is False else colour for ratio in ratios]
-        values = [ratio and ratio["value"] for ratio in ratios]
-        intervals = [ratio and ratio["ci95"] for ratio in ratios]
-        panels.append(_Panel(f"{title}, ratio to {first}", colours, values, intervals))
-    figure = _draw(rows, panels, bars=False)
-    figure.add_vline(x=1, line_dash="dash", line_color=_GREY)
-    for number, panel in enumerate(panels, start=1):
-        ticks = _ticks([1.0, *panel.starts, *panel.ends])
-        figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks], col=number, row=1)
-    return figure
+        drawn = [
+            Bar(
+                _name(row),
+                _with(f"{ratio['value']:.3f}", ratio["ci95"], 3),
+                ratio["value"],
+                ratio["ci95"],
+                number,
+                ratio["significant"] is False,
+            )
+            for row, ratio in found
+        ]
+        values = [1.0, *(end for bar in drawn for end in (bar.value, *(bar.interval or ())))]
+        axis = logarithmic(f"ratio to {first}", values)
+        better = "below 1 is faster" if title in {"p50", "p99"} else "above 1 is more"
+        table = Table(
+            ["engine", "ratio", "95 % interval", "beyond chance"],
+            [[*_row(row["label"], f"{ratio['value']:.3f}", ratio["ci95"], 3), _beyond(ratio)] for row, ratio in found],
+        )
+        name = f"{title}, ratio to {first}: {better}"
+        parts.append(Figure(name, bars(name, axis, drawn, origin=None), table, note=_CHANCE))
+    return parts
 
 
-def _agreements(rows: Sequence[ComparisonRow]) -> "go.Figure":
+def _beyond(ratio: RatioFigures) -> str:
+    return {True: "yes", False: "no"}.get(cast(bool, ratio["significant"]), "-")
+
+
+def _agreements(rows: Sequence[ComparisonRow]) -> list[Block]:
     """Speed against agreement with fp32: the smallest cosine where outputs have one, else the equal first choices."""
-    import plotly.graph_objects as go
-
     found = [(row, row["output_agreement"]) for row in rows if row["output_agreement"]["checked"]]
     cosine = all(agreement["cosine_min"] is not None for _, agreement in found)
-    key = "cosine_min" if cosine else "top1_agreement"
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[row["inferences_per_s"]["mean"] for row, _ in found],
-        y=[figure_of(agreement, key) for _, agreement in found],
-        text=[f"{html.escape(row['label'])}<br>{agreement_words(agreement)}" for row, agreement in found],
-        mode="markers+text",
-        marker={"size": 12, "color": _GREEN},
-        textposition="bottom center",
-        hoverinfo="x+y",
-        cliponaxis=False,
-    )
+    key, words = ("cosine_min", "smallest cosine") if cosine else ("top1_agreement", "share with the same first choice")
     limits = sorted({limit for row, _ in found if (limit := _least_cosine(row)) is not None}) if cosine else []
-    for limit in limits:
-        figure.add_hline(y=limit, line_dash="dash", line_color=_GREY, annotation_text=f"tolerance {limit:g}")
-    random = any(only_agreement(row, agreement) for row, agreement in found)
-    lowest = min([*limits, *(figure_of(agreement, key) or 0.0 for _, agreement in found)])
-    below = (1 - lowest or 0.01) / 4
-    figure.update_layout(
-        title={"text": f"speed against agreement{f' ({RANDOM_WEIGHTS})' if random else ''}", "font": {"size": 15}},
-        xaxis={"title": {"text": "inferences/s"}, "rangemode": "tozero"},
-        yaxis={
-            "title": {"text": "smallest cosine" if cosine else "share with the same first choice"},
-            "range": [lowest - below, 1 + below / 4],
-        },
-        template="plotly_white",
-        height=_SCATTER_PX,
-        margin={"l": 10, "r": 60, "t": 50, "b": 30},
+    values = [figure_of(agreement, key) for _, agreement in found]
+    speeds = [row["inferences_per_s"]["mean"] for row, _ in found]
+    plot = Plot(
+        f"{words} over inferences per second",
+        linear("inferences/s", speeds),
+        linear(words, [*values, *limits, 1.0], from_zero=False),
     )
-    return figure
+    for number, ((row, agreement), speed, value) in enumerate(zip(found, speeds, values, strict=True)):
+        plot.dots([(speed, value, f"{row['label']}: {agreement_words(agreement)}")], row["label"], number % 8)
+    for limit in limits:
+        plot.level(limit, f"tolerance {limit:g}")
+    cells = [
+        [row["label"], figure(speed), agreement_words(agreement)]
+        for (row, agreement), speed in zip(found, speeds, strict=True)
+    ]
+    note = RANDOM_WEIGHTS if any(only_agreement(row, agreement) for row, agreement in found) else ""
+    return [Figure.of(plot, f"{words} over speed", Table(["engine", "inferences/s", "agreement"], cells), note=note)]
+
+
+def _rounds(document: ComparisonDocument) -> list[Block]:
+    """Every run in the order in which it was made."""
+    rows = [
+        [
+            str(turn["round"]),
+            turn["label"],
+            figure(turn["p50_ms"]),
+            figure(turn["inferences_per_s"]),
+            "VALID" if turn["valid"] else f"INVALID ({', '.join(turn['failed'])})",
+            (turn["objective"] or "-").upper(),
+            turn["directory"],
+        ]
+        for turn in document["turns"]
+    ]
+    head = ["round", "engine", "p50 ms", "inferences/s", "verdict", "objective", "folder"]
+    return [Table(head, rows, caption=f"{len(rows)} runs in order", folded=True)] if rows else []
 
 
 def _least_cosine(row: ComparisonRow) -> float | None:
@@ -167,62 +157,19 @@ def _least_cosine(row: ComparisonRow) -> float | None:
     return (row["output_agreement"].get("tolerance") or {}).get("min_cosine")
 
 
-def _draw(rows: Sequence[ComparisonRow], panels: Sequence[_Panel], *, bars: bool) -> "go.Figure":
-    """The panels side by side, one line for each engine, the first on top as in the table."""
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(1, len(panels), shared_yaxes=True, subplot_titles=[panel.title for panel in panels])
-    names = [_name(row) for row in rows]
-    for number, panel in enumerate(panels, start=1):
-        shared = {"y": names, "row": 1, "col": number, "hoverinfo": "x", "showlegend": False}
-        whiskers = _whiskers(panel)
-        if bars:
-            figure.add_bar(
-                x=panel.values, orientation="h", marker_color=panel.colour, error_x=whiskers, width=0.5, **shared
-            )
-        else:
-            marker = {"size": 12, "color": panel.colour}
-            figure.add_scatter(x=panel.values, mode="markers", marker=marker, error_x=whiskers, **shared)
-        # Beside the whisker's end, where nothing covers it.
-        texts = ["" if value is None else f" {value:,.4g}" for value in panel.values]
-        figure.add_scatter(
-            x=panel.ends, mode="text", text=texts, textposition="middle right", cliponaxis=False, **shared
-        )
-    figure.update_layout(
-        template="plotly_white", height=_FRAME_PX + _ROW_PX * len(rows), margin={"l": 10, "r": 60, "t": 50, "b": 30}
-    )
-    figure.update_yaxes(range=[len(rows) - 0.4, -0.6], automargin=True)
-    return figure
-
-
-def _ticks(values: Sequence[float | None]) -> list[float]:
-    """Round numbers around the values on a logarithmic axis, some five of them."""
-    known = [value for value in values if value]
-    low, high = min(known) / 1.1, max(known) * 1.1
-    for steps in _STEPS:
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        ticks = [round(step * 10.0**decade, 9) for decade in decades for step in steps]
-        inside = [tick for tick in ticks if low <= tick <= high]
-        if len(inside) >= _MIN_TICKS:
-            return inside
-    # Over so small a part of a decade the axis is nearly linear.
-    least = (high - low) / _MAX_TICKS
-    unit = 10.0 ** math.floor(math.log10(least))
-    step = next(unit * n for n in (1, 2, 5, 10) if unit * n >= least)
-    return [round(n * step, 9) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
 def _name(row: ComparisonRow) -> str:
-    invalid = "" if row["verdict"]["valid"] else "<br><i>INVALID rounds</i>"
     parts = [device(row), *([] if layout(row) == "-" else [layout(row)]), str(row["precision"] or "?")]
-    return f"{html.escape(row['label'])}<br><sub>{html.escape(', '.join(parts))}</sub>{invalid}"
+    invalid = "" if row["verdict"]["valid"] else "; INVALID rounds"
+    return f"{row['label']} ({', '.join(parts)}{invalid})"
 
 
-def _whiskers(panel: _Panel) -> dict[str, Any]:
-    both = list(zip(panel.values, panel.intervals, strict=True))
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [max(i[1] - v, 0) if v is not None and i else 0 for v, i in both],
-        "arrayminus": [max(v - i[0], 0) if v is not None and i else 0 for v, i in both],
-    }
+def _with(shown: str, interval: list[float] | None, digits: int | None = None) -> str:
+    return f"{shown} ({_ends(interval, digits)})" if interval else shown
+
+
+def _row(label: str, shown: str, interval: list[float] | None, digits: int | None = None) -> list[str]:
+    return [label, shown, _ends(interval, digits) if interval else "-"]
+
+
+def _ends(interval: list[float], digits: int | None) -> str:
+    return " to ".join(figure(end) if digits is None else f"{end:.{digits}f}" for end in interval)

@@ -23,7 +23,7 @@ _NUMBERS = {"p50 ms", "p99 ms", "inferences/s", "max rate", "J/inference", "vari
 def render_comparison(document: ComparisonDocument, console: Console) -> None:
     """Print a comparison: the figures, each engine against the first, and what is missing and why."""
     console.print(heading(document), style="bold")
-    for head, cells in _tables(document):
+    for head, cells in tables(document):
         if cells:
             console.print(_table(head, cells))
             console.print()
@@ -41,7 +41,7 @@ def markdown(document: ComparisonDocument) -> str:
         f"{environment['memory_gb']} GB; {environment['os']}, Python {environment['python']}; commit "
         f"{environment['git_commit']}; {packages}.",
         f"`{' '.join(document['command'])}`",
-        *(pipes(head, cells) for head, cells in _tables(document) if cells),
+        *(pipes(head, cells) for head, cells in tables(document) if cells),
         "\n".join(f"- {line}" for line in notes(document)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -128,7 +128,7 @@ def _gaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
 
 
-def _tables(document: ComparisonDocument) -> Iterator[Cells]:
+def tables(document: ComparisonDocument) -> Iterator[Cells]:
     """What ran, how it did, and each engine against the first; a column of dashes only is left to the notes."""
     subjects: dict[str, Callable[[ComparisonRow], str]] = {
         "device": device,

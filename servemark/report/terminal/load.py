@@ -13,22 +13,23 @@ from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import CpuFigures, Errors, JudgedObjective, Result, Shown, Worker
+from servemark.results.schema.run import Constraint, CpuFigures, Errors, JudgedObjective, Result, Shown, Worker
 
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
-_COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 
 def render(result: Result, console: Console) -> None:
     """Print a load result: the answer first. With `--verbose` nothing is left out because it is as it should be."""
     everything = says(EVERYTHING)
     first = Text(answer(result), style="bold")
-    for part in (first, _title(result), _latencies(result), *_facts(result, everything), *_verdict(result, everything)):
+    for part in (first, heading(result), _latencies(result), *facts(result, everything), *_verdict(result, everything)):
         console.print(part, soft_wrap=isinstance(part, Text))
 
 
-def _title(result: Result) -> Text:
+def heading(result: Result) -> Text:
+    """What was measured, where and how."""
     scenario = result["scenario"]
     seconds = f"{scenario['duration_s']:g} s"
     if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
@@ -44,18 +45,19 @@ def _title(result: Result) -> Text:
 def _latencies(result: Result) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("ms", style="dim")
-    for column in _COLUMNS:
+    for column in COLUMNS:
         table.add_column(column.replace("_", "."), justify="right")
     metrics = result["metrics"]
     rows = [("latency", metrics["latency_ms"])]
     if result["scenario"]["mode"] != "closed":
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     for name, summary in rows:
-        table.add_row(name, *(figure(figure_of(summary, column)) for column in _COLUMNS))
+        table.add_row(name, *(figure(figure_of(summary, column)) for column in COLUMNS))
     return table
 
 
-def _facts(result: Result, everything: bool) -> list[Text]:
+def facts(result: Result, everything: bool) -> list[Text]:
+    """What was seen beside the latencies, a line each."""
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     lines = [f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"]
@@ -65,7 +67,7 @@ def _facts(result: Result, everything: bool) -> list[Text]:
     if worst := worst_seconds(result):
         lines.append(worst)
     bounds = metrics["early_stopping"]["bounds_ms"]
-    shown = [key for key in _COLUMNS if bounds.get(key) is not None]
+    shown = [key for key in COLUMNS if bounds.get(key) is not None]
     if shown:
         sure = ", ".join(f"{key.replace('_', '.')} <= {figure(figure_of(bounds, key))}" for key in shown)
         lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
@@ -137,11 +139,9 @@ def _verdict(result: Result, everything: bool) -> list[Text]:
         if ok and not everything:
             continue
         line = Text.assemble(f"  {constraint['name']:<{width}} ", ("Yes", "green") if ok else ("No ", "bold red"))
-        value, limit = constraint["value"], constraint["limit"]
-        if value is not None and limit is not None:
-            # 1.104 beside a limit of 1.10 must not look like it.
-            shown = figure(value) if ok or figure(value) != figure(limit) else f"{value:.6g}"
-            line.append(f"  {shown} (limit {figure(limit)} {constraint['unit']})")
+        shown, limit = of_constraint(constraint)
+        if limit != "-":
+            line.append(f"  {shown} (limit {limit} {constraint['unit']})")
         lines.append(line)
         if not ok:
             lines.append(Text(f"  {'':<{width}} -> {constraint['remedy']}", style="yellow"))
@@ -151,6 +151,16 @@ def _verdict(result: Result, everything: bool) -> list[Text]:
         lines += _objective(objective, width)
     lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
     return lines
+
+
+def of_constraint(constraint: Constraint) -> tuple[str, str]:
+    """A constraint's value and limit; dashes where it has none."""
+    value, limit = constraint["value"], constraint["limit"]
+    if value is None or limit is None:
+        return "-", "-"
+    # 1.104 beside a limit of 1.10 must not look like it.
+    alike = not constraint["ok"] and figure(value) == figure(limit)
+    return f"{value:.6g}" if alike else figure(value), figure(limit)
 
 
 def _objective(judged: JudgedObjective, width: int) -> list[Text]:
@@ -167,11 +177,11 @@ def _objective(judged: JudgedObjective, width: int) -> list[Text]:
     if not met:
         lines.append(Text(f"  {'':<{width}} -> {judged['remedy']}", style="yellow"))
     if judged["shown"] is not None:
-        lines.append(Text(f"  {'':<{width}} {_confidence(judged['shown'])}"))
+        lines.append(Text(f"  {'':<{width}} {confidence(judged['shown'])}"))
     return lines
 
 
-def _confidence(shown: Shown) -> str:
+def confidence(shown: Shown) -> str:
     """Whether the objective is shown, and if not, what is missing."""
     text = f"kept with {shown['confidence']:.0%} confidence: "
     over = f"{shown['over']:,} of {shown['requests']:,} requests over"

@@ -10,7 +10,7 @@ from servemark.machine.environment import Environment
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
 
 _LEFT = ("workload", "agreement", "verdict")
-_COLUMNS = (
+COLUMNS = (
     "workload",
     "parameters",
     "GFLOPs",
@@ -31,10 +31,10 @@ IDLE_SHARE = 0.05
 def table(rows: Sequence[SuiteRow]) -> Table:
     """For the terminal."""
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in _COLUMNS:
+    for column in COLUMNS:
         made.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=column == "workload")
     for row in rows:
-        made.add_row(*_cells(row))
+        made.add_row(*cells(row))
     return made
 
 
@@ -57,10 +57,10 @@ def markdown(document: SuiteDocument) -> str:
     flags += f" --duration {document['duration_s']:g} --warmup {document['warmup_s']:g}"
     head = [f"# Suite {document['suite']} on {document['engine']}", "", _machine(document["environment"]), ""]
     head += [f"`servemark suite {document['suite']} {flags}`, run on {document['created'][:10]}.", ""]
-    body = ["| " + " | ".join(_COLUMNS) + " |"]
-    body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in _COLUMNS) + "|"]
-    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in _cells(row)) + " |" for row in rows]
-    return "\n".join([*head, *(f"- {note}" for note in _notes(document, rows)), "", *body]) + "\n"
+    body = ["| " + " | ".join(COLUMNS) + " |"]
+    body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in COLUMNS) + "|"]
+    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in rows]
+    return "\n".join([*head, *(f"- {note}" for note in notes(document, rows)), "", *body]) + "\n"
 
 
 def _machine(environment: Environment) -> str:
@@ -74,37 +74,38 @@ def _machine(environment: Environment) -> str:
     )
 
 
-def _notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
+def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     """What a reader has to know, from what happened."""
     concurrency, seconds = document["concurrency"], document["duration_s"]
-    notes = [
+    lines = [
         f"A closed loop of {concurrency}; an interval lasts {seconds:g} s, or longer until {concurrency} of its "
         "requests have been answered. Generator and server share the machine."
     ]
     busy = {row["workload"]: row["busy_share"] for row in rows if row["busy_share"] is not None}
     if busy:
         most = max(busy, key=lambda name: busy[name])
-        notes.append(
+        lines.append(
             f"In the second before each load, other work kept {median(busy.values()):.0%} of the cores busy in the "
             f"median, {busy[most]:.0%} at most (before {most})."
             + (" **The machine was not idle: latencies are upper bounds.**" if busy[most] > IDLE_SHARE else "")
         )
     if old := [row["workload"] for row in rows if row["export_up_to_date"]]:
-        notes.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
+        lines.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
     if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
-        notes.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
-    notes.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
+        lines.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
+    lines.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
     verdicts = " ".join(row["verdict"] or "" for row in rows)
     if "samples" in verdicts:
-        notes.append("`samples`: fewer than 20 requests were answered.")
+        lines.append("`samples`: fewer than 20 requests were answered.")
     if "steady_state" in verdicts:
-        notes.append("`steady_state`: the windows' throughput or p50 drifted.")
+        lines.append("`steady_state`: the windows' throughput or p50 drifted.")
     if failed := [row["workload"] for row in rows if row["failure"]]:
-        notes.append(f"**{len(failed)} of {len(rows)} failed: {', '.join(failed)}.**")
-    return notes
+        lines.append(f"**{len(failed)} of {len(rows)} failed: {', '.join(failed)}.**")
+    return lines
 
 
-def _cells(row: SuiteRow) -> list[str]:
+def cells(row: SuiteRow) -> list[str]:
+    """One row of the table."""
     if row["checked"]:
         error = f"max error {row['max_abs_error']:.1g}, " if row["max_abs_error"] is not None else ""
         agreement = f"{error}top-1 {row['top1_agreement']:.0%}"

@@ -15,15 +15,17 @@ SHOWN = 12
 
 def render_tuning(document: TuningDocument, console: Console) -> None:
     """Print a tuning: the candidates, what was not tried, and what was decided."""
-    console.print(
-        f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}: the highest "
-        f"Poisson rate with {document['config']['slo']}, batch {document['batch_size']}",
-        style="bold",
-    )
-    rows = sorted(document["candidates"], key=_merit, reverse=True)
+    console.print(title(document), style="bold")
+    rows = sorted(document["candidates"], key=merit, reverse=True)
     console.print(_table(document, rows[:SHOWN]))
-    for line in _notes(document, len(rows) - SHOWN):
+    for line in notes(document, len(rows) - SHOWN):
         console.print(line, soft_wrap=True)
+
+
+def title(document: TuningDocument) -> str:
+    """What was tuned, for which objective."""
+    place = f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}"
+    return f"{place}: the highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}"
 
 
 def header(document: TuningDocument) -> str:
@@ -35,7 +37,7 @@ def header(document: TuningDocument) -> str:
         f"Tuned by `{' '.join(document['command'])}`",
         f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {_gpus(environment)}.",
         f"Highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}: "
-        f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}.",
+        f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {ratio_words(document)}.",
         f"Now {winner['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
     ]
     limit = winner["candidate"]["max_batch"]
@@ -45,33 +47,52 @@ def header(document: TuningDocument) -> str:
     return "".join(f"# {line}\n" for line in lines)
 
 
-def _merit(row: CandidateFigures) -> tuple[float, float, float]:
+def merit(row: CandidateFigures) -> tuple[float, float, float]:
+    """Sorts candidates: those of the rounds, then by highest rate, then by screening."""
     rate = row["max_rate"]["rate"] if row["max_rate"] else None
     return bool(row["rounds_requests_per_s"]), rate or 0.0, _mean(row["screens_requests_per_s"]) or 0.0
 
 
-def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
+def head(document: TuningDocument) -> list[str]:
+    """The columns of `cells`."""
     slowest = latency_objective(parse_objectives(document["config"]["slo"] or ""))
-    percentile = slowest.name if slowest else ""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("candidate", "screened/s", "max rate/s", f"{percentile} ms", "in rounds/s", "verdict", ""):
-        table.add_column(column, justify="left" if column in {"candidate", "verdict", ""} else "right")
+    return [
+        "candidate",
+        "screened/s",
+        "max rate/s",
+        f"{slowest.name if slowest else ''} ms",
+        "in rounds/s",
+        "verdict",
+        "",
+    ]
+
+
+def cells(document: TuningDocument, row: CandidateFigures) -> list[str]:
+    """A candidate's row."""
     winner = document["winner"] and document["winner"]["text"]
+    marks = {winner: "<- winner", document["present"]["text"]: "present"}
+    return [
+        row["text"],
+        figure(_mean(row["screens_requests_per_s"])),
+        figure(row["max_rate"] and row["max_rate"]["rate"]),
+        figure(row["latency_ms"]),
+        ", ".join(map(figure, row["rounds_requests_per_s"])) or "-",
+        verdict_of(row),
+        marks.get(row["text"], ""),
+    ]
+
+
+def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in head(document):
+        table.add_column(column, justify="left" if column in {"candidate", "verdict", ""} else "right")
     for row in rows:
-        marks = {winner: "<- winner", document["present"]["text"]: "present"}
-        table.add_row(
-            row["text"],
-            figure(_mean(row["screens_requests_per_s"])),
-            figure(row["max_rate"] and row["max_rate"]["rate"]),
-            figure(row["latency_ms"]),
-            ", ".join(map(figure, row["rounds_requests_per_s"])) or "-",
-            _verdict(row),
-            marks.get(row["text"], ""),
-        )
+        table.add_row(*cells(document, row))
     return table
 
 
-def _verdict(row: CandidateFigures) -> str:
+def verdict_of(row: CandidateFigures) -> str:
+    """How far a candidate came."""
     found = row["max_rate"]
     if row["failure"]:
         return "FAILED"
@@ -84,7 +105,8 @@ def _verdict(row: CandidateFigures) -> str:
     return "known to 5 %" if found["confirmed"] else "known roughly"
 
 
-def _notes(document: TuningDocument, hidden: int) -> list[str]:
+def notes(document: TuningDocument, hidden: int) -> list[str]:
+    """What is beside the table, the answer among it."""
     lines = [f"{hidden} more candidates are in tuning.json"] if hidden > 0 else []
     lines += [f"{row['text']}: {row['failure']}" for row in document["candidates"] if row["failure"]]
     if document["not_tried"]:
@@ -99,13 +121,14 @@ def _notes(document: TuningDocument, hidden: int) -> list[str]:
         lines.append(f"to decide it: --budget {2 * document['budget_s']:g}, with --resume to continue from here")
     if document["winner"]:
         rates = document["rates_requests_per_s"]
-        lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {_ratio(document)}")
+        lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {ratio_words(document)}")
     where = document["written"]
     lines.append(f"written: {where}" if where else f"nothing written: {reason_of(document, 'written')}")
     return lines
 
 
-def _ratio(document: TuningDocument) -> str:
+def ratio_words(document: TuningDocument) -> str:
+    """The winner to the present configuration, in words."""
     ratio, rounds = document["ratio"], document["rounds"]
     if ratio is None:
         return f"no ratio: {reason_of(document, 'ratio')}"

@@ -1,0 +1,68 @@
+"""What `servemark report` and the commands with `--report` share: documents to read, a page to write."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from servemark.errors import ResultError
+from servemark.max_rate.curve import curve
+from servemark.output import note
+from servemark.report.html import page
+from servemark.results import directory
+from servemark.results.saved import Saved, file_of, read_saved
+from servemark.results.schema.run import Result
+
+PAGE = "report.html"
+Report = Annotated[
+    bool, typer.Option("--report", help="Write report.html, one self-contained page, beside the result.")
+]
+
+
+def read_all(paths: Sequence[Path]) -> list[Saved]:
+    """The documents that the paths name; several runs have a row and a line each in front. Raises ResultError."""
+    found = [_read(path) for path in paths]
+    if len(found) > 1 and all(saved.kind == "load" for saved in found):
+        return [series(found), *found]
+    return found
+
+
+def series(runs: Sequence[Saved]) -> Saved:
+    """Runs side by side, with their curve where they differ by their rate only."""
+    results: list[Result] = [run.document for run in runs]  # type: ignore[misc]
+    document: dict[str, Any] = {"results": results}
+    subjects = {(r["workload"], r["engine"], r["precision"], r["device"], r["batch_size"]) for r in results}
+    rates = {r["scenario"]["requested_rate"] for r in results}
+    if len(subjects) == 1 and len(rates) > 1 and all(r["scenario"]["mode"] == "open" for r in results):
+        document["curve"] = curve(results)
+    return Saved("runs", document, None, tuple(runs))
+
+
+def write_page(file: Path, documents: Sequence[Saved], *, quiet: bool = False) -> None:
+    """Write the page and say where it is. Raises ResultError."""
+    directory.write_atomically(file, page(_title(documents), documents))
+    if not quiet:
+        note(f"page: {os.path.relpath(file)}")
+
+
+def write_report(folder: Path, *, quiet: bool = False) -> None:
+    """Write the page of a result beside it. Raises ResultError."""
+    write_page(folder / PAGE, [_read(folder)], quiet=quiet)
+
+
+def _read(path: Path) -> Saved:
+    """A document, or the runs of a folder that has none of its own."""
+    if path.is_dir() and not file_of(path).is_file():
+        runs = [read_saved(file.parent) for file in sorted(path.glob(f"*/{directory.RESULT_FILE}"))]
+        if not runs:
+            raise ResultError(f"{path} holds no result", fix="name a result directory")
+        return series(runs)
+    return read_saved(path)
+
+
+def _title(documents: Sequence[Saved]) -> str:
+    first = documents[0].parts[0].name if documents[0].parts else documents[0].name
+    more = len(documents) - 1
+    return f"servemark: {first}" + (f" and {more} more" if more > 1 else "")

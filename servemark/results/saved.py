@@ -1,0 +1,87 @@
+"""A saved document with what lies beside it: histograms, the request log, the machine's series."""
+
+import csv
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from servemark.errors import ResultError, parsing
+from servemark.results import directory
+from servemark.stats.histogram import Histogram
+
+DOCUMENTS = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
+"""What a result directory holds one of."""
+REQUEST_LOG = "requests.csv"
+MACHINE_SERIES = "series.json"
+_WHOLE = "name a whole result directory"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of the log: when it was due (s from the start of the interval), its latency (ms), its error."""
+
+    due_s: float
+    latency_ms: float
+    error: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One document. `folder` is where the rest lies, None where nothing does; `parts` are the runs of a series."""
+
+    name: str
+    document: dict[str, Any]
+    folder: Path | None = None
+    parts: tuple["Saved", ...] = field(default=())
+
+    @property
+    def kind(self) -> str:
+        """The kind of document; `series` has no header."""
+        return str(self.document.get("kind", "series"))
+
+    @cached_property
+    def histograms(self) -> dict[str, Histogram]:
+        """`latency_us`, `service_time_us`, `schedule_delay_us`; none where they are not there. Raises ResultError."""
+        if self.folder is None or not (self.folder / directory.HISTOGRAM_FILE).is_file():
+            return {}
+        with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=_WHOLE):
+            return {name: Histogram.decode(text) for name, text in directory.read_histograms(self.folder).items()}
+
+    @cached_property
+    def requests(self) -> list[Request] | None:
+        """The requests of the measured interval; None where no log was kept. Raises ResultError."""
+        file = self.folder / REQUEST_LOG if self.folder else None
+        if file is None or not file.is_file():
+            return None
+        with parsing(file, ResultError, fix=_WHOLE), file.open(newline="") as lines:
+            return [
+                Request(due / 1e9, (int(row["done_ns"]) - due) / 1e6, row["error"])
+                for row in csv.DictReader(lines)
+                if (due := int(row["scheduled_ns"])) >= 0
+            ]
+
+    @cached_property
+    def machine_series(self) -> dict[str, Any] | None:
+        """The machine's series; None where none was kept. Raises ResultError."""
+        file = self.folder / MACHINE_SERIES if self.folder else None
+        if file is None or not file.is_file():
+            return None
+        with parsing(file, ResultError, fix=_WHOLE):
+            return dict(json.loads(file.read_text()))
+
+
+def file_of(path: Path) -> Path:
+    """The document of a result directory, or the file itself."""
+    return next((path / name for name in DOCUMENTS if (path / name).is_file()), path)
+
+
+def read_saved(path: Path) -> Saved:
+    """Read a document by its directory or its file. Raises ResultError."""
+    file = file_of(path)
+    document = directory.read(file)
+    if document.get("kind") == "load" and document.get("verdict") is None:
+        raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")
+    folder = file.resolve().parent
+    return Saved(folder.name if file.name in DOCUMENTS else file.stem, document, folder)

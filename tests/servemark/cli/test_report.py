@@ -1,0 +1,66 @@
+"""`servemark report`: saved results as one page."""
+
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import ExitCode
+from servemark.results import directory
+from servemark.results.saved import Saved
+from tests.support.command_line import Servemark
+from tests.support.saved_documents import FLAGS, run
+
+RATES = (("a", "40", 0.02), ("b", "80", 0.03))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Saved]:
+    """Runs at two rates, in one folder."""
+    return [run(tmp_path / "range" / name, (FLAGS[0], rate, *FLAGS[2:]), slow=slow) for name, rate, slow in RATES]
+
+
+def test_a_page_lies_beside_its_result(servemark: Servemark, two: list[Saved]) -> None:
+    folder = two[0].folder
+    assert folder
+    done = servemark("report", str(folder))
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("page: ")
+    text = (folder / "report.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "<title>servemark: a</title>" in text
+
+
+def test_several_results_stand_side_by_side(servemark: Servemark, two: list[Saved], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert servemark("report", *(str(each.folder) for each in two), "-o", str(page)).code == 0
+    text = page.read_text()
+    assert text.count("<article") == 3  # the overview, and each
+    assert "Latency over the answered rate" in text
+
+
+@pytest.mark.usefixtures("two")
+def test_the_folder_of_a_range_is_a_curve(servemark: Servemark, tmp_path: Path) -> None:
+    folder = tmp_path / "range"
+    assert servemark("report", str(folder)).code == 0
+    text = (folder / "report.html").read_text()
+    assert text.count("<article") == 1
+    assert "80/s requested, " in text
+
+
+def test_runs_that_differ_by_more_than_the_rate_have_no_curve(
+    servemark: Servemark, two: list[Saved], tmp_path: Path
+) -> None:
+    other = two[1].folder
+    assert other
+    directory.write(other, two[1].document | {"engine": "pytorch"})
+    servemark("report", str(tmp_path / "range"))
+    assert "Latency over the answered rate" not in (tmp_path / "range" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["none", "empty"])
+def test_what_is_no_result_is_refused(servemark: Servemark, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = servemark("report", str(tmp_path / name))
+    assert done.code == ExitCode.BAD_INPUT
+    assert name in done.err
+    assert not [*tmp_path.rglob("*.html")]

@@ -1,0 +1,157 @@
+"""A saved document of each kind, made up to have known figures, with what lies beside it."""
+
+from pathlib import Path
+from typing import Any
+
+from servemark.max_rate.curve import curve
+from servemark.regression.differences import Gate, compare_sides
+from servemark.regression.saved_runs import Run
+from servemark.results import directory
+from servemark.results.saved import Saved
+from servemark.results.schema.suite import not_reached
+from tests.support.measured import S, answered, evenly, load_result
+from tests.support.results import histogram_of, latencies
+from tests.support.rounds import document_of, rounds_of
+
+FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
+SLO = (*FLAGS, "--slo", "p90:50,errors:0.01")
+STAGES = ("--stages", "5:20,5:40", "--duration", "10", "--warmup", "1")
+POINT = {
+    "rate": 40.0,
+    "latency_ms": 20.0,
+    "valid": True,
+    "failed": [],
+    "objective": "met",
+    "met": True,
+    "limited_by": None,
+}
+
+
+def run(folder: Path, flags: tuple[str, ...] = SLO, *, slow: float = 0.02, **changes: Any) -> Saved:
+    """A run with its histograms and its request log; every 20th request takes longer, and one fails."""
+    outcomes = evenly(40, 11, slow)
+    outcomes[::20] = [answered(each.scheduled / S, 3 * slow) for each in outcomes[::20]]
+    outcomes[99] = answered(outcomes[99].scheduled / S, slow, "http_500")
+    result = load_result(flags, outcomes) | changes
+    histogram = histogram_of(latencies(slow * 1e3, 2000, spread=0.4))
+    kept = {f"{name}_us": histogram.encode() for name in ("latency", "service_time", "schedule_delay")}
+    folder.mkdir(parents=True)
+    directory.write(folder, result, kept)
+    rows = (f"{o.scheduled - S},{o.sent - S},{o.done - S},{o.error or ''}\n" for o in outcomes)
+    (folder / "requests.csv").write_text("scheduled_ns,sent_ns,done_ns,error\n" + "".join(rows))
+    return Saved(folder.name, result, folder)
+
+
+def documents(folder: Path) -> dict[str, Saved]:
+    """One of each kind, and of each kind of run."""
+    open_loop = run(folder / "open")
+    result = open_loop.document
+    header = {key: result[key] for key in ("schema_version", "created", "command", "environment")}
+    missed = {
+        **POINT,
+        "rate": 60.0,
+        "valid": False,
+        "met": False,
+        "failed": ["achieved_rate"],
+        "objective": "missed",
+        "limited_by": "server",
+    }
+    found = {"points": [POINT, missed], "rate": 50.0, "ci95": [45.0, 55.0], "reason": "met in 1 of 1 runs"}
+    range_of = [
+        run(folder / name, (*FLAGS[:1], rate, *FLAGS[2:]), slow=slow)
+        for name, rate, slow in (("1", "40", 0.02), ("2", "80", 0.08))
+    ]
+    runs: list[Any] = [each.document for each in range_of]
+    first, second = (
+        [Run("onnxruntime", result, each.histograms["latency_us"])] * 2
+        for each, result in zip(range_of, runs, strict=True)
+    )
+    compared = compare_sides(first, second, Gate("p50", 0.05, allow_invalid=True), ("A", "B"))
+    return {
+        "open": open_loop,
+        "closed": run(folder / "closed", ("--concurrency", "4", "--duration", "10", "--warmup", "1")),
+        "stages": run(folder / "stages", STAGES),
+        "mix": run(folder / "mix", mix=[{**result, "share": 1.0}]),
+        "max_rate": run(folder / "max_rate", max_rate=found),
+        "alone": Saved("alone", result),
+        "series": Saved("runs", {"results": runs, "curve": curve(runs)}, None, tuple(range_of)),
+        "comparison": Saved("c", document_of(rounds_of(a=1, b=2), ["a", "b"])),
+        "saved_comparison": Saved("s", {**header, **compared}),
+        "suite": Saved("suite", _suite(header)),
+        "tuning": Saved("tuning", _tuning(header)),
+        "mlperf": Saved("mlperf", _mlperf(header, result)),
+    }
+
+
+def _suite(header: dict[str, Any]) -> dict[str, Any]:
+    good: Any = not_reached("ranking", 1000, 0.1)
+    good |= {
+        "requests": 500,
+        "mean_ms": 2.0,
+        "p50_ms": 2.0,
+        "inferences_per_s": 500.0,
+        "checked": 9,
+        "verdict": "VALID",
+    }
+    good |= {"max_abs_error": 1e-7, "top1_agreement": 1.0, "busy_share": 0.01}
+    failed: Any = not_reached("nmt", 10**9, 100.0) | {"failure": "no memory"}
+    load = {"suite": "aibench", "engine": "onnxruntime", "concurrency": 2, "duration_s": 5.0, "warmup_s": 1.0}
+    return {**header, "kind": "suite", **load, "rows": [good, failed]}
+
+
+def _tuning(header: dict[str, Any]) -> dict[str, Any]:
+    settings = {"instances": 1, "threads": 1, "max_batch": 128, "queue_delay_us": 0}
+    known = {"failure": None, "latency_ms": 12.0, "generator_limited": [], "rounds_requests_per_s": [900.0, 910.0]}
+    found = {"rate": 900.0, "confirmed": True, "limited_by": "server"}
+    rows = [
+        {
+            "text": f"{n} x 1 threads",
+            "candidate": settings,
+            "screens_requests_per_s": [1000.0 * n],
+            "max_rate": found,
+            **known,
+        }
+        for n in (1, 2)
+    ]
+    named = [{"candidate": settings, "text": row["text"], "config": 'name: "m"\n'} for row in rows]
+    return {
+        **header,
+        "kind": "tuning",
+        "workload": "ranking",
+        "engine": "onnxruntime",
+        "device": "cpu",
+        "precision": "fp32",
+        "batch_size": 1,
+        "config": {"slo": "p99:20"},
+        "budget_s": 100,
+        "spent_s": 90.0,
+        "outcome": "better",
+        "reason": "beyond chance",
+        "present": named[0],
+        "winner": named[1],
+        "candidates": rows,
+        "not_tried": [],
+        "written": "config.pbtxt",
+        "rounds": 6,
+        "rates_requests_per_s": {"before": 900.0, "after": 1800.0},
+        "ratio": {"value": 2.0, "ci95": [1.9, 2.1], "significant": True},
+    }
+
+
+def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    official = {
+        "version": "6.0",
+        "validity": "VALID",
+        "99.00_percentile_latency_ns": 12_345_678,
+        "completed_samples_per_sec": 123.456,
+    }
+    errors = {"count": 1, "by_kind": {"timeout": 1}, "messages": {"timeout": "no answer"}}
+    return {
+        **header,
+        "kind": "mlperf",
+        **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol", "partial")},
+        "config": {"scenario": "Server", "plan": {"scenario": "Server", "expected_qps": 100.0}},
+        "loadgen": official,
+        "metrics": {"latency_ms": result["metrics"]["latency_ms"], "errors": errors},
+        "verdict": result["verdict"],
+    }
