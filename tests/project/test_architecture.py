@@ -9,7 +9,7 @@ from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.workload import workloads
 
-ROOMS = ("loadgen", "servemark", "exporters", "servers")
+ROOMS = ("loadgen", "servemark", "exporters", "servers", "dashboards")
 MAX_MODULES = 12
 MAX_AT_THE_TOP = 6
 REGISTRIES = {
@@ -21,6 +21,7 @@ REGISTRIES = {
 }
 """Folders of like things, however many, and the tests that go through all of them."""
 TOGETHER = {
+    "dashboards/grafana": "tests/dashboards/test_build.py",
     "exporters/onnx_passes": "tests/exporters/onnx_passes/test_networks.py",
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
@@ -31,7 +32,7 @@ TOGETHER = {
     "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
-"""Packages that are tested by what their modules make together: graphs, models, requests, servers, documents."""
+"""Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""
 USED_BY = {
     "exporters/pipeline/test_export": ["exporters/pipeline: config_pbtxt isolated job provenance registry"],
     "exporters/test_precisions": ["servemark/frameworks: onnxruntime openvino"],

@@ -1,0 +1,134 @@
+"""Engines side by side: what each does, and how much of the baseline's that is.
+
+A comparison runs its engines in turn, so at one moment only one of them is there. The ratios are therefore those of
+whole runs in the time shown, and not of moments.
+"""
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from dashboards.grafana._board import GREEN, RED, WIDTH, Line, board, figure, graph, row, rows, variable
+from dashboards.grafana._queries import (
+    DELAY,
+    FAILED,
+    LATENCY,
+    OK,
+    RANGE,
+    REQUESTS,
+    of,
+    quantile,
+    rate,
+    total,
+    total_quantile,
+)
+
+SIDE = ("workload", "engine", "precision", "device")
+NAME = "{{workload}} {{engine}} {{precision}} {{device}}"
+OF_BASELINE = 'workload=~"$workload", engine="$baseline", device=~"$device"'
+JOULES = "servemark_energy_joules_total"
+
+
+def dashboard() -> Dashboard:
+    """Compare engines."""
+    made = board(
+        "engines",
+        "servemark: engines",
+        "Engines, precisions and devices side by side, and as ratios to a baseline.",
+        variable("engine", 'servemark_run_info{workload=~"$workload"}', name="baseline", many=False),
+    )
+    made = row(
+        made,
+        "Ratio to the baseline, over the time shown",
+        figure(
+            "p50",
+            "Median latency of an engine over the baseline's. Below 1 it is faster.",
+            "none",
+            Line(_ratio(total_quantile(0.5, LATENCY, SIDE), _baseline_quantile(0.5)), NAME),
+            width=WIDTH // 4,
+            steps=((None, GREEN), (1.0001, RED)),
+        ),
+        figure(
+            "p99",
+            "99th percentile of the latency over the baseline's. Below 1 it is faster.",
+            "none",
+            Line(_ratio(total_quantile(0.99, LATENCY, SIDE), _baseline_quantile(0.99)), NAME),
+            width=WIDTH // 4,
+            steps=((None, GREEN), (1.0001, RED)),
+        ),
+        figure(
+            "answered rate",
+            "Answered requests a second of its runs over the baseline's. Above 1 it answers more.",
+            "none",
+            Line(_ratio(_answered_rate(SIDE), _answered_rate(("workload",), OF_BASELINE)), NAME),
+            width=WIDTH // 4,
+            steps=((None, RED), (0.9999, GREEN)),
+        ),
+        figure(
+            "energy of a request",
+            "Joules of a request over the baseline's, as far as both were metered. Below 1 it needs less.",
+            "none",
+            Line(
+                _ratio(
+                    _joules((*SIDE, "boundary")),
+                    _joules(("workload", "boundary"), OF_BASELINE),
+                    ("workload", "boundary"),
+                ),
+                f"{NAME} {{{{boundary}}}}",
+            ),
+            width=WIDTH // 4,
+            steps=((None, GREEN), (1.0001, RED)),
+        ),
+    )
+    made = row(
+        made,
+        "Side by side",
+        graph("p50", "Median latency.", "s", Line(quantile(0.5, LATENCY, SIDE), NAME), log=True),
+        graph("p99", "99th percentile of the latency.", "s", Line(quantile(0.99, LATENCY, SIDE), NAME), log=True),
+        graph("answered", "Answered requests.", "reqps", Line(rate(REQUESTS, OK, by=SIDE), NAME)),
+        graph(
+            "schedule delay p99",
+            "How late the generator was. Where it differs between engines, look at the verdict first.",
+            "s",
+            Line(quantile(0.99, DELAY, SIDE), NAME),
+            log=True,
+        ),
+    )
+    return row(
+        made,
+        "Figures",
+        rows(
+            "all runs in the time shown",
+            "Pooled over the runs of each engine.",
+            SIDE,
+            {
+                "p50": ("s", total_quantile(0.5, LATENCY, SIDE)),
+                "p95": ("s", total_quantile(0.95, LATENCY, SIDE)),
+                "p99": ("s", total_quantile(0.99, LATENCY, SIDE)),
+                "schedule delay p99": ("s", total_quantile(0.99, DELAY, SIDE)),
+                "answered": ("short", total(REQUESTS, OK, by=SIDE)),
+                "failed": ("short", total(REQUESTS, FAILED, by=SIDE)),
+            },
+        ),
+    )
+
+
+def _ratio(figures: str, baseline: str, shared: tuple[str, ...] = ("workload",)) -> str:
+    return f"({figures}) / on ({', '.join(shared)}) group_left () ({baseline})"
+
+
+def _baseline_quantile(share: float) -> str:
+    return total_quantile(share, LATENCY, ("workload",), OF_BASELINE)
+
+
+def _answered_rate(by: tuple[str, ...], *chosen: str) -> str:
+    """Requests over seconds in which they were measured: the share of the range with `servemark_measuring` at 1."""
+    answered = total(REQUESTS, OK, by=by, **({"chosen": chosen[0]} if chosen else {}))
+    measuring = of("servemark_measuring", **({"chosen": chosen[0]} if chosen else {}))
+    return f"{answered} / sum by ({', '.join(by)}) (sum_over_time({measuring}[{RANGE}:1s]))"
+
+
+def _joules(by: tuple[str, ...], *chosen: str) -> str:
+    """Joules of an answered request."""
+    options = {"chosen": chosen[0]} if chosen else {}
+    shared = tuple(label for label in by if label != "boundary")
+    joules, answered = total(JOULES, by=by, **options), total(REQUESTS, OK, by=shared, **options)
+    return f"{joules} / on ({', '.join(shared)}) group_left () {answered}"
