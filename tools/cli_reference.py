@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -32,9 +33,17 @@ def reference() -> str:
     settings: dict[str, Any] = {"max_content_width": _WIDTH, "terminal_width": _WIDTH, "resilient_parsing": True}
     top = group.make_context("servemark", [], **settings)
     for name, command in group.commands.items():
-        context = command.make_context(name, [], parent=top, **settings)
-        parts.append(f"## servemark {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+        for path, found in _with_parts(name, command):
+            context = found.make_context(path, [], parent=top, **settings)
+            parts.append(f"## servemark {path}\n\n```text\n{found.get_help(context).rstrip()}\n```\n")
     return "\n".join([*parts, _locustfiles()])
+
+
+def _with_parts(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Return a command, and each of its own where it has some."""
+    yield name, command
+    for part, found in getattr(command, "commands", {}).items():
+        yield f"{name} {part}", found
 
 
 def _locustfiles() -> str:

@@ -45,7 +45,7 @@ def board(name: str, title: str, description: str, *more: Builder[models.Variabl
         .annotation(_Stages())
         .with_variable(boards.DatasourceVariable("datasource").label("data source").type("prometheus"))
     )
-    asked = []
+    asked: list[str] = []
     for label in ("workload", "engine", "device", "run"):
         made = made.with_variable(variable(label, f"servemark_run_info{{{', '.join(asked)}}}"))
         asked.append(f'{label}=~"${label}"')

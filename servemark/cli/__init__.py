@@ -52,7 +52,9 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import compare, data, doctor, export, mlperf, report, run, schema, serve, show, suite, tune
+    from servemark.cli import (
+        compare, dashboards, data, doctor, export, mlperf, report, run, schema, serve, show, suite, tune,
+    )  # fmt: skip
     from servemark.cli import list as listing
     from servemark.cli._options import MayStandBare
 
@@ -69,6 +71,7 @@ def build() -> TyperGroup:
     app.command("report", short_help="Write saved results as one HTML page.")(report.report)
     app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
     app.command("data", short_help="Fetch a data set.")(data.data)
+    app.add_typer(dashboards.app, name="dashboards", short_help="Watch runs with Prometheus and Grafana.")
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     return group

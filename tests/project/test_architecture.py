@@ -79,6 +79,7 @@ USED_BY = {
     "servemark/telemetry/metrics/test_catalog": ["servemark/telemetry/metrics: snapshot"],
     "servemark/telemetry/metrics/test_publisher": ["servemark/telemetry/metrics: destinations endpoint process"],
     "servemark/telemetry/test_beat": ["servemark/telemetry: native"],
+    "servemark/watching/test_stack": ["servemark/cli: dashboards"],
     "servemark/tuning/test_search": ["servemark/tuning: ledger log space trial"],
     "servemark/tuning/test_session": [
         "servemark/cli: tune",

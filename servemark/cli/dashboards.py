@@ -1,0 +1,118 @@
+"""`servemark dashboards`: Prometheus and Grafana beside a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servemark import interrupts
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
+from servemark.cli.serve import MAX_PORT
+from servemark.output import note
+from servemark.paths import RESULTS
+from servemark.results.directory import print_json
+from servemark.watching.files import GENERATOR, TRITON
+
+_CHECK_S = 0.5
+DATA = RESULTS / "prometheus"
+Scraped = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="Metrics of the generator: a run's --metrics-port on this machine.")
+]
+TritonScraped = Annotated[str, typer.Option(metavar="HOST:PORT", help="Triton's own metrics.")]
+
+app = typer.Typer(
+    help="""Watch a run: Prometheus, and Grafana with dashboards and alert rules.
+
+    Example: servemark dashboards up
+    """,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+@app.command(short_help="Start Prometheus and Grafana until Ctrl-C.")
+def up(
+    entry: Annotated[
+        str, typer.Argument(metavar="ENTRY", help="Entry of the model repository for Triton, in containers.")
+    ] = f"ranking_{DEFAULT_ENGINE}",
+    metrics: Scraped = GENERATOR,
+    triton_metrics: TritonScraped = TRITON,
+    prometheus_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="Prometheus; 0 picks a free port.")
+    ] = 9090,
+    grafana_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="Grafana, in containers; 0 picks a free port.")
+    ] = 3000,
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder of the files and of Prometheus's data.", show_default="results/prometheus"
+        ),
+    ] = DATA,
+    model_repository: Repository = DEFAULT_REPOSITORY,
+    json: Json = False,
+) -> None:
+    """Start Triton, Prometheus and Grafana in containers (Docker or Podman, with compose), until Ctrl-C.
+
+    Without a container engine: the prometheus on PATH, and how to show the dashboards in a Grafana of yours.
+
+    Example: servemark dashboards up ranking_onnxruntime
+    """
+    from servemark.repository.entry import Entry
+    from servemark.watching import stack
+    from servemark.watching.files import dashboard_files
+
+    folder = data.resolve()
+    wanted = stack.Stack(
+        folder,
+        Entry.of_folder(model_repository / entry),
+        metrics,
+        triton_metrics,
+        prometheus_port,
+        grafana_port,
+    )
+    started = stack.start(wanted)
+    try:
+        note(f"Prometheus is at {started.prometheus}, its data in {folder}; Ctrl-C stops it")
+        note(
+            f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}"
+        )
+        note(f"and Triton's at {triton_metrics}")
+        if started.grafana:
+            note(f"Grafana is at {started.grafana}, with the dashboards")
+        else:
+            note("no container engine with compose answers, so Grafana is not started. In a Grafana of yours:")
+            note(f"  1. Connections, Data sources, Add: Prometheus, URL {started.prometheus}, interval 1s")
+            note(f"  2. Dashboards, New, Import: each file of {dashboard_files(folder)[0].parent}")
+        if json:
+            print_json({"prometheus": started.prometheus, "grafana": started.grafana, "folder": str(folder)})
+        while True:
+            started.process.check()
+            interrupts.sleep(_CHECK_S)
+    except KeyboardInterrupt:
+        note("stopped")
+    finally:
+        with interrupts.finishing():
+            started.process.stop()
+
+
+@app.command(short_help="Write dashboards, rules and provisioning to a folder.")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to.")],
+    metrics: Scraped = GENERATOR,
+    triton_metrics: TritonScraped = TRITON,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files of another content.")] = False,
+    json: Json = False,
+) -> None:
+    """Write Grafana's dashboards and provisioning, Prometheus's configuration and rules, and the compose file.
+
+    Example: servemark dashboards export monitoring
+    """
+    from servemark.watching import files
+
+    written = files.export(folder, generator=metrics, triton=triton_metrics, force=force)
+    if json:
+        print_json({"folder": str(folder), "files": [str(path.relative_to(folder)) for path in written]})
+        return
+    for path in written:
+        typer.echo(path)
