@@ -121,9 +121,10 @@ def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
             continue
         if slo.figure is Figure.ERRORS:
             found = Seen(slo, None, recorder.errors.total(), recorder.scheduled)
-        allowed = found.requests * (1 - slo.percentile / 100 if slo.timed else slo.limit)
+        share = 1 - slo.percentile / 100 if slo.timed else slo.limit
+        yield Sample.of(catalog.OBJECTIVE_ALLOWED, share, name)
         yield Sample.of(catalog.OBJECTIVE_BREACHES, found.over, name)
-        if allowed:
+        if allowed := found.requests * share:
             yield Sample.of(catalog.OBJECTIVE_BURNED, found.over / allowed, name)
 
 

@@ -53,8 +53,20 @@ def _version(
 def build() -> TyperGroup:
     """The command group with all commands."""
     from servemark.cli import (
-        compare, dashboards, data, doctor, export, mlperf, report, run, schema, serve, show, suite, tune,
-    )  # fmt: skip
+        compare,
+        dashboards,
+        data,
+        doctor,
+        export,
+        mlperf,
+        report,
+        run,
+        schema,
+        serve,
+        show,
+        suite,
+        tune,
+    )
     from servemark.cli import list as listing
     from servemark.cli._options import MayStandBare
 

@@ -13,6 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from dashboards import FOLDER as DASHBOARDS
 from servemark.paths import CHECKOUT
 from tests.support.manifests import (
     BASE,
@@ -157,7 +158,7 @@ def test_pods_are_reached_by_whom_they_serve_alone(folder: Path) -> None:
     ports = {"http", "grpc", "metrics"}
     clients = {(name, port) for name in ("load-master", "load-worker") for port in ports}
     assert admitted(folder, "triton") == clients | {("prometheus", "metrics")}
-    assert admitted(folder, "load-master") == {("load-worker", "locust")}
+    assert admitted(folder, "load-master") == {("load-worker", "locust"), ("prometheus", "metrics")}
     assert admitted(folder, "load-worker") == admitted(folder, "prometheus") == set()
     for name, workload in workloads(folder).items():
         assert {port for _, port in admitted(folder, name)} <= port_names(workload).keys()
@@ -196,8 +197,8 @@ def test_on_a_gpu_the_copied_entry_is_placed_there(tmp_path: Path) -> None:
 @every_folder
 def test_prometheus_reads_every_pod_of_triton(folder: Path) -> None:
     config = yaml.safe_load(of_kind(folder, "ConfigMap")["prometheus"]["data"]["prometheus.yml"])
-    [job] = config["scrape_configs"]
-    [found] = job["dns_sd_configs"]
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    [found] = jobs["triton"]["dns_sd_configs"]
     [name] = found["names"]
     service = of_kind(folder, "Service")[name]
     assert service["spec"]["clusterIP"] == "None"
@@ -207,6 +208,32 @@ def test_prometheus_reads_every_pod_of_triton(folder: Path) -> None:
         f"--config.file={mount_of(of_kind(folder, 'Deployment')['prometheus'], 'config')}/prometheus.yml"
         in arguments(of_kind(folder, "Deployment")["prometheus"])
     )
+
+
+@every_folder
+def test_prometheus_reads_the_master_and_has_the_rules(folder: Path) -> None:
+    prometheus, config_maps = of_kind(folder, "Deployment")["prometheus"], of_kind(folder, "ConfigMap")
+    config = yaml.safe_load(config_maps["prometheus"]["data"]["prometheus.yml"])
+    [job] = [job for job in config["scrape_configs"] if job["job_name"] == "servemark"]
+    [[name, port]] = [target.split(":") for found in job["static_configs"] for target in found["targets"]]
+    assert behind(folder, of_kind(folder, "Service")[name])["metadata"]["name"] == "load-master"
+    assert int(port) == port_names(workloads(folder)["load-master"])["metrics"]
+    [(_, text)] = config_maps["load"]["data"].items()
+    assert f"metrics-port = {port}\n" in text
+    [rules] = config["rule_files"]
+    assert rules == f"{mount_of(prometheus, 'rules')}/*.yml"
+    assert (DASHBOARDS / "prometheus" / "rules" / "slo.yml").read_text() == config_maps["prometheus-rules"]["data"][
+        "slo.yml"
+    ]
+
+
+@every_folder
+def test_the_dashboards_are_config_maps_that_grafana_s_sidecar_finds(folder: Path) -> None:
+    found = [o for o in of_kind(folder, "ConfigMap").values() if "grafana_dashboard" in o["metadata"]["labels"]]
+    boards = {name: text for config_map in found for name, text in config_map["data"].items()}
+    assert boards == {path.name: path.read_text() for path in (DASHBOARDS / "grafana" / "json").iterdir()}
+    # `kubectl apply` keeps an object in an annotation, which may have 256 KiB.
+    assert all(len(json.dumps(config_map)) < 200_000 for config_map in found)
 
 
 PARSE = """

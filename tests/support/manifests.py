@@ -31,12 +31,15 @@ def kustomization(folder: Path) -> Object:
 
 
 def sources(folder: Path) -> list[Object]:
-    """What a folder without patches describes, its generated ConfigMaps included."""
-    settings = kustomization(folder)
-    found = [document for name in settings["resources"] for document in documents(folder / name)]
+    """What a folder without patches describes, with its generated ConfigMaps and the folders that it names."""
+    settings, found = kustomization(folder), []
+    for path in (folder / name for name in settings.get("resources", [])):
+        found += sources(path) if path.is_dir() else documents(path)
+    labels = settings.get("generatorOptions", {}).get("labels", {})
     for made in settings["configMapGenerator"]:
-        data = {name: (folder / name).read_text() for name in made["files"]}
-        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": made["name"]}, "data": data})
+        data = {Path(name).name: (folder / name).read_text() for name in made["files"]}
+        metadata = {"name": made["name"], "labels": labels}
+        found.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     return found
 
 

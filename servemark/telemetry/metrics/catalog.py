@@ -74,6 +74,12 @@ CONSTRAINT_OK = Metric(
 OBJECTIVE_LIMIT = Metric(
     "servemark_objective_limit", _GAUGE, "Limit of an objective (--slo), in its unit.", ("objective", "unit")
 )
+OBJECTIVE_ALLOWED = Metric(
+    "servemark_objective_allowed_ratio",
+    _GAUGE,
+    "Share of requests that an objective lets break its limit: 0.01 for a p99.",
+    ("objective",),
+)
 OBJECTIVE_BREACHES = Metric(
     "servemark_objective_breaches_total",
     _COUNTER,

@@ -66,6 +66,7 @@ def test_a_run_in_its_middle_says_how_it_stands() -> None:
     assert (found["measuring",], found["stage",], found["client_cpu_ratio",]) == (1, 0, 0.25)
     assert found["objective_limit", "latency_p99", "seconds"] == pytest.approx(0.020)
     assert found["objective_limit", "errors", "ratio"] == 0.01
+    assert found["objective_allowed_ratio", "latency_p99"] == pytest.approx(0.01)
     assert found["objective_breaches_total", "latency_p99"] == 3
     assert found["objective_budget_burned_ratio", "latency_p99"] == pytest.approx(3 / 8.03)
     assert found["objective_budget_burned_ratio", "errors"] == pytest.approx(3 / 8.03)
