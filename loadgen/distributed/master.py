@@ -18,6 +18,7 @@ from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
+from loadgen.load.warm_up import Warmed, WarmUp
 from loadgen.measurement.boundary_readings import Reading
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
@@ -50,6 +51,7 @@ class Master:
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
         self.config = config
         self.interrupted: str | None = None
+        self.warmed: Warmed | None = None
         self.readings: Sequence[Reading] = ()
         self._runner, self._options = runner, dict(options)
         self._run = uuid4().hex
@@ -113,6 +115,9 @@ class Master:
             self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
         start = start_time(self.config.start_file, START_IN_S)
         self._interval = interval_from(self.config, start)
+        self._warm_up = WarmUp(start, self.config.warmup_s) if self.config.scenario.auto_warmup else None
+        self._warm_known: tuple[int, int | None] = (start, None)
+        """Until when the warm-up of all workers is known, and since when the oldest of their requests waits."""
         self._recorder = Recorder(self._interval)
         for worker in self._workers.values():
             worker.clock = ClockOffset.estimate(worker.trips)
@@ -122,6 +127,7 @@ class Master:
         """Follow the workers until each has sent its last figures, or will not."""
         try:
             while not self._ended(now := time.monotonic_ns()):
+                self._warm(now)
                 self._decide(now)
                 self._watch(now)
                 on_tick(now)
@@ -219,6 +225,23 @@ class Master:
                 raise WorkerError(f"{waiting[0]} did not {what} within {timeout_s:g} s", fix="read its log")
             self._heard.wait(POLL_S)
             self._heard.clear()
+
+    def _warm(self, now: int) -> None:
+        """End the warm-up of all workers at one time, where their latency is steady, or at its bound."""
+        if self._warm_up is None or self.warmed is not None or self.interrupted is not None:
+            return
+        packed = [w.report["warm_up"] if w.report else None for w in self._workers.values() if not w.gone]
+        if packed and all(packed):
+            self._warm_known = self._warm_up.merge([each for each in packed if each])
+        known, waiting_since = self._warm_known
+        start = now + int(START_IN_S * 1e9)
+        if start < self._interval.start and self._warm_up.is_over(known, waiting_since):
+            self._interval, self._stale = self._interval.begun_at(start), True
+            for worker in self._workers.values():
+                self._order(worker, "measure", start_ns=worker.clock.theirs(start))
+        elif now < self._interval.start:
+            return
+        self.warmed = self._warm_up.found(known, waiting_since, self._interval.start)
 
     def _decide(self, now: int) -> None:
         """End a closed loop's interval when each connection has had its answer: it is a minimum until then."""

@@ -7,6 +7,7 @@
 | worker | ready, failed | the requests are made and connections open; or why not |
 | master | ping | answered with `pong` at once, to estimate the worker's clock |
 | master | begin | the schedule begins at `start_ns` of the worker's clock |
+| master | measure | the warm-up was long enough: the measured interval begins at `start_ns` of the worker's clock |
 | master | end | the interval of a closed loop ends `length_ns` after its start |
 | worker | state | all that was recorded so far; `final` once every request has its outcome |
 | master | stop | send nothing more, and say what was measured |
@@ -26,7 +27,7 @@ MESSAGE = "servemark"
 """Locust's name for all of these messages."""
 STATE_EVERY_S = 1.0
 UNDECIDED_EVERY_S = 0.2
-"""A closed loop's workers report so often until the master has said when its interval ends."""
+"""Workers report so often while the master has to say when the warm-up is over, or a closed loop's interval ends."""
 
 Message = Mapping[str, Any]
 Send = Callable[[dict[str, Any]], None]

@@ -114,8 +114,8 @@ class Worker:
     def _send(self, opened: Opened, start_ns: int) -> None:
         """Send the share from that time on, whatever ends it."""
         self._decided = opened.config.open_loop
-        # Of a closed loop the master knows when it has enough.
-        sending = self._sending = opened.begin(start_ns, least=0 if self._decided else float("inf"))
+        # The master knows when the warm-up is over, and when a closed loop has enough.
+        sending = self._sending = opened.begin(start_ns, alone=False)
         try:
             sending.run(functools.partial(self._tick, sending, Boundaries(*sending.readings)))
         finally:
@@ -152,7 +152,9 @@ class Worker:
             order = self._orders.get()
             if order["run"] != self._run:
                 continue
-            if order["kind"] == "end":
+            if order["kind"] == "measure":
+                sending.begin_interval(order["start_ns"])
+            elif order["kind"] == "end":
                 self._decided = True
                 sending.recorder.end_at(sending.interval.start + order["length_ns"])
             elif order["kind"] == "stop":
@@ -162,15 +164,24 @@ class Worker:
             _cut_short(sending, f"the master was silent for {silent_s:.0f} s")
         if time.monotonic() >= self._next_state:
             self._report("state", **self._figures(sending, final=False))
-            self._next_state = time.monotonic() + (STATE_EVERY_S if self._decided else UNDECIDED_EVERY_S)
+            undecided = not self._decided or self._warming(sending, now)
+            self._next_state = time.monotonic() + (UNDECIDED_EVERY_S if undecided else STATE_EVERY_S)
+
+    def _warming(self, sending: Sending, now: int) -> bool:
+        """Whether the master may still end the warm-up."""
+        return sending.warm_up is not None and now < sending.interval.start
 
     def _figures(self, sending: Sending, *, final: bool) -> dict[str, Any]:
         """All that was recorded; the outputs are compared at the end."""
         sending.recorder.flush()
+        now = time.monotonic_ns()
         checked = sending.checked() if final else None
         return {
             "final": final,
             "recorder": state_of(sending.recorder, final=final),
+            "warm_up": sending.warm_up.pack(now, sending.waiting_since)
+            if sending.warm_up is not None and self._warming(sending, now)
+            else None,
             "cpu_share": sending.cpu_share,
             "granted": asdict(sending.granted),
             "max_in_flight": sending.peak_in_flight,

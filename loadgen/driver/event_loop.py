@@ -6,6 +6,7 @@ greenlets (statistics, web UI, heartbeats) run.
 """
 
 import ctypes
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -94,6 +95,20 @@ class Driver:
         """Look for arrivals as soon as this eventfd is written: they may come from another thread."""
         # Edge-triggered and no channel's: it ends the wait and needs no reading.
         self._epoll.register(bell, READ | EPOLLET)
+
+    def pass_over(self, after: int, count: int) -> None:
+        """Leave out so many payloads, once all that wait and so many further arrivals have theirs."""
+        soon = list(itertools.islice(self._payloads, len(self.backlog) + after))
+        next(itertools.islice(self._payloads, count, count), None)
+        self._payloads = itertools.chain(soon, self._payloads)
+
+    @property
+    def waiting_since(self) -> int | None:
+        """When the oldest request without an outcome was due, None where there is none."""
+        unanswered = [channel.scheduled for channel in self._channels.values() if channel.payload is not None]
+        if self.backlog:
+            unanswered.append(self.backlog.first)
+        return min(unanswered, default=None)
 
     def run(self, arrivals: Arrivals) -> None:
         """Drive until the arrivals are finished and every request has its outcome."""

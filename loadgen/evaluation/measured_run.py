@@ -121,7 +121,8 @@ def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
             return
         whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
         if elapsed_s < 0:
-            phase = f"warm-up {-elapsed_s:.0f} s left"
+            most = "at most " if config.scenario.auto_warmup else ""
+            phase = f"warm-up {most}{-elapsed_s:.0f} s left"
         else:
             phase = f"{elapsed_s:.0f}/{whole_s:g} s" if elapsed_s < whole_s else f"{whole_s:g} s, waiting for answers"
         latency = recorder.latency

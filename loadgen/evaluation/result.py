@@ -1,10 +1,11 @@
 """Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
-from typing import cast
+from typing import Any, cast
 
 from loadgen.evaluation.metrics import accuracy_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.warm_up import Warmed
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
@@ -12,6 +13,7 @@ from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening, unknown
 from servemark.results.schema.run import Config, PendingResult, Result, StageFigures, WindowFigures
+from servemark.stats.truncation import METHOD
 
 
 def header(measurement: Measurement) -> PendingResult:
@@ -60,7 +62,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     metrics = figures(measurement, measured, accuracy)
     whole = {
         **result,
-        "scenario": {**result["scenario"], "measured_s": round(measured.measured_s, 6)},
+        "scenario": {**result["scenario"], **_warmed(config, measured), "measured_s": round(measured.measured_s, 6)},
         "verdict": verdict,
         "limited_by": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
@@ -70,6 +72,19 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         "partial": measured.interrupted is not None,
     }
     return cast(Result, whole)
+
+
+def _warmed(config: LoadConfig, measured: Measured) -> dict[str, Any]:
+    """What a warm-up that ends by itself found; nothing of a fixed one."""
+    if not config.scenario.auto_warmup:
+        return {}
+    found = measured.warmed or Warmed(None, None, None, "the run was cut short in its warm-up")
+    judged = {"steady": found.steady, "steady_from_s": found.steady_from_s}
+    figures = {"method": METHOD, "longest_s": config.warmup_s, **judged}
+    return {
+        "warmup_s": found.seconds,
+        "warmup": {**figures, "reason": found.reason} if found.reason else figures,
+    }
 
 
 def histograms(measured: Measured) -> dict[str, str]:

@@ -1,12 +1,17 @@
 """When requests go out: the open loop's schedule, generated whole from a seed, and the closed loop."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import length_hint
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+Seed = int | Sequence[int]
+"""Of numpy's generator; several numbers are one seed."""
 
 
 class Distribution(StrEnum):
@@ -26,13 +31,15 @@ class Stage:
 
 
 def schedule(
-    distribution: Distribution, rate: float, duration_s: float, seed: int, *, cv: float = 1.0
+    distribution: Distribution, rate: float, duration_s: float, seed: Seed, *, cv: float = 1.0
 ) -> npt.NDArray[np.int64]:
     """Arrival times in ns of one constant rate in requests/s; see `staged`."""
     return staged(distribution, [Stage(duration_s, rate)], seed, cv=cv)
 
 
-def staged(distribution: Distribution, stages: Sequence[Stage], seed: int, *, cv: float = 1.0) -> npt.NDArray[np.int64]:
+def staged(
+    distribution: Distribution, stages: Sequence[Stage], seed: Seed, *, cv: float = 1.0
+) -> npt.NDArray[np.int64]:
     """Arrival times in ns from the start, ascending, within the stages. Equal arguments give equal schedules.
 
     Poisson arrivals have independent exponential gaps: what many independent clients look like (MLPerf Inference rules,
@@ -88,13 +95,22 @@ class OpenLoopArrivals:
     """A schedule made ahead; it is never re-anchored, however late the server is. It lasts until `end_ns` at least."""
 
     def __init__(self, arrivals_ns: list[int], start_ns: int, end_ns: int = 0) -> None:
+        self._all = arrivals_ns
         self._arrivals = iter(arrivals_ns)
+        self._later: Iterator[int] = iter(())
+        """What comes after the others, as much earlier as `_earlier` says."""
+        self._earlier = 0
         self._start = start_ns
         self._end = end_ns
         self._next = self._advance()
 
     def _advance(self) -> int | None:
         offset = next(self._arrivals, None)
+        if offset is None:
+            # What a cut has moved, if there was one.
+            self._arrivals, self._later = self._later, iter(())
+            self._start, self._earlier = self._start - self._earlier, 0
+            offset = next(self._arrivals, None)
         return None if offset is None else self._start + offset
 
     def next_due(self) -> int | None:
@@ -114,6 +130,20 @@ class OpenLoopArrivals:
     def finished(self, now: int) -> bool:
         """Whether the schedule is used up and its time is over."""
         return self._next is None and now >= self._end
+
+    def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:
+        """Leave out what is due from a time to come until another one, and have all that is due then come at once.
+
+        Returns how many are due before, and how many are left out.
+        """
+        taken = len(self._all) - length_hint(self._arrivals) - (self._next is not None)
+        first = max(bisect_left(self._all, first_ns - self._start), taken)
+        beyond = bisect_left(self._all, until_ns - self._start)
+        self._arrivals, self._later = iter(self._all[taken:first]), iter(self._all[beyond:])
+        self._earlier = until_ns - first_ns
+        self._end -= self._earlier
+        self._next = self._advance()
+        return first - taken, beyond - first
 
     def stop(self) -> None:
         """Send no more."""
@@ -144,6 +174,10 @@ class ClosedLoopArrivals:
     def finished(self, now: int) -> bool:
         """Whether the time is up."""
         return self._over(now)
+
+    def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:  # noqa: ARG002 - nothing is scheduled
+        """None: nothing is scheduled."""
+        return 0, 0
 
     def stop(self) -> None:
         """Send no more."""

@@ -13,9 +13,9 @@ from servemark.repository.entry import DEFAULT_ENGINE, FULL
 from servemark.telemetry.metrics.destinations import LOOPBACK
 from servemark.workload.agreement import PRECISIONS
 
+AUTO = "auto"
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
-AUTO = "auto"
 PRIORITIES = (AUTO, *Priority)
 """How soon the sending thread runs: the best that is permitted for an open loop, or one by name."""
 
@@ -149,7 +149,13 @@ FLAGS = (
         in_web_ui=True,
     ),
     Flag("duration", "Measured seconds; a closed loop may go on longer.", "15", metavar="S", in_web_ui=True),
-    Flag("warmup", "Seconds before that; they do not count.", "3", metavar="S", in_web_ui=True),
+    Flag(
+        "warmup",
+        "Seconds before that, which do not count; auto: until the latency is steady.",
+        AUTO,
+        metavar="S",
+        in_web_ui=True,
+    ),
     Flag("seed", "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
     Flag(
         "slo",

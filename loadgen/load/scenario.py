@@ -3,7 +3,7 @@
 import argparse
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.load.arrivals import Distribution, Stage, schedule, staged
+from loadgen.load.flags import AUTO
 from loadgen.load.trace import Trace, read_trace
+from loadgen.load.warm_up import longest_s
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS, above, at_least, one_of, optional_number, text_of, whole
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
@@ -24,6 +26,8 @@ MAX_SCHEDULED = 20_000_000
 MAX_STAGES = 50
 DEFAULT_CV = 2.0
 MIN_CV, MAX_CV = 0.1, 10.0
+SAME_WARMUP_S = 3.0
+"""What `--warmup auto` means where all of several runs have the same."""
 
 Schedule = npt.NDArray[np.int64]
 
@@ -76,6 +80,8 @@ class Scenario(ABC):
 
     duration_s: float
     warmup_s: float
+    """The most seconds where it ends by itself."""
+    auto_warmup: bool = False
 
     @property
     @abstractmethod
@@ -91,9 +97,30 @@ class Scenario(ABC):
         """The stage so many seconds after the start of the measured interval; a load without stages is one."""
         return StageNow(0, 0.0, self.rate)
 
-    @abstractmethod
     def schedule(self, seed: int) -> Schedule | None:
-        """Every arrival in ns from the start of the warm-up, made from the seed; None for a closed loop."""
+        """Every arrival in ns from the start of the warm-up, made from the seed; None for a closed loop.
+
+        Those of the measured interval are the same after any warm-up, but for the time at which they begin.
+        """
+        measured = self.measured_schedule(seed)
+        if measured is None:
+            return None
+        whole: Schedule = np.concatenate([self.warmup_schedule(seed), measured + int(self.warmup_s * 1e9)])
+        return whole
+
+    @abstractmethod
+    def measured_schedule(self, seed: int) -> Schedule | None:
+        """The arrivals of the measured interval in ns from its start; None for a closed loop."""
+
+    def warmup_schedule(self, seed: int) -> Schedule:
+        """The arrivals before it, which have random numbers of their own."""
+        gaps = self._own("gaps") or Gaps()
+        return schedule(gaps.distribution, self.warmup_rate, self.warmup_s, (seed, 1), cv=gaps.cv)
+
+    @property
+    def with_the_same_warmup(self) -> Self:
+        """For one of several runs that have the same warm-up: a fixed one."""
+        return replace(self, warmup_s=SAME_WARMUP_S, auto_warmup=False) if self.auto_warmup else self
 
     def samples(self, seed: int) -> list[int] | None:  # noqa: ARG002 - a trace's warm-up comes from it
         """The sample that each arrival of the schedule sends, -1 for any; None where no trace says so."""
@@ -112,6 +139,8 @@ class Scenario(ABC):
     def options(self) -> dict[str, str]:
         """The flags that make it, by name."""
         made_of = {**self.to_config(), "gamma_cv": self.to_dict()["gamma_cv"]}
+        if self.auto_warmup:
+            made_of["warmup"] = AUTO
         return {
             name.removesuffix("_s"): value if isinstance(value, str) else text_of(value)
             for name, value in made_of.items()
@@ -129,7 +158,7 @@ class Scenario(ABC):
             "trace": trace and str(trace.file),
             "trace_speed": trace and trace.speed,
             "duration_s": self.duration_s,
-            "warmup_s": self.warmup_s,
+            "warmup_s": None if self.auto_warmup else self.warmup_s,
         }
 
     def to_dict(self) -> documents.Scenario:
@@ -144,7 +173,7 @@ class Scenario(ABC):
             "concurrency": self._own("concurrency"),
             "duration_s": self.duration_s,
             "measured_s": None,
-            "warmup_s": self.warmup_s,
+            "warmup_s": None if self.auto_warmup else self.warmup_s,
             "stages": stages and [asdict(stage) for stage in stages],
             "trace": trace and trace.to_dict(),
         }
@@ -166,7 +195,7 @@ class ClosedLoop(Scenario):
     def rate(self) -> float:
         return 0.0
 
-    def schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
+    def measured_schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
         return None
 
 
@@ -182,9 +211,8 @@ class ConstantRate(Scenario):
     def rate(self) -> float:
         return self.request_rate
 
-    def schedule(self, seed: int) -> Schedule:
-        whole_s = self.warmup_s + self.duration_s
-        return schedule(self.gaps.distribution, self.request_rate, whole_s, seed, cv=self.gaps.cv)
+    def measured_schedule(self, seed: int) -> Schedule:
+        return schedule(self.gaps.distribution, self.request_rate, self.duration_s, seed, cv=self.gaps.cv)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +233,8 @@ class Stages(Scenario):
 
     @property
     def warmup_rate(self) -> float:
-        return self.stages[0].rate
+        # A pause warms nothing.
+        return next((stage.rate for stage in self.stages if stage.rate), 0.0)
 
     def stage_at(self, elapsed_s: float) -> StageNow:
         start_s = 0.0
@@ -215,9 +244,8 @@ class Stages(Scenario):
             start_s += stage.duration_s
         return StageNow(number, start_s, stage.rate)
 
-    def schedule(self, seed: int) -> Schedule:
-        stages = [Stage(self.warmup_s, self.warmup_rate), *self.stages]
-        return staged(self.gaps.distribution, stages, seed, cv=self.gaps.cv)
+    def measured_schedule(self, seed: int) -> Schedule:
+        return staged(self.gaps.distribution, self.stages, seed, cv=self.gaps.cv)
 
     @property
     def windows_per_stage(self) -> list[int]:
@@ -254,17 +282,14 @@ class TraceReplay(Scenario):
     def rate(self) -> float:
         return self.trace.rate
 
-    def schedule(self, seed: int) -> Schedule:
-        measured: Schedule = np.round((self.trace.times_s + self.warmup_s) * 1e9).astype(np.int64)
-        return np.concatenate([self._warmup(seed), measured])
+    def measured_schedule(self, seed: int) -> Schedule:  # noqa: ARG002 - the trace is what it is
+        times_ns: Schedule = np.round(self.trace.times_s * 1e9).astype(np.int64)
+        return times_ns
 
     def samples(self, seed: int) -> list[int] | None:
         if self.trace.samples is None:
             return None
-        return [*[-1] * len(self._warmup(seed)), *self.trace.samples.tolist()]
-
-    def _warmup(self, seed: int) -> Schedule:
-        return schedule(Distribution.POISSON, self.rate, self.warmup_s, seed)
+        return [*[-1] * len(self.warmup_schedule(seed)), *self.trace.samples.tolist()]
 
 
 def read_scenario(options: argparse.Namespace) -> Scenario:
@@ -277,7 +302,8 @@ def read_scenario(options: argparse.Namespace) -> Scenario:
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
     duration_s = above("--duration", options.duration, 0, SECONDS)
-    warmup_s = at_least("--warmup", options.warmup, 0, SECONDS)
+    auto = options.warmup == AUTO
+    warmup_s = 0.0 if auto else at_least("--warmup", options.warmup, 0, SECONDS)
     gaps = Gaps.from_options(options)
     speed = optional_number("--trace-speed", options.trace_speed)
     if speed is not None and (speed <= 0 or not options.trace):
@@ -292,10 +318,12 @@ def read_scenario(options: argparse.Namespace) -> Scenario:
     else:
         # Locust's own --users is None where it was not given.
         users = 1 if options.num_users in (None, "") else whole("--concurrency", options.num_users, 1)
-        return ClosedLoop(concurrency=users, duration_s=duration_s, warmup_s=warmup_s)
-    if scenario.rate * scenario.duration_s + scenario.warmup_rate * warmup_s > MAX_SCHEDULED:
+        scenario = ClosedLoop(concurrency=users, duration_s=duration_s, warmup_s=warmup_s)
+    if auto:
+        scenario = replace(scenario, warmup_s=longest_s(scenario.duration_s), auto_warmup=True)
+    if scenario.rate * scenario.duration_s + scenario.warmup_rate * scenario.warmup_s > MAX_SCHEDULED:
         raise OptionError(
-            f"{named[0]} for {warmup_s + scenario.duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
+            f"{named[0]} for {scenario.warmup_s + scenario.duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
             fix=f"lower {named[0]} or --duration",
         )
     return scenario

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from loadgen.driver.traffic import Traffic
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.warm_up import Warmed
 from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import require_fit
@@ -48,6 +49,8 @@ class Sending(Timed, Protocol):
     """Why the run was cut short, if it was."""
     readings: Sequence[Reading]
     """What it wants to have read at the boundaries of the interval."""
+    warmed: Warmed | None
+    """What a warm-up that ends by itself found, None until then."""
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         """Send until every request has its outcome; `on_tick` is called with the time now and then."""
@@ -96,6 +99,8 @@ class Measured:
     checked: Checked | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
+    warmed: Warmed | None = None
+    """What a warm-up that ends by itself found."""
     measured_s: float = 0.0
     """How much of the interval has passed: all of it, unless the run was cut short."""
 
@@ -172,6 +177,7 @@ class Measurement:
         measured.peak_in_flight = sending.peak_in_flight
         measured.checked = sending.checked()
         measured.interrupted = sending.interrupted
+        measured.warmed = sending.warmed
 
     def _workers_here(self) -> list[int]:
         """The workers' processes. Raises LookupError where one runs on another machine."""

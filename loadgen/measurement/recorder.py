@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
+from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.seconds import Seconds
 from loadgen.measurement.windows import Interval, Window
 from loadgen.sut.channel import Answer, Outcome
-from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import Histogram
 
 FLUSH_NS = 50 * MS
@@ -41,11 +42,15 @@ class Recorder:
     by its kind and enters none of them.
 
     An interval that has to hold `least` outcomes is prolonged by whole windows until it does, or until `end_at` says
-    when it ends. `waited` says which of some scheduled requests were held back by --max-in-flight.
+    when it ends. `waited` says which of some scheduled requests were held back by --max-in-flight. `warm_up` sees what
+    was answered before the interval.
     """
 
-    def __init__(self, interval: Interval, least: float = 0, waited: Waited = _nobody) -> None:
+    def __init__(
+        self, interval: Interval, least: float = 0, waited: Waited = _nobody, warm_up: WarmUp | None = None
+    ) -> None:
         self.interval = interval
+        self.warm_up = warm_up
         self._waited = waited
         self._least = least
         self._end_at = math.inf
@@ -71,13 +76,19 @@ class Recorder:
         self._failed: list[Outcome] = []
         self._next_flush = 0
 
+    def begin_at(self, start_ns: int) -> None:
+        """Have the interval, which has not begun, begin at another time to come."""
+        self.interval = self.interval.begun_at(start_ns)
+        if self.seconds is not None:
+            self.seconds = Seconds(self.interval)
+
     def extend_if_short(self, now: int) -> None:
         """Go on for whole windows where the interval has passed and does not hold enough outcomes yet."""
         while now >= self.interval.end and not self._decided:
             if self._long_enough():
                 self._decided = True
             else:
-                if self.interval.windows == MAX_WINDOWS:
+                if self.interval.windows == MAX_PROLONGED_WINDOWS:
                     self.windows = Window.paired(self.windows)
                 self.windows.append(Window())
                 self.interval = self.interval.prolonged
@@ -147,6 +158,9 @@ class Recorder:
             self.windows[index].completed += count
         if self.seconds is not None:
             self.seconds.came(done[came])
+        if self.warm_up is not None:
+            early = done < start
+            self.warm_up.take(done[early], (done - scheduled)[early])
         inside = (scheduled >= start) & (scheduled < end)
         self.outside += int((~inside).sum())
         self._measure(rows[inside])

@@ -21,7 +21,7 @@ class RequestLog:
     """
 
     def __init__(self, directory: Path, origin_ns: int) -> None:
-        self._path, self._origin = directory / FILE, origin_ns
+        self._path, self.origin = directory / FILE, origin_ns
         self._unfinished = directory / f".{FILE}.{os.getpid()}"
         self._rows: list[tuple[int, int, int, str | None]] = []
         try:
@@ -38,7 +38,7 @@ class RequestLog:
 
     def flush(self) -> None:
         """Write what was taken."""
-        rows, origin = len(self._rows), self._origin
+        rows, origin = len(self._rows), self.origin
         text = "".join(
             f"{scheduled - origin},{sent - origin if sent else ''},{done - origin},{error or ''}\n"
             for scheduled, sent, done, error in self._rows

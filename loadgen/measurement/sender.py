@@ -18,10 +18,11 @@ from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
+from loadgen.load.warm_up import Warmed, WarmUp
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
 from loadgen.measurement.output_agreement import check
-from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
@@ -37,6 +38,8 @@ START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
 CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
+AHEAD_NS = 100_000_000
+"""A warm-up is ended so long ahead, for the schedule to be moved."""
 START_TIMEOUT_S = 900.0
 """How long a run that is ready waits for others that begin with it."""
 
@@ -89,13 +92,14 @@ class Opened:
     def __init__(self, sending: "Sending", log_directory: Path | None) -> None:
         self.config, self._sending, self._log_directory = sending.config, sending, log_directory
 
-    def begin(self, start_ns: int | None = None, *, least: float | None = None) -> "Sending":
+    def begin(self, start_ns: int | None = None, *, alone: bool = True) -> "Sending":
         """Set the time at which the schedule begins: by default soon, or when --start-file says.
 
-        The interval of a closed loop holds `least` outcomes: one for each connection, however slow the model is.
+        What is `alone` decides when its warm-up is over, and that the interval of a closed loop holds one outcome for
+        each connection, however slow the model is.
         """
         start = start_time(self.config.start_file) if start_ns is None else start_ns
-        self._sending._begin(start, least, self._log_directory)
+        self._sending._begin(start, self._log_directory, alone=alone)
         return self._sending
 
     def close(self) -> None:
@@ -113,11 +117,13 @@ class Sending:
         self.config, self._share, self._on_request = sender.config, sender.share, sender.on_request
         self._golden, self._schedule = prepared.golden, prepared.schedule
         self.interrupted: str | None = None
+        self.warmed: Warmed | None = None
         self._cpu = CpuTime()
         self.readings: Sequence[Reading] = (self._cpu,)
         self._priority = sender.priority
         self._failures = Failures(self.config.access)
         self._log: RequestLog | None = None
+        self._next_look = 0
         most = self.config.max_in_flight if self.config.open_loop else self.config.concurrency or 1
         self._driver = Driver(
             sender.target.connect,
@@ -129,10 +135,13 @@ class Sending:
         )
         self._driver.connect(CONNECT_AHEAD if self.config.open_loop else self._share.count(most))
 
-    def _begin(self, start: int, least: float | None, log_directory: Path | None) -> None:
-        connections = self.config.concurrency or 0
-        interval = interval_from(self.config, start)
-        self.recorder = Recorder(interval, connections if least is None else least, self._driver.backlog.waited)
+    def _begin(self, start: int, log_directory: Path | None, *, alone: bool) -> None:
+        connections, config = self.config.concurrency or 0, self.config
+        interval = interval_from(config, start)
+        self._alone = alone
+        self.warm_up = WarmUp(start, config.warmup_s) if config.scenario.auto_warmup else None
+        least = connections if alone or config.open_loop else float("inf")
+        self.recorder = Recorder(interval, least, self._driver.backlog.waited, self.warm_up)
         if log_directory is not None:
             self._log = RequestLog(log_directory, interval.start)
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
@@ -167,9 +176,22 @@ class Sending:
         self.interrupted = reason
         self._arrivals.stop()
 
+    def begin_interval(self, start_ns: int) -> None:
+        """End the warm-up at a time to come, before its bound: the measured schedule begins then, as it is."""
+        if start_ns < self.interval.start and self.interrupted is None:
+            self._driver.pass_over(*self._arrivals.cut(start_ns, self.interval.start))
+            self.recorder.begin_at(start_ns)
+            if self._log is not None:
+                self._log.origin = start_ns
+
     def close(self) -> None:
         """Close the connections."""
         self._driver.close()
+
+    @property
+    def waiting_since(self) -> int | None:
+        """When the oldest request without an outcome was due."""
+        return self._driver.waiting_since
 
     def is_over(self, now: int) -> bool:
         """Whether the measured interval has passed."""
@@ -230,10 +252,24 @@ class Sending:
     def _tick(self, now: int) -> None:
         self.recorder.tick(now)
         self._priority.watch()
-        if self._log is not None:
+        if self.warm_up is not None and self.warmed is None and self._alone:
+            self._warm(self.warm_up, now)
+        # Times count from the interval's start, which a warm-up that goes on does not know.
+        if self._log is not None and (self.warm_up is None or self.warmed is not None):
             self._log.flush()
         self._on_tick(now)
         give_way()
+
+    def _warm(self, warm_up: WarmUp, now: int) -> None:
+        """End the warm-up where the latency is steady, or at its bound."""
+        if now < self._next_look or self.interrupted is not None:
+            return
+        self._next_look = now + FLUSH_NS
+        if now < self.interval.start and warm_up.is_over(now, self.waiting_since):
+            self.begin_interval(now + AHEAD_NS)
+            self.warmed = warm_up.found(now, self.waiting_since, self.interval.start)
+        elif now >= self.interval.start:
+            self.warmed = warm_up.found(now, self.waiting_since, self.interval.start)
 
 
 def give_way() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import WindowFigures
 from servemark.stats.histogram import Histogram
@@ -49,6 +49,11 @@ class Interval:
             index = ((times - self.start) / self.window_ns).astype(np.int64)
         return np.minimum(index, self.windows - 1)
 
+    def begun_at(self, start: int) -> "Interval":
+        """The same at another time."""
+        later = start - self.start
+        return replace(self, start=start, end=self.end + later, edges=tuple(edge + later for edge in self.edges))
+
     @property
     def joined(self) -> "Interval":
         """The same with half as many windows."""
@@ -57,7 +62,7 @@ class Interval:
     @property
     def prolonged(self) -> "Interval":
         """One window longer; where there are too many, neighbours are joined first."""
-        base = self.joined if self.windows == MAX_WINDOWS else self
+        base = self.joined if self.windows == MAX_PROLONGED_WINDOWS else self
         windows = base.windows + 1
         return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
 

@@ -6,10 +6,11 @@ from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
-from loadgen.load.flags import BY_NAME, FLAGS, Flag, names_of
+from loadgen.load.flags import AUTO, BY_NAME, FLAGS, Flag, names_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate, Gaps
+from loadgen.load.scenario import SAME_WARMUP_S, ConstantRate, Gaps
 from servemark.cli._options import option
+from servemark.errors import OptionError
 from servemark.quantities import SECONDS, above, at_least
 
 Command = Callable[..., None]
@@ -75,11 +76,21 @@ def concerns_a_server(load: Namespace) -> bool:
     return any(getattr(load, BY_NAME[name].dest) != BY_NAME[name].value for name in names_of("server"))
 
 
+def require_fixed_warmup(load: Namespace) -> None:
+    """Refuse a warm-up that each turn of several ends by itself. Raises OptionError."""
+    if load.warmup == AUTO:
+        raise OptionError(
+            "--warmup auto would give each turn another warm-up",
+            fix="give seconds, like --warmup 1: what answers first is warmed before its turns besides",
+        )
+
+
 def search_load(load: Namespace) -> ConstantRate:
     """A run of a search for the highest rate, but for its rate. Raises OptionError."""
     return ConstantRate(
         request_rate=1.0,
         gaps=Gaps.from_options(load),
         duration_s=above("--duration", load.duration, 0, SECONDS),
-        warmup_s=at_least("--warmup", load.warmup, 0, SECONDS),
+        # All runs of a search have the same, or a rate near the limit would warm up for as long as it may.
+        warmup_s=SAME_WARMUP_S if load.warmup == AUTO else at_least("--warmup", load.warmup, 0, SECONDS),
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli._load_flags import resolve, search_load, takes_load
+from servemark.cli._load_flags import require_fixed_warmup, resolve, search_load, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision
 from servemark.cli._ranges import load_points
 from servemark.comparison import Request, compare_engines
@@ -104,6 +104,7 @@ def compare(
             fix="add --max-rate, or an open load like --request-rate 100; or leave out --tuned",
         )
     load_points(load)  # what excludes each other
+    require_fixed_warmup(load)
     choose_length = not (load.duration or load.stages or load.trace)
     load.duration = load.duration or text_of(SHORTEST_S)
     config = resolve(load, model=what[0], precision=precision)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loadgen.load.flags import names_of
-from servemark.cli._load_flags import resolve, takes_load
+from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
@@ -53,6 +53,7 @@ def tune(
     """
     if not load.slo:
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
+    require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())

@@ -23,7 +23,8 @@ QUIET_SHARE = 0.05
 CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 MAX_WINDOWS = 10
-"""The most windows that a run has: one that is prolonged beyond them goes on in windows twice as long."""
+MAX_PROLONGED_WINDOWS = 2 * FEWEST
+"""A run that is prolonged beyond them goes on in windows twice as long, of which there are still enough to judge."""
 SHORTEST_WINDOW_S = 0.5
 STEADY_REQUESTS = 30
 """With fewer, nothing is said of a drift."""
@@ -213,7 +214,8 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
     change = drift(known, carry_over=seen.open_loop)
     if change is not None:
         way = "up" if change > 1 else "down"
-        remedy = f"{what} drifted {way} over the windows ({shown}): raise --warmup or --duration, and stop other work"
+        longer = "give a longer --warmup or --duration, and stop other work"
+        remedy = f"{what} drifted {way} over the windows ({shown}): {longer}"
         # Windows that begin with nothing make the ratio infinite, which JSON cannot hold.
         value = max(change, 1 / change) if change and math.isfinite(change) else None
         return Constraint(name, False, value, RELEVANT, f"last to first third of the windows' {what}", remedy)

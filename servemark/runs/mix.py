@@ -41,7 +41,7 @@ def run_mix(
     Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
     Raises OptionError, ArtifactError, ServerError, NoResultError.
     """
-    whole = config.scenario
+    whole = config.scenario.with_the_same_warmup
     if not isinstance(whole, ConstantRate) or whole.gaps.distribution is not Distribution.POISSON:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
     loads = [

@@ -200,6 +200,11 @@ function rest({ directory, result }) {
     const { queue_ms: queue, compute_input_ms: input, compute_infer_ms: infer, compute_output_ms: output } = server;
     parts.push(element("p", "", `Server: queue ${figure(queue)} + input ${figure(input)} + infer ${figure(infer)} + output ${figure(output)} ms; mean executed batch ${figure(server.batch_size_mean)}`));
   }
+  const { warmup_s: warmedS, warmup: warmed } = result.scenario;
+  if (warmed && warmedS !== null) {
+    const found = warmed.steady ? `steady after ${figure(warmed.steady_from_s)} s (${warmed.method})` : warmed.reason;
+    parts.push(element("p", "", `Warm-up: ${figure(warmedS)} s, ${found}`));
+  }
   const link = element("a", "", "as JSON");
   link.href = "./result";
   link.target = "_blank";

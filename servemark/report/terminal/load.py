@@ -13,7 +13,16 @@ from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import Constraint, CpuFigures, Errors, JudgedObjective, Result, Shown, Worker
+from servemark.results.schema.run import (
+    Constraint,
+    CpuFigures,
+    Errors,
+    JudgedObjective,
+    Result,
+    Scenario,
+    Shown,
+    Worker,
+)
 
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
@@ -34,6 +43,8 @@ def heading(result: Result) -> Text:
     seconds = f"{scenario['duration_s']:g} s"
     if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
         seconds += f" prolonged to {measured_s:.3g} s"
+    if scenario["warmup_s"] and "warmup" in scenario:
+        seconds += f" after {scenario['warmup_s']:.2g} s of warm-up"
     known = [result[key] for key in ("engine", "device", "precision", "protocol")]
     where = ", ".join(str(each) for each in known if each)
     return Text.assemble(
@@ -77,6 +88,8 @@ def facts(result: Result, everything: bool) -> list[Text]:
             f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
             f"mean executed batch {figure(server['batch_size_mean'])}"
         )
+    if warm_up := _warm_up(result["scenario"], everything):
+        lines.append(warm_up)
     if cpu := _cpu(metrics.get("cpu")):
         lines.append(cpu)
     if result.get("workers"):
@@ -115,6 +128,16 @@ def _cpu(cpu: CpuFigures | None) -> str | None:
         parts.append(("other virtual machines", "stolen_cores"))
     used = ", ".join(f"{name} {figure(figure_of(cpu, key))}" for name, key in parts)
     return f"cores: {used} of {cpu['cores']:g}"
+
+
+def _warm_up(scenario: Scenario, everything: bool) -> str | None:
+    """How a warm-up of `auto` ended: always where it went on to its bound, since the reader may want a longer one."""
+    found = scenario.get("warmup")
+    if found is None or scenario["warmup_s"] is None or (found["steady"] and not everything):
+        return None
+    if found["steady"]:
+        return f"warm-up: {scenario['warmup_s']:.2g} s, steady after {found['steady_from_s']:.2g} s ({found['method']})"
+    return f"warm-up: {found.get('reason')}; --warmup S sets another"
 
 
 def _workers(workers: Sequence[Worker]) -> str:

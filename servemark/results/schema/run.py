@@ -24,6 +24,16 @@ class TraceLoad(TypedDict):
     speed: NotRequired[Annotated[float, "How many times as fast as recorded it was played."]]
 
 
+class WarmUp(TypedDict):
+    """How a warm-up ended by itself."""
+
+    method: Annotated[str, "Rule that finds the end of the initial transient: `MSER` (White 1997)."]
+    longest_s: Annotated[float, "Its bound (s)."]
+    steady: Annotated[bool | None, "Whether the latency was steady when it ended. Null: too few answers to tell."]
+    steady_from_s: Annotated[float | None, "After how many seconds the latency was steady."]
+    reason: NotRequired[Annotated[str, "Why it went on to its bound."]]
+
+
 class Scenario(TypedDict):
     """The load. What a scenario does not have is null without a reason."""
 
@@ -36,7 +46,10 @@ class Scenario(TypedDict):
     concurrency: Annotated[int | None, "Requests that a closed loop keeps in flight."]
     duration_s: Annotated[float, "Measured seconds that were asked for."]
     measured_s: Annotated[float | None, "Measured seconds. A closed loop goes on until each connection has an answer."]
-    warmup_s: Annotated[float, "Seconds before the measured interval."]
+    warmup_s: Annotated[
+        float | None, "Seconds before the measured interval. Null where a run was cut short in a warm-up of `auto`."
+    ]
+    warmup: NotRequired[Annotated[WarmUp, "How a warm-up of `auto` ended."]]
     stages: Annotated[list[StageLoad] | None, "The stages of a load in stages."]
     trace: Annotated[TraceLoad | None, "The trace that was replayed."]
 
@@ -66,7 +79,7 @@ class Config(TypedDict):
     trace: Annotated[str | None, "File of the trace."]
     trace_speed: NotRequired[Annotated[float | None, "How many times as fast as recorded the trace was played."]]
     duration_s: Annotated[float, "Measured seconds."]
-    warmup_s: Annotated[float, "Seconds before the measured interval."]
+    warmup_s: Annotated[float | None, "Seconds before the measured interval. Null: `--warmup auto`."]
     seed: Annotated[int, "Seed of schedule and inputs."]
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     input_data: Annotated[str, "`synthetic`, `dataset`, or a path."]

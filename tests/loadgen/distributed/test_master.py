@@ -5,12 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from locust.runners import STATE_INIT, STATE_MISSING
 
 from loadgen.distributed.master import GRACE_S, Master
 from loadgen.distributed.messages import fingerprint
 from loadgen.distributed.recorder_state import state_of
+from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from servemark.errors import ExitCode, OptionError, WorkerError
@@ -95,6 +97,46 @@ def test_each_worker_is_told_its_share_and_when_to_begin_by_its_own_clock() -> N
     assert [order["start_ns"] for _, order in workers.orders("begin")] == pytest.approx(
         [schedule_ns + 7 * S] * 2, abs=S / 10
     )
+
+
+def test_all_workers_end_their_warm_up_at_one_time_when_the_latency_of_all_is_steady() -> None:
+    workers = Workers((*OPEN, "--duration", "15", "--warmup", "auto")).begun()
+    master, bound = workers.master, workers.master.interval.start
+    start, ends = bound - 15 * S, {"a": 0.5, "b": 1.5}
+    parts = {name: WarmUp(start, 15.0) for name in ends}
+    for tick in range(1, 150):
+        now = start + tick * S // 10
+        for name, cold_s in ends.items():
+            latency = 50_000_000 if tick / 10 < cold_s else 5_000_000
+            parts[name].take(np.array([now - 1]), np.array([latency]))
+            workers.say(name, "state", final=False, recorder={}, warm_up=parts[name].pack(now, None))
+        master._warm(now)
+        if master.warmed is not None:
+            break
+    assert start + 6 * S < master.interval.start == now + S // 2 < bound
+    assert master.warmed is not None
+    orders = workers.orders("measure")
+    assert [name for name, _ in orders] == ["a", "b"]
+    assert {order["start_ns"] for _, order in orders} == {
+        w.clock.theirs(master.interval.start) for w in master._workers.values()
+    }
+    assert master.warmed.steady
+    assert master.warmed.steady_from_s == pytest.approx(1.5, abs=0.1)
+    assert master.warmed.seconds == (master.interval.start - start) / S
+
+
+def test_a_warm_up_of_several_workers_ends_at_its_bound_where_one_says_nothing() -> None:
+    workers = Workers((*OPEN, "--warmup", "auto")).begun()
+    master, bound = workers.master, workers.master.interval.start
+    part = WarmUp(bound - 5 * S, 5.0)
+    for now in range(bound - 5 * S, bound + S, S // 5):
+        part.take(np.array([now - 1]), np.array([5_000_000]))
+        workers.say("a", "state", final=False, recorder={}, warm_up=part.pack(now, None) if now < bound else None)
+        master._warm(now)
+    assert master.warmed is not None
+    assert (master.interval.start, workers.orders("measure")) == (bound, [])
+    assert (master.warmed.steady, master.warmed.seconds) == (None, 5.0)
+    assert "too few answers (0)" in str(master.warmed.reason)
 
 
 def test_who_asks_late_is_invited_then_and_a_stranger_is_passed_over() -> None:

@@ -76,13 +76,13 @@ def test_merged_recorders_equal_one_that_recorded_everything(edges: tuple[int, .
 def test_a_worker_that_was_lost_before_the_interval_was_prolonged_is_merged_too() -> None:
     """Its windows are half as long as the others' by then."""
     early, late = (Recorder(Interval(0, 10 * S, 10), least=float("inf")) for _ in range(2))
-    for recorder, until_s in ((early, 10), (late, 14)):
+    for recorder, until_s in ((early, 10), (late, 18)):
         for second in range(until_s):
             recorder.outcome(Outcome(Payload(b""), second * S, second * S, second * S + MS, None, "", None))
             recorder.tick(second * S + S // 2)
-    late.end_at(14 * S)
-    late.tick(14 * S)
-    assert late.is_over(14 * S)
+    late.end_at(18 * S)
+    late.tick(18 * S)
+    assert late.is_over(18 * S)
     whole = merged(Interval(0, 10 * S, 10), [over_the_wire(early), over_the_wire(late)])
-    assert (whole.interval.end, whole.interval.windows) == (14 * S, 7)
-    assert [window.scheduled for window in whole.windows] == [4, 4, 4, 4, 4, 2, 2]
+    assert (whole.interval.end, whole.interval.windows) == (18 * S, 9)
+    assert [window.scheduled for window in whole.windows] == [4, 4, 4, 4, 4, 2, 2, 2, 2]

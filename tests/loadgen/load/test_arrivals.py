@@ -153,6 +153,18 @@ def test_open_loop_keeps_its_schedule_however_late_it_is_asked() -> None:
     assert ends.finished(0)
 
 
+@pytest.mark.parametrize("taken", [0, 2])
+def test_a_cut_has_the_later_arrivals_come_at_once(taken: int) -> None:
+    loop = OpenLoopArrivals([0, 10, 20, 30, 40, 100, 105], start_ns=1000, end_ns=1200)
+    assert [loop.pop() for _ in range(taken)] == [1000, 1010][:taken]
+    assert loop.cut(1025, 1100) == (3 - taken, 2)
+    left = []
+    while loop.next_due() is not None:
+        left.append(loop.pop())
+    assert left == [*[1000, 1010, 1020][taken:], 1025, 1030]
+    assert (loop.finished(1124), loop.finished(1125)) == (False, True)
+
+
 def test_closed_loop_fills_up_to_its_concurrency_until_its_time() -> None:
     loop = ClosedLoopArrivals(3, lambda now: now >= 100)
     assert loop.next_due() is None

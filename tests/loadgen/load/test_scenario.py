@@ -34,7 +34,7 @@ def test_stages_are_read_as_seconds_and_rates() -> None:
         (["--stages", "10:fast"], "--stages: rate 'fast' is not a number"),
         (["--stages", "10:0,5:0"], "sends nothing"),
         (["--stages", ",".join(["1:1"] * 51)], "51 stages, at most 50"),
-        (["--stages", "1000:1000000"], "--stages for 1003 s is more than 20,000,000 requests"),
+        (["--stages", "1000:1000000"], "--stages for 1030 s is more than 20,000,000 requests"),
         (["--stages", "1:1", "--request-rate", "5"], "--request-rate and --stages exclude each other"),
         (["--gamma-cv", "0", "--request-distribution", "gamma"], "--gamma-cv 0 is not between 0.1 and 10"),
     ],
@@ -63,6 +63,34 @@ def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
     assert many.windows_per_stage == [7] * 11
 
 
+@pytest.mark.parametrize(("duration", "longest"), [("1", 3), ("15", 15), ("600", 30)])
+def test_a_warmup_is_automatic_or_so_many_seconds(duration: str, longest: float) -> None:
+    found = scenario("--duration", duration)
+    assert (found.auto_warmup, found.warmup_s) == (True, longest)
+    assert (found.to_config()["warmup_s"], found.options()["warmup"]) == (None, "auto")
+    same = found.with_the_same_warmup
+    assert (same.auto_warmup, same.warmup_s, same.with_the_same_warmup) == (False, 3, same)
+    assert same.options()["warmup"] == "3"
+    assert scenario("--warmup", "1500ms").warmup_s == 1.5
+    with pytest.raises(OptionError, match="--warmup 'automatic' is not a number"):
+        scenario("--warmup", "automatic")
+
+
+@pytest.mark.parametrize("load", [["--request-rate", "100"], ["--stages", "1:0,1:100", "--gamma-cv", "2"]])
+def test_the_measured_arrivals_are_the_same_after_any_warmup(load: list[str]) -> None:
+    gamma = ["--request-distribution", "gamma"] if "--gamma-cv" in load else []
+    whole = {s: scenario(*load, *gamma, "--duration", "2", "--warmup", s) for s in ("0", "1", "auto")}
+    measured = whole["0"].schedule(4)
+    assert measured is not None
+    for found in whole.values():
+        arrivals = found.schedule(4)
+        assert arrivals is not None
+        before = found.warmup_schedule(4)
+        np.testing.assert_array_equal(arrivals[len(before) :], measured + int(found.warmup_s * 1e9))
+        assert len(before) == pytest.approx(100 * found.warmup_s, abs=100)
+        assert not len(before) or not np.array_equal(before[:20], measured[:20])
+
+
 def test_windows_of_stages_have_their_own_lengths() -> None:
     interval = Interval(100, 200, 3, (100, 120, 130, 200))
     times = np.array([100, 119, 120, 129, 130, 199])
@@ -72,7 +100,9 @@ def test_windows_of_stages_have_their_own_lengths() -> None:
 
 def test_gamma_is_bursty_by_default() -> None:
     found = scenario("--request-rate", "100", "--request-distribution", "gamma")
-    assert found == ConstantRate(request_rate=100, gaps=Gaps(Distribution.GAMMA, 2.0), duration_s=15, warmup_s=3)
+    assert found == ConstantRate(
+        request_rate=100, gaps=Gaps(Distribution.GAMMA, 2.0), duration_s=15, warmup_s=15, auto_warmup=True
+    )
     assert found.to_dict()["gamma_cv"] == 2.0
     assert scenario("--request-rate", "100").to_dict()["gamma_cv"] is None
     flags = ["--request-rate", "500", "--request-distribution", "gamma", "--gamma-cv"]

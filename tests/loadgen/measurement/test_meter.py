@@ -14,6 +14,7 @@ from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.stats.histogram import Histogram
+from servemark.stats.trend import FEWEST
 from tests.golden.behaviour import Behaviour
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
@@ -242,6 +243,16 @@ def test_what_was_sent_while_the_interval_was_not_yet_prolonged_belongs_to_it() 
     assert [(w.scheduled, w.errors) for w in recorder.windows] == [(0, 0), (0, 0), (3, 1)]
 
 
+@pytest.mark.parametrize("windows", range(1, 11))
+def test_a_prolonged_interval_never_has_fewer_windows_than_steadiness_needs(windows: int) -> None:
+    interval = Interval(0, windows * S, windows)
+    for _ in range(100):
+        longer = interval.prolonged
+        assert longer.windows > min(interval.windows, FEWEST)
+        assert (longer.end - interval.end, longer.window_ns / S) == (longer.window_ns, round(longer.window_ns / S))
+        interval = longer
+
+
 def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
     recorder = Recorder(Interval(0, 4 * S, 4), least=1000)
     seconds = 300
@@ -251,7 +262,7 @@ def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> N
     recorder.flush()
     length = recorder.interval.window_ns / S
     assert length in (1, 2, 4, 8, 16, 32)
-    assert 5 < len(recorder.windows) == recorder.interval.windows <= 10
+    assert 7 < len(recorder.windows) == recorder.interval.windows <= 14
     assert 0 < recorder.interval.end / S - seconds + 1 <= length
     whole, part = divmod(seconds, round(length))
     assert [w.scheduled for w in recorder.windows] == [length] * whole + [part] * bool(part)

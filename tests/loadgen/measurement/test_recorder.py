@@ -12,7 +12,7 @@ from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
-from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import MAX_US, Histogram
 
 S = 1_000_000_000
@@ -43,11 +43,11 @@ def test_memory_does_not_grow_with_the_number_of_requests() -> None:
     drive(recorder, 100_000, 300_000)
     grown = sys.getallocatedblocks() - blocks
     assert recorder.scheduled + len(recorder._raw) // 3 + len(recorder._failed) == 300_000
-    assert len(recorder.windows) <= MAX_WINDOWS
+    assert len(recorder.windows) <= MAX_PROLONGED_WINDOWS
     assert len(recorder.sampled) == MAX_SAMPLED_RESPONSES
     assert len(recorder.messages["timeout"]) == MAX_MESSAGES
     waiting = 3 * FLUSH_NS * 10 // MS  # numbers of the requests of 50 ms, which are counted at once
-    assert elements(recorder) <= held + waiting + MAX_WINDOWS
+    assert elements(recorder) <= held + waiting + MAX_PROLONGED_WINDOWS
     assert grown < 20_000  # Python objects; one kept of every request would be 200,000
 
 

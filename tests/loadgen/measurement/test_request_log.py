@@ -13,6 +13,7 @@ from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
 from servemark.workload import get
 from tests.support.largest_file import largest_file
+from tests.support.load_config import config
 from tests.support.locust_run import accounted, command, run, server_of, started, the_result, until
 
 NS = 1e9
@@ -59,6 +60,28 @@ def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
     assert len(rows) == accounted(result) == received
     assert min(row["scheduled_ns"] for row in rows) < 0
     check_against_log(result, rows)
+
+
+def test_the_measured_schedule_is_that_of_the_seed_after_a_warm_up_that_ends_by_itself(tmp_path: Path) -> None:
+    load = ["--request-rate", "200", "--duration", "2", "--warmup", "auto", "--seed", "3"]
+    with server_of(get("ranking_tiny"), delay_s=0.002) as server:
+        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
+        done = run("ranking", *flags, "--model-repository", str(tmp_path / "none"))
+        received = len(server.requests())
+    assert done.returncode in {0, 2}, done.stderr
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    found = config("ranking_tiny", *load).scenario
+    measured = found.measured_schedule(3)
+    assert measured is not None
+    due = np.sort([row["scheduled_ns"] for row in rows])
+    np.testing.assert_array_equal(due[due >= 0], measured)
+    check_against_log(result, rows)
+    assert len(rows) == received == accounted(result)
+    warmed_s, scenario = result["scenario"]["warmup_s"], result["scenario"]
+    assert 2.0 < warmed_s <= 3.0 == scenario["warmup"]["longest_s"]
+    # the load went on until then, by its own schedule
+    before = found.warmup_schedule(3) / NS - warmed_s
+    np.testing.assert_allclose(due[due < 0] / NS, before[before < 0], atol=1e-6)
 
 
 def test_the_log_of_a_run_that_is_cut_short_is_whole_too(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from loadgen.load.warm_up import Warmed
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.output import EVERYTHING, SAYS
 from servemark.report.terminal.load import render
@@ -112,6 +113,27 @@ def test_what_limited_is_told_with_its_evidence() -> None:
     assert "limited by: not known (no request succeeded)" in shown(render, result)
     result["limited_by"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
     assert "limited by: server (queue 80 ms of 100 ms service time)" in shown(render, result)
+
+
+def test_a_warm_up_that_ends_by_itself_says_how_long_it_took_and_whether_it_found_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags = (*OPEN[:4], "--warmup", "auto")
+    sent = evenly(40, 20, 0.02, first_s=10)
+    found = load_result(flags, sent, warmed=Warmed(2.15, True, 0.25, None))
+    assert found["scenario"]["warmup_s"] == 2.15
+    text = shown(render, found)
+    assert "batch 1, 10 s after 2.1 s of warm-up\n" in text
+    assert "warm-up:" not in text
+    never = load_result(flags, sent, warmed=Warmed(10.0, False, None, "the latency was not steady by MSER within 10 s"))
+    assert "\nwarm-up: the latency was not steady by MSER within 10 s; --warmup S sets another\n" in shown(
+        render, never
+    )
+    cut = load_result(flags, [], measured_s=0.0, interrupted="stopped")
+    assert (cut["scenario"]["warmup_s"], cut["scenario"]["warmup"]["steady"]) == (None, None)
+    assert "warm-up" not in shown(render, cut)
+    monkeypatch.setenv(SAYS, EVERYTHING)
+    assert "\nwarm-up: 2.1 s, steady after 0.25 s (MSER)\n" in shown(render, found)
 
 
 def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
