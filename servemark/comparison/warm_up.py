@@ -13,7 +13,10 @@ from servemark.results.directory import read_latency
 from servemark.runs.locust_process import drive_captured
 
 WARM_S = 2.0
-"""Each engine answers for so long before the first round, so that what it does once (allocate, compile) is over."""
+"""Each engine answers for so long, after a warm-up that ends by itself, before the first round: what it does once
+(allocate, compile) is over."""
+MOST_LOOKS = 6
+"""It answers again where it was not steady, as an engine that goes on compiling, but no more often."""
 WARM_TIMEOUT_S = 300
 """A model that compiles on its first request may take minutes for it."""
 MIN_ANSWERS = 4
@@ -42,16 +45,24 @@ def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, ow
 
 
 def answer(participant: Participant, address: str, folder: Path) -> Warmed:
-    """Have the engine answer once or for WARM_S, whichever is longer; the result is thrown away. Raises ServerError."""
+    """Have the engine answer until it is steady, for WARM_S at least; the result is thrown away. Raises ServerError."""
     note(f"warming {participant.label}")
     connections = participant.config.concurrency or PROBE_CONCURRENCY
     config = replace(participant.config.at(address), request_timeout_s=WARM_TIMEOUT_S)
-    count, found = _answer_once(config, folder, connections)
-    return found if count >= MIN_ANSWERS * connections else _answer_once(config, folder, connections)[1]
+    count, steady, found = _answer_once(config, folder, connections)
+    if count < MIN_ANSWERS * connections:
+        _, steady, found = _answer_once(config, folder, connections)
+    looks = 1
+    while not steady and looks < MOST_LOOKS:
+        looks += 1
+        _, steady, found = _answer_once(config, folder, connections)
+    if not steady:
+        note(f"{participant.label} was not steady: give a longer --warmup")
+    return found
 
 
-def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[int, Warmed]:
-    """How many requests were answered, and what they say."""
+def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[int, bool, Warmed]:
+    """How many requests were answered, whether the latency was steady before them as far as known, what they say."""
     directory = folder / "warm-up"
     directory.mkdir(exist_ok=True)
     start_s = time.monotonic()
@@ -62,4 +73,7 @@ def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[in
         shutil.rmtree(directory, ignore_errors=True)
     seconds = time.monotonic() - start_s
     rate = connections / (latency.percentile(50) / 1e3)
-    return latency.count, Warmed(rate, seconds - (result["scenario"]["measured_s"] or 0.0))
+    scenario = result["scenario"]
+    overhead_s = seconds - (scenario["measured_s"] or 0.0) - (scenario["warmup_s"] or 0.0)
+    steady = scenario.get("warmup", {}).get("steady")
+    return latency.count, steady is not False, Warmed(rate, overhead_s)

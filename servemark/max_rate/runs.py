@@ -10,6 +10,7 @@ from pathlib import Path
 from loadgen.load.flags import SHARED_MEMORY
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ClosedLoop, ConstantRate
+from loadgen.load.warm_up import longest_s
 from loadgen.measurement.probe import probe as first_look
 from loadgen.targets.open import open_target
 from servemark.errors import NoResultError, OptionError, ServerError
@@ -161,9 +162,16 @@ def _capacity(runs: RateRuns) -> float:
     return rate
 
 
-def probe(drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float = 0.0) -> Result:
-    """The result of a short closed loop without an objective. Raises ServerError where it answers no request."""
-    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s)
+def probe(
+    drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float | None = None
+) -> Result:
+    """The result of a short closed loop without an objective; its warm-up ends by itself where none is given.
+
+    Raises ServerError where it answers no request.
+    """
+    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s or 0.0)
+    if warmup_s is None:
+        load = replace(load, warmup_s=longest_s(duration_s), auto_warmup=True)
     result = drive(replace(config, scenario=load, slo=()))
     if not result["metrics"]["latency_ms"]["count"]:
         messages = result["metrics"]["errors"]["messages"].values()

@@ -86,6 +86,7 @@ def result_of(
             "distribution": None,
             "requested_rate": None,
             "measured_s": 10.0,
+            "warmup_s": 0.0,
         },
         "verdict": {
             "valid": not failed,

@@ -76,3 +76,29 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steady", [[True], [False, False, True], [None], [False] * 6])
+def test_an_engine_answers_until_it_is_steady_but_not_for_ever(
+    steady: list[bool | None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = iter(steady)
+
+    def run(made_of: LoadConfig) -> Result:
+        assert made_of.result_dir
+        assert made_of.scenario.auto_warmup
+        histogram = histogram_of(np.array([100.0] * 20))
+        result = result_of(histogram)
+        warm = {"method": "MSER", "longest_s": 3.0, "steady": next(found), "steady_from_s": None}
+        result["scenario"] |= {"measured_s": 0.0, "warmup_s": 0.0, "warmup": warm}
+        results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(warm_up, "drive_captured", run)
+    [place] = places("a")
+    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(10, rel=0.001)
+    assert next(found, "no more") == "no more"
+    assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)
