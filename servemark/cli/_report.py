@@ -22,11 +22,20 @@ Report = Annotated[
 
 
 def read_all(paths: Sequence[Path]) -> list[Saved]:
-    """The documents that the paths name; several runs have a row and a line each in front. Raises ResultError."""
-    found = [_read(path) for path in paths]
-    if len(found) > 1 and all(saved.kind == "load" for saved in found):
-        return [series(found), *found]
-    return found
+    """The documents that the paths name. Raises ResultError."""
+    return [_read(path) for path in paths]
+
+
+def side_by_side(documents: list[Saved]) -> list[Saved]:
+    """Several runs have a row and a line each in front."""
+    if len(documents) > 1 and all(saved.kind == "load" for saved in documents):
+        return [series(documents), *documents]
+    return documents
+
+
+def each(documents: Sequence[Saved]) -> list[Saved]:
+    """The documents, the runs of a series one by one."""
+    return [part for saved in documents for part in (saved.parts or (saved,))]
 
 
 def series(runs: Sequence[Saved]) -> Saved:

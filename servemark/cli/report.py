@@ -1,27 +1,58 @@
-"""`servemark report`: saved results as one page."""
+"""`servemark report`: saved results as one page, as a table, for a pull request, for a pipeline."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servemark.cli._report import PAGE, read_all, write_page
+from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
+from servemark.errors import ResultError, parsing
+from servemark.quantities import one_of
+from servemark.report.formats.csv import to_csv
+from servemark.report.formats.junit import to_junit
+from servemark.report.formats.markdown import to_markdown
+from servemark.report.html import article
+from servemark.results import directory
+from servemark.results.saved import Saved
 
-Results = Annotated[list[Path], typer.Argument(metavar="RESULT...", help="Result directories, or their JSON files.")]
+FORMATS: dict[str, Callable[[list[Saved]], str]] = {
+    "md": lambda documents: to_markdown([article(saved) for saved in side_by_side(documents)]),
+    "csv": lambda documents: to_csv(each(documents)),
+    "junit": lambda documents: to_junit(each(documents)),
+}
+"""Beside html; they are written to stdout where no file is named."""
 
 
 def report(
-    results: Results,
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="Result directories, or their JSON files.")
+    ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Else report.html: of one result beside it.")
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Else stdout; html: report.html.")
     ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="F", help="html, md, csv or junit.")] = "html",
 ) -> None:
     """Write saved runs, searches, comparisons, tunings and suites as one self-contained HTML page.
 
-    Several runs stand side by side; those of a range of rates are a curve.
+    Several runs stand side by side; those of a range of rates are a curve. The page of one result lies beside it.
+
+    csv: one row a result. md: for a pull request. junit: a test case for each constraint and each objective.
 
     Example: servemark report results/20261120-140000-ranking_onnxruntime
+
+    Example: servemark report results/before results/after --format csv -o runs.csv
     """
+    chosen = one_of("--format", form, ["html", *FORMATS])
     documents = read_all(results)
-    beside = results[0] if results[0].is_dir() else results[0].parent
-    write_page(out or (beside / PAGE if len(results) == 1 else Path(PAGE)), documents)
+    if chosen == "html":
+        beside = results[0] if results[0].is_dir() else results[0].parent
+        file = out or (beside / PAGE if len(results) == 1 else Path(PAGE))
+        write_page(file, side_by_side(documents))
+        return
+    with parsing(", ".join(map(str, results)), ResultError, fix="name whole result directories"):
+        text = FORMATS[chosen](documents)
+    if out:
+        directory.write_atomically(out, text)
+    else:
+        typer.echo(text, nl=False)

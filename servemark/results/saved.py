@@ -5,16 +5,16 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from servemark.errors import ResultError, parsing
 from servemark.results import directory
+from servemark.results.schema.machine_series import MachineSeries
 from servemark.stats.histogram import Histogram
 
 DOCUMENTS = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
 """What a result directory holds one of."""
 REQUEST_LOG = "requests.csv"
-MACHINE_SERIES = "series.json"
 _WHOLE = "name a whole result directory"
 
 
@@ -63,13 +63,13 @@ class Saved:
             ]
 
     @cached_property
-    def machine_series(self) -> dict[str, Any] | None:
+    def machine_series(self) -> MachineSeries | None:
         """The machine's series; None where none was kept. Raises ResultError."""
-        file = self.folder / MACHINE_SERIES if self.folder else None
+        file = self.folder / directory.SERIES_FILE if self.folder else None
         if file is None or not file.is_file():
             return None
         with parsing(file, ResultError, fix=_WHOLE):
-            return dict(json.loads(file.read_text()))
+            return cast(MachineSeries, dict(json.loads(file.read_text())))
 
 
 def file_of(path: Path) -> Path:

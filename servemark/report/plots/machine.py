@@ -5,6 +5,7 @@ from typing import cast
 from servemark.report.drawing.axis import linear
 from servemark.report.drawing.plot import Bar, bars
 from servemark.report.page.blocks import Block, Facts, Figure, Table
+from servemark.report.plots.machine_series import machine_series
 from servemark.report.words import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
@@ -23,7 +24,9 @@ def machine(saved: Saved) -> list[Block]:
     metrics = cast(Result, saved.document)["metrics"]
     parts: list[Block] = [*_energy(metrics["energy"])]
     cpu = metrics.get("cpu")
-    return [*parts, _cores(cpu)] if cpu and cpu["taken_share"] is not None else parts
+    parts += [_cores(cpu)] if cpu and cpu["taken_share"] is not None else []
+    found = saved.machine_series
+    return [*parts, *machine_series(found)] if found else parts
 
 
 def _energy(found: EnergyFigures) -> list[Facts]:

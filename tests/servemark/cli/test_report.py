@@ -64,3 +64,16 @@ def test_what_is_no_result_is_refused(servemark: Servemark, tmp_path: Path, name
     assert done.code == ExitCode.BAD_INPUT
     assert name in done.err
     assert not [*tmp_path.rglob("*.html")]
+
+
+def test_other_formats_go_to_stdout_or_a_file(servemark: Servemark, two: list[Saved], tmp_path: Path) -> None:
+    names = [str(each.folder) for each in two]
+    csv = servemark("report", *names, "--format", "csv")
+    assert (csv.code, len(csv.out.splitlines()), csv.err) == (0, 3, "")
+    assert servemark("report", str(tmp_path / "range"), "--format", "csv").out == csv.out
+    file = tmp_path / "x.xml"
+    assert servemark("report", *names, "--format", "junit", "-o", str(file)) == (0, "", "")
+    assert file.read_text().count("<testsuite ") == 2
+    assert servemark("report", names[0], "--format", "md").out.startswith("### 40")
+    wrong = servemark("report", names[0], "--format", "pdf")
+    assert (wrong.code, "html, md, csv, junit" in wrong.err) == (ExitCode.BAD_INPUT, True)

@@ -14,7 +14,7 @@ from servemark.report.html import article, kinds, page
 from servemark.report.page.blocks import Figure, Table
 from servemark.report.terminal.load import heading
 from servemark.results.saved import Saved, read_saved
-from tests.support.saved_documents import documents, run
+from tests.support.saved_documents import run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"'&{{ 7 * 7 }}"
 NAMES = (
@@ -32,11 +32,6 @@ NAMES = (
     "mlperf",
 )
 VOID = {"meta", "link", "br", "img"}
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Saved]:
-    return documents(tmp_path_factory.mktemp("documents"))
 
 
 class Elements(HTMLParser):

@@ -1,0 +1,1 @@
+"""Documents for other programs: CSV for a spreadsheet, Markdown for a pull request, JUnit for a pipeline."""
