@@ -7,21 +7,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from gevent import GreenletExit
+
 from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.observations import observe, seen
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import Measured, Measurement, Sending
 from loadgen.measurement.recorder import Recorder
-from servemark import __version__
+from servemark import __version__, interrupts
+from servemark.output import note
 from servemark.results.constraints import Observations, judge
 from servemark.results.objectives import Figure, Seen
 from servemark.results.schema.run import PendingResult, Result
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.publisher import Publisher
+from servemark.telemetry.metrics.push import Sent
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 
+FINISH_S = 2.5
+"""How long the end of a run waits for the last figures to be sent."""
+INTERRUPTED_FINISH_S = 1.0
+"""The same where a signal ends it."""
 _BASE_UNITS = {"ms": ("seconds", 1e-3), "share": ("ratio", 1.0), "requests/s": ("requests_per_second", 1.0)}
 
 
@@ -45,14 +53,23 @@ class Live:
         constraints = standing(self._measurement.config, measured, sending, traffic, now)
         self._publisher.publish(self._snapshot(sending, traffic, now, constraints))
 
-    def finish(self, result: Result) -> None:
-        """Publish the final figures, which are the result's."""
+    def finish(self, result: Result) -> list[Sent]:
+        """Publish the final figures, which are the result's; what was sent to each place."""
         sending = self._measurement.sending
         if sending is None:
-            return
+            return []
         now = time.monotonic_ns()
         constraints = {each["name"]: each["ok"] for each in result["verdict"]["constraints"]}
-        self._publisher.finish(self._snapshot(sending, sending.traffic(now), now, constraints))
+        within_s = INTERRUPTED_FINISH_S if interrupts.requested() else FINISH_S
+        return self._publisher.finish(self._snapshot(sending, sending.traffic(now), now, constraints), within_s)
+
+    def linger(self) -> None:
+        """Leave the final figures at the endpoint for as long as the flag says, or until Ctrl-C."""
+        seconds = self._measurement.config.metrics.metrics_linger_s
+        if seconds and not interrupts.requested():
+            note(f"metrics: {self._publisher.url} stays for {seconds:g} s, until Ctrl-C")
+            with contextlib.suppress(KeyboardInterrupt, GreenletExit):
+                interrupts.sleep(seconds)
 
     def _snapshot(self, sending: Sending, traffic: Traffic, now: int, constraints: Mapping[str, bool]) -> Snapshot:
         config, recorder = self._measurement.config, sending.recorder

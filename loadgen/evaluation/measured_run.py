@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from loadgen.evaluation.live import Live
 from loadgen.evaluation.result import complete, header, histograms
@@ -18,7 +19,7 @@ from servemark.errors import ResultError
 from servemark.output import ERRORS, note, say, says, stdout
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
-from servemark.results.schema.run import PendingResult, Result
+from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.telemetry.metrics.publisher import Publisher
 
 PLAIN_PROGRESS_S = 5
@@ -49,7 +50,8 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
             measurement.on_second = live.publish if live else None
             whole = _run(measurement, prepared, directory, result, on_written)
             if live is not None:
-                live.finish(whole)
+                whole = _told(live, whole, directory, measurement, on_written)
+                live.linger()
             return whole
     finally:
         with interrupts.finishing():
@@ -74,6 +76,18 @@ def _run(
                 finally:
                     _show(result, directory)
     assert result is not None
+    return result
+
+
+def _told(live: Live, result: Result, directory: Path, measurement: Measurement, on_written: Written) -> Result:
+    """Send the final figures; the result, which is on the disk by then, with what became of that."""
+    with interrupts.finishing():
+        sent = live.finish(result)
+        if sent and measurement.measured is not None:
+            result = {**result, "telemetry": cast(list[Telemetry], sent)}
+            with contextlib.suppress(ResultError):
+                results.write(directory, result, histograms(measurement.measured))
+                on_written(directory, result)
     return result
 
 

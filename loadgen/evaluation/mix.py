@@ -83,8 +83,9 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
         for part in parts
         for objective in part.result["verdict"]["objectives"]
     ]
+    sent = [each for part in parts for each in part.result.get("telemetry", [])]
     not_judged = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["not_judged"].items()}
-    return {
+    whole: Result = {
         **first,
         "workload": "mix",
         "task": "mix",
@@ -116,6 +117,9 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
         ],
         "partial": any(part.result["partial"] for part in parts),
     }
+    if sent:
+        whole["telemetry"] = sent
+    return whole
 
 
 def without_energy(result: Result) -> Result:

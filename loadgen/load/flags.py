@@ -204,6 +204,25 @@ FLAGS = (
         group="metrics",
     ),
     Flag("metrics_host", "Where that port listens.", LOOPBACK, metavar="HOST", group="metrics"),
+    Flag(
+        "metrics_linger",
+        "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
+        "0",
+        metavar="S",
+        group="metrics",
+    ),
+    Flag(
+        "push_gateway",
+        "Push the metrics to a Prometheus Pushgateway, every 5 s and at the end.",
+        metavar="URL",
+        group="metrics",
+    ),
+    Flag(
+        "remote_write",
+        "Send the metrics by Prometheus remote write, every 5 s and at the end.",
+        metavar="URL",
+        group="metrics",
+    ),
     Flag("max_error_share", "Largest failed share of a valid run.", "0.01", metavar="X"),
     Flag(
         "model_repository",

@@ -352,6 +352,16 @@ class Worker(TypedDict):
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
 
 
+class Telemetry(TypedDict):
+    """A place to which the run's metrics were sent."""
+
+    to: Annotated[Literal["push_gateway", "remote_write", "otlp"], "What takes them."]
+    url: Annotated[str, "Where it is."]
+    sent: Annotated[int, "How often they were taken."]
+    failed: Annotated[int, "How often they were not."]
+    error: Annotated[str | None, "Why the last of these failed. Null: none did."]
+
+
 class MixPart(TypedDict):
     """One workload of a mix."""
 
@@ -452,6 +462,9 @@ class Result(RunHeader):
     ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
     workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
+    telemetry: NotRequired[
+        Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
+    ]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
     max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
     partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]

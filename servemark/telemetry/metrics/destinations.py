@@ -1,11 +1,13 @@
 """Where a run's metrics go, as the flags say."""
 
+import importlib.util
 from argparse import Namespace
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from servemark.errors import OptionError
-from servemark.quantities import whole
+from servemark.quantities import SECONDS, at_least, text_of, whole
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
@@ -13,11 +15,15 @@ MAX_PORT = 65_535
 
 @dataclass(frozen=True)
 class Destinations:
-    """Where metrics are exposed; nowhere unless it is told."""
+    """Where metrics are exposed and sent; nowhere unless it is told."""
 
     metrics_port: int | None = None
     """0: a free one; None: no endpoint."""
     metrics_host: str = LOOPBACK
+    metrics_linger_s: float = 0.0
+    """How long the endpoint stays after the run."""
+    push_gateway: str = ""
+    remote_write: str = ""
 
     @classmethod
     def from_options(cls, options: Namespace) -> Self:
@@ -25,18 +31,32 @@ class Destinations:
         port = whole("--metrics-port", options.metrics_port, 0) if options.metrics_port else None
         if port is not None and port > MAX_PORT:
             raise OptionError(f"--metrics-port {port} is no port", fix=f"give one from 0 (a free one) to {MAX_PORT}")
-        return cls(port, options.metrics_host)
+        linger_s = at_least("--metrics-linger", options.metrics_linger, 0, SECONDS)
+        if linger_s and port is None:
+            raise OptionError("--metrics-linger is for the port of the metrics", fix="add --metrics-port PORT")
+        if options.remote_write:
+            _require("--remote-write", "cramjam")
+        return cls(
+            metrics_port=port,
+            metrics_host=options.metrics_host,
+            metrics_linger_s=linger_s,
+            push_gateway=_url("--push-gateway", options.push_gateway),
+            remote_write=_url("--remote-write", options.remote_write),
+        )
 
     @property
     def any(self) -> bool:
         """Whether there is one."""
-        return self.metrics_port is not None
+        return self.metrics_port is not None or bool(self.push_gateway or self.remote_write)
 
     def options(self) -> dict[str, str]:
         """The flags that say so, by name."""
         return {
             "metrics_port": "" if self.metrics_port is None else str(self.metrics_port),
             "metrics_host": self.metrics_host,
+            "metrics_linger": text_of(self.metrics_linger_s),
+            "push_gateway": self.push_gateway,
+            "remote_write": self.remote_write,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,3 +66,25 @@ class Destinations:
     def of_part(self, number: int) -> Self:
         """Those of the part with this number, from 0, of several runs that go on together: each has its own port."""
         return replace(self, metrics_port=self.metrics_port + number) if self.metrics_port else self
+
+
+def _url(flag: str, text: str) -> str:
+    """A URL of HTTP without credentials, or "". Raises OptionError."""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise OptionError(f"{flag} is no URL of HTTP", fix=f"write it like {flag} http://127.0.0.1:9091")
+    if parts.username or parts.password:
+        # A result holds the URL, and other users of the machine see the command line.
+        raise OptionError(f"{flag} has credentials in its URL", fix=f"put those of {parts.hostname} in ~/.netrc")
+    return text
+
+
+def _require(flag: str, package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise OptionError(f"{flag} needs {package}, which is not installed", fix='pip install -e ".[telemetry]"')

@@ -1,13 +1,15 @@
-"""The process that exposes a run's metrics: it reads snapshots from stdin until that ends, and serves the last one."""
+"""The process that exposes and sends a run's metrics: it reads snapshots from stdin until that ends."""
 
 import json
 import pickle
 import signal
 import sys
+import time
 from typing import Any
 
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.endpoint import Endpoint
+from servemark.telemetry.metrics.push import Pusher, Sent
 from servemark.telemetry.metrics.snapshot import Snapshot
 
 
@@ -19,6 +21,7 @@ class Metrics:
         self._endpoint: Endpoint | None = None
         if destinations.metrics_port is not None:
             self._endpoint = Endpoint(destinations.metrics_host, destinations.metrics_port, lambda: self._last)
+        self._pushers = pushers(destinations)
 
     @property
     def url(self) -> str | None:
@@ -26,8 +29,31 @@ class Metrics:
         return self._endpoint.url if self._endpoint else None
 
     def take(self, packed: Any) -> None:
-        """Expose another snapshot."""
-        self._last = Snapshot.unpack(packed)
+        """Expose another snapshot, and send it when it is time."""
+        snapshot = self._last = Snapshot.unpack(packed)
+        for pusher in self._pushers:
+            pusher.take(snapshot)
+
+    def finish(self, within_s: float) -> list[Sent]:
+        """Send the last one everywhere at once; what was sent, after so long at most."""
+        for pusher in self._pushers:
+            pusher.finish()
+        deadline = time.monotonic() + within_s
+        return [pusher.result(max(deadline - time.monotonic(), 0)) for pusher in self._pushers]
+
+
+def pushers(destinations: Destinations) -> list[Pusher]:
+    """One for each place; what they need is imported where there is one."""
+    found = []
+    if url := destinations.push_gateway:
+        from servemark.telemetry.metrics.push_gateway import to_gateway
+
+        found.append(Pusher("push_gateway", url, to_gateway(url)))
+    if url := destinations.remote_write:
+        from servemark.telemetry.metrics.remote_write import to_receiver
+
+        found.append(Pusher("remote_write", url, to_receiver(url)))
+    return found
 
 
 def main(arguments: list[str]) -> None:
@@ -43,10 +69,13 @@ def main(arguments: list[str]) -> None:
     _say({"url": metrics.url})
     while True:
         try:
-            packed = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that has started this one
+            what, content = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that has started this one
         except (EOFError, pickle.UnpicklingError):
             return
-        metrics.take(packed)
+        if what == "snapshot":
+            metrics.take(content)
+        else:
+            _say({"sent": metrics.finish(content)})
 
 
 def _say(document: dict[str, Any]) -> None:

@@ -14,10 +14,13 @@ from typing import Any, Self
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.push import Sent
 from servemark.telemetry.metrics.snapshot import Snapshot
 
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
+_ANSWER_S = 0.5
+"""What has waited so long for its places says so a little later."""
 PIPE_BYTES = 1 << 20
 """A snapshot has some 50 kB."""
 
@@ -47,10 +50,11 @@ class Publisher:
                 fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             os.set_blocking(self._pipe, False)
             found = self._answer(START_TIMEOUT_S)
-            if found is None or "error" in found:
+            if found is None:
+                raise OptionError("the process of the metrics did not start", fix="run without --metrics-port and such")
+            if "error" in found:
                 place = f"{self._destinations.metrics_host}:{self._destinations.metrics_port}"
-                why = found["error"] if found else "its process did not start"
-                raise OptionError(f"no metrics on {place}: {why}", fix="--metrics-port 0 takes a free port")
+                raise OptionError(f"no metrics on {place}: {found['error']}", fix="--metrics-port 0 takes a free port")
         except BaseException:
             self._end()
             raise
@@ -64,18 +68,30 @@ class Publisher:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Hand it a snapshot; one that it has no room for is left out, since the next one has all of it."""
-        if self._write() and not self._broken:
-            self._rest = pickle.dumps(snapshot.pack(), protocol=5)
+        if self._write():
+            self._hand("snapshot", snapshot.pack())
+
+    def finish(self, snapshot: Snapshot, within_s: float) -> list[Sent]:
+        """Hand it the last one and wait until it is sent; what was sent to each place, after so long at most."""
+        deadline = time.monotonic() + within_s
+        for what, content in (("snapshot", snapshot.pack()), ("finish", within_s)):
+            if self._drained(deadline):
+                self._hand(what, content)
+        answer = self._answer(deadline - time.monotonic() + _ANSWER_S) if self._drained(deadline) else None
+        return answer["sent"] if answer else []
+
+    def _hand(self, what: str, content: object) -> None:
+        if not self._broken:
+            self._rest = pickle.dumps((what, content), protocol=5)
             self._write()
 
-    def finish(self, snapshot: Snapshot) -> None:
-        """Hand it the last one, and wait a little where it is behind."""
-        deadline = time.monotonic() + END_TIMEOUT_S
-        while not self._write() and time.monotonic() < deadline:
-            select.select([], [self._pipe], [], deadline - time.monotonic())
-        self.publish(snapshot)
-        while not self._write() and time.monotonic() < deadline:
-            select.select([], [self._pipe], [], deadline - time.monotonic())
+    def _drained(self, deadline: float) -> bool:
+        """Wait until nothing is left to write; whether that is so."""
+        while not self._write():
+            if (left_s := deadline - time.monotonic()) <= 0:
+                return False
+            select.select([], [self._pipe], [], left_s)
+        return not self._broken
 
     @property
     def pid(self) -> int:

@@ -43,7 +43,7 @@ def test_the_endpoint_serves_the_last_snapshot_until_the_end() -> None:
         with pytest.raises(urllib.error.HTTPError):
             scrape(str(publisher.url).replace("/metrics", "/"))
         os.kill(publisher.pid, signal.SIGINT)  # as a Ctrl-C does, which goes to both
-        publisher.finish(in_flight(4))
+        publisher.finish(in_flight(4), 30)
         until(lambda: scrape(publisher.url).rstrip().endswith(" 4.0"), "the final snapshot")
     with pytest.raises(urllib.error.URLError):
         scrape(publisher.url)
@@ -54,7 +54,7 @@ def test_a_killed_process_is_one_note_and_no_error(publisher: Publisher, capfd: 
     publisher.wait()
     for _ in range(3):
         publisher.publish(in_flight(1))
-    publisher.finish(in_flight(1))
+    publisher.finish(in_flight(1), 30)
     assert capfd.readouterr().err.count("the run goes on") == 1
 
 
@@ -64,7 +64,7 @@ def test_a_stopped_process_costs_the_run_nothing(publisher: Publisher) -> None:
     for _ in range(100):  # more than a pipe holds
         publisher.publish(many)
     os.kill(publisher.pid, signal.SIGCONT)
-    publisher.finish(in_flight(7))
+    publisher.finish(in_flight(7), 30)
     until(lambda: scrape(publisher.url).rstrip().endswith(" 7.0"), "the final snapshot")
 
 

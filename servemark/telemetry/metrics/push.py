@@ -1,0 +1,91 @@
+"""Sends snapshots to somewhere else every few seconds and at the end, on a thread of its own; what fails is counted."""
+
+import time
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import TypedDict
+
+import requests
+
+from servemark.output import note
+from servemark.telemetry.metrics.snapshot import Snapshot
+
+EVERY_S = 5.0
+TIMEOUT_S = 2.0
+"""Of connecting, and of each wait for an answer."""
+
+Send = Callable[[Snapshot], None]
+"""Sends one snapshot. Raises OSError or ValueError with the reason where it was not taken."""
+
+
+class Sent(TypedDict):
+    """What was sent to one place."""
+
+    to: str
+    url: str
+    sent: int
+    failed: int
+    error: str | None
+
+
+class Pusher:
+    """One place to which snapshots go; the first failure is told, and none stops anything."""
+
+    def __init__(self, to: str, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
+        self._send, self._every_s = send, every_s
+        self._sent: Sent = {"to": to, "url": url, "sent": 0, "failed": 0, "error": None}
+        self._last: Snapshot | None = None
+        self._final, self._ended = Event(), Event()
+        Thread(target=self._run, daemon=True).start()
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Have a newer snapshot sent when it is time."""
+        self._last = snapshot
+
+    def finish(self) -> None:
+        """Send the last one now, and no more."""
+        self._final.set()
+
+    def result(self, within_s: float) -> Sent:
+        """What was sent; waits so long for the last one."""
+        ended = self._ended.wait(within_s)
+        error = self._sent["error"] if ended else "the last snapshot was not taken in time"
+        return {**self._sent, "failed": self._sent["failed"] + (not ended), "error": error}
+
+    def _run(self) -> None:
+        while not self._final.is_set():
+            self._final.wait(self._every_s)
+            if self._last is not None:
+                self._try(self._last)
+        self._ended.set()
+
+    def _try(self, snapshot: Snapshot) -> None:
+        try:
+            self._send(snapshot)
+        except (OSError, ValueError) as error:
+            if not self._sent["failed"]:
+                note(f"metrics: {self._sent['to']} {self._sent['url']}: {reason(error)}; the run goes on")
+            self._sent["failed"] += 1
+            self._sent["error"] = reason(error)
+        else:
+            self._sent["sent"] += 1
+
+
+def post(method: str, url: str, headers: dict[str, str], body: bytes) -> None:
+    """Send a body; credentials come from ~/.netrc. Raises OSError where it was not taken."""
+    answer = requests.request(method, url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
+    if not answer.ok or answer.is_redirect:
+        words = " ".join(answer.text[:200].split())
+        raise OSError(f"HTTP {answer.status_code}: {words}" if words else f"HTTP {answer.status_code}")
+
+
+def reason(error: BaseException) -> str:
+    """The words of what is behind an error: of a refused connection just that, not the libraries on its way."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__ or error
+    return str(getattr(error, "strerror", None) or error)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,129 @@
+"""What is sent elsewhere: to a gateway, to a receiver of remote write; and what it costs where nobody takes it."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from cramjam import snappy
+from prometheus_client.parser import text_string_to_metric_families
+
+from servemark.errors import OptionError
+from servemark.telemetry.metrics import catalog
+from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.publisher import Publisher
+from servemark.telemetry.metrics.push import Pusher, reason
+from servemark.telemetry.metrics.remote_write import parse
+from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from tests.servemark.telemetry.metrics.test_buckets import histogram
+from tests.support.load_config import config
+from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result, until
+from tests.support.receiver import receiver
+from tests.support.web import free_port
+
+SNAPSHOT = Snapshot(
+    {"run": "mix/a", "workload": "ranking"},
+    [Sample.of(catalog.REQUESTS, 3, "ok", "")],
+    {catalog.LATENCY.name: histogram(0.001, 0.002, 0.1)},
+)
+
+
+def test_the_gateway_has_each_run_as_a_group() -> None:
+    with receiver() as gateway, Publisher(Destinations(push_gateway=gateway.url)) as publisher:
+        [sent] = publisher.finish(SNAPSHOT, 30)
+        method, path, _, body = gateway.requests[-1]
+    assert (sent["to"], sent["url"], sent["failed"], sent["error"]) == ("push_gateway", gateway.url, 0, None)
+    assert sent["sent"] == len(gateway.requests)
+    assert (method, path) == ("PUT", "/metrics/job/servemark/run@base64/bWl4L2E=")
+    families = {family.name: family for family in text_string_to_metric_families(body.decode())}
+    assert [sample.value for sample in families["servemark_requests"].samples] == [3]
+
+
+def test_a_receiver_of_remote_write_has_every_sample_once() -> None:
+    begun_ms = time.time_ns() // 1_000_000
+    with receiver(status=204) as found, Publisher(Destinations(remote_write=f"{found.url}/api/v1/write")) as publisher:
+        [sent] = publisher.finish(SNAPSHOT, 30)
+        method, path, headers, body = found.requests[-1]
+    assert sent["failed"] == 0
+    assert (method, path) == ("POST", "/api/v1/write")
+    assert headers["content-encoding"] == "snappy"
+    assert headers["x-prometheus-remote-write-version"] == "0.1.0"
+    series = parse("WriteRequest", bytes(snappy.decompress_raw(body))).timeseries
+    found_labels = [[(label.name, label.value) for label in each.labels] for each in series]
+    assert all(labels == sorted(labels) and all(value for _, value in labels) for labels in found_labels)
+    keys = [(dict(labels)["__name__"], dict(labels).get("le")) for labels in found_labels]
+    by_name = dict(zip(keys, series, strict=True))
+    assert len(by_name) == len(series)
+    assert by_name["servemark_requests_total", None].samples[0].value == 3
+    assert by_name["servemark_request_latency_seconds_bucket", "+Inf"].samples[0].value == 3
+    assert all(begun_ms <= each.samples[0].timestamp <= time.time() * 1e3 for each in series)
+
+
+@pytest.mark.parametrize("how", ["refused", "500", "silent"])
+def test_what_nobody_takes_is_counted_told_once_and_waited_for_briefly(
+    how: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with receiver(status=500, silent=how == "silent") as found:
+        url = f"http://127.0.0.1:{free_port()}" if how == "refused" else found.url
+        with Publisher(Destinations(push_gateway=url, remote_write=url)) as publisher:
+            begun = time.monotonic()
+            sent = publisher.finish(SNAPSHOT, 0.5 if how == "silent" else 30)
+            waited_s = time.monotonic() - begun
+    assert waited_s < 20
+    assert [each["to"] for each in sent] == ["push_gateway", "remote_write"]
+    words = {"refused": "Connection refused", "500": "HTTP 500", "silent": "not taken in time"}[how]
+    for each in sent:
+        assert (each["sent"], each["failed"] >= 1) == (0, True)
+        assert words in str(each["error"])
+    if how != "silent":
+        assert capfd.readouterr().err.count("the run goes on") == 2
+
+
+def test_snapshots_are_sent_while_the_run_goes_on() -> None:
+    taken: list[Snapshot] = []
+    pusher = Pusher("otlp", "u", taken.append, every_s=0.01)
+    pusher.take(SNAPSHOT)
+    until(lambda: len(taken) > 2, "several")
+    pusher.finish()
+    sent = pusher.result(30)
+    assert (sent["sent"], sent["failed"]) == (len(taken), 0)
+
+
+def test_the_reason_is_what_lies_behind_an_error() -> None:
+    outer = ValueError("Max retries exceeded with url")
+    outer.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    assert reason(outer) == "Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--push-gateway", "localhost:9091"], "no URL"),
+        (["--push-gateway", "http://h:x"], "no URL"),
+        (["--remote-write", "http://me:secret@h/write"], "netrc"),
+        (["--metrics-linger", "5"], "--metrics-port"),
+    ],
+)
+def test_flags_that_cannot_be_are_refused(flags: list[str], words: str) -> None:
+    with pytest.raises(OptionError, match=words) as error:
+        config("ranking_tiny", *flags)
+    assert "secret" not in str(error.value)
+
+
+def test_a_run_whose_gateway_is_dead_has_its_result_and_says_so(tmp_path: Path) -> None:
+    workload = smallest("ranking")
+    golden_entry(tmp_path, workload.name)
+    url = f"http://127.0.0.1:{free_port()}"
+    load = ["--request-rate", "50", "--duration", "1", "--warmup", "0.2", "--metrics-port", "0", "--push-gateway", url]
+    with server_of(workload) as server:
+        flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
+        done = run("ranking", *flags, "--model-repository", str(tmp_path), "--metrics-linger", "0.1")
+    result = the_result(tmp_path)
+    assert done.returncode == result["verdict"]["exit_code"]
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["telemetry"] == [
+        {"to": "push_gateway", "url": url, "sent": 0, "failed": 1, "error": "Connection refused"}
+    ]
+    assert json.loads((next(tmp_path.glob("*/histograms.json"))).read_text())
+    assert done.stderr.count("the run goes on") == 1
+    assert "stays for 0.1 s" in done.stderr
