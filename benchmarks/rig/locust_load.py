@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,21 @@ LOCUSTFILE = "identity_locustfile.py"
 WARMUP_S = 1.0
 
 
-def measure(server: Endpoints, load: Load, seconds: float, *, processes: int = 1, checkout: Path = CHECKOUT) -> Figures:
-    """One run of the generator in `checkout`; it must not have lost a request."""
+def measure(
+    server: Endpoints,
+    load: Load,
+    seconds: float,
+    *,
+    processes: int = 1,
+    checkout: Path = CHECKOUT,
+    more: Sequence[str] = (),
+) -> Figures:
+    """One run of the generator in `checkout` with `more` flags; it must not have lost a request."""
     [locustfile] = (checkout / "benchmarks").rglob(LOCUSTFILE)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
         command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
-        command += ["--result-dir", folder, *flags(load, server.of(load))]
+        command += ["--result-dir", folder, *flags(load, server.of(load)), *more]
         command += ["--processes", str(processes)] if processes > 1 else []
         if load.one_input is not None:
             image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)

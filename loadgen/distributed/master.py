@@ -28,6 +28,7 @@ from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import Granted, least
 from servemark.repository.entry import Golden
+from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.checked import Checked
 
 READY_TIMEOUT_S = 600.0
@@ -70,6 +71,8 @@ class Master:
 
         if config.request_log:
             raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
+        if config.metrics.trace_requests:
+            raise OptionError("--trace-requests is for one process", fix="leave it out, or the other processes")
 
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
@@ -171,6 +174,9 @@ class Master:
             scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
         reports = [worker.report["traffic"] for worker in self._workers.values() if worker.report]
         return Traffic.of_workers(reports, scheduled)
+
+    def spans(self) -> list[Span]:
+        return []
 
     @property
     def peak_in_flight(self) -> int:

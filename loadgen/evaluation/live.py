@@ -51,7 +51,7 @@ class Live:
             return
         traffic = sending.traffic(now)
         constraints = standing(self._measurement.config, measured, sending, traffic, now)
-        self._publisher.publish(self._snapshot(sending, traffic, now, constraints))
+        self._publisher.publish(self._snapshot(sending, traffic, now, constraints), sending.spans())
 
     def finish(self, result: Result) -> list[Sent]:
         """Publish the final figures, which are the result's; what was sent to each place."""
@@ -61,7 +61,8 @@ class Live:
         now = time.monotonic_ns()
         constraints = {each["name"]: each["ok"] for each in result["verdict"]["constraints"]}
         within_s = INTERRUPTED_FINISH_S if interrupts.requested() else FINISH_S
-        return self._publisher.finish(self._snapshot(sending, sending.traffic(now), now, constraints), within_s)
+        last = self._snapshot(sending, sending.traffic(now), now, constraints)
+        return self._publisher.finish(last, within_s, sending.spans())
 
     def linger(self) -> None:
         """Leave the final figures at the endpoint for as long as the flag says, or until Ctrl-C."""

@@ -223,6 +223,18 @@ FLAGS = (
         metavar="URL",
         group="metrics",
     ),
+    Flag(
+        "otlp",
+        "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
+        metavar="URL",
+        group="metrics",
+    ),
+    Flag(
+        "trace_requests",
+        "HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.",
+        metavar="N",
+        group="server",
+    ),
     Flag("max_error_share", "Largest failed share of a valid run.", "0.01", metavar="X"),
     Flag(
         "model_repository",

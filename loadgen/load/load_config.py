@@ -70,6 +70,8 @@ class LoadConfig:
             )
         if self.streaming and self.protocol != "grpc":
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
+        if self.metrics.trace_requests and (self.protocol != "http" or self.shared_memory != "none"):
+            raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
 
     @property
     def address(self) -> str:

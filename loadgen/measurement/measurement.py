@@ -19,6 +19,7 @@ from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
+from servemark.telemetry.metrics.snapshot import Span
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.checked import Checked
 
@@ -64,6 +65,9 @@ class Sending(Timed, Protocol):
 
     def traffic(self, now: int) -> Traffic:
         """The requests that are due, sent and on their way."""
+
+    def spans(self) -> list[Span]:
+        """The traced requests that have ended since the last call."""
 
     @property
     def peak_in_flight(self) -> int:

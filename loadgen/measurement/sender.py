@@ -13,6 +13,7 @@ from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.priority import SendersPriority
+from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
@@ -32,6 +33,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
+from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.checked import Checked
 
 START_IN_S = 0.05
@@ -58,12 +60,16 @@ class Sender:
 
     def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
         self.config, self.target, self.share, self.on_request = config, target, share, on_request
+        traced = config.metrics.trace_requests
+        self.tracing = Tracing(traced) if traced else None
         self.priority = SendersPriority(config.priority, open_loop=config.open_loop)
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
         requests = self.share.requests(self.target.payloads(golden))
+        if self.tracing is not None:
+            requests = self.tracing.requests(requests)
         return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed))
 
 
@@ -114,7 +120,8 @@ class Sending:
 
     def __init__(self, prepared: Prepared) -> None:
         sender = prepared.sender
-        self.config, self._share, self._on_request = sender.config, sender.share, sender.on_request
+        self.config, self._share, self._tracing = sender.config, sender.share, sender.tracing
+        self._on_request = self._tracing.seen(sender.on_request) if self._tracing else sender.on_request
         self._golden, self._schedule = prepared.golden, prepared.schedule
         self.interrupted: str | None = None
         self.warmed: Warmed | None = None
@@ -217,6 +224,10 @@ class Sending:
             elapsed_ns = min(now, interval.end) - interval.start
             scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
         return Traffic(scheduled, sent, driver.in_flight, len(driver.backlog))
+
+    def spans(self) -> list[Span]:
+        """The traced requests that have ended since the last call."""
+        return self._tracing.taken() if self._tracing else []
 
     @property
     def cpu_share(self) -> float | None:

@@ -5,6 +5,7 @@ them lies in the bucket of the true one: within the bucket's width, which is 10 
 """
 
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -27,6 +28,14 @@ class Native(NamedTuple):
     zero_count: int
     spans: list[tuple[int, int]]
     deltas: list[int]
+
+    def numbered(self) -> dict[int, int]:
+        """The count of each bucket that is not empty, by its number."""
+        numbers: list[int] = []
+        for gap, length in self.spans:
+            first = (numbers[-1] + 1 if numbers else 0) + gap
+            numbers += range(first, first + length)
+        return dict(zip(numbers, itertools.accumulate(self.deltas), strict=True))
 
 
 @functools.cache

@@ -24,6 +24,9 @@ class Destinations:
     """How long the endpoint stays after the run."""
     push_gateway: str = ""
     remote_write: str = ""
+    otlp: str = ""
+    trace_requests: int = 0
+    """One in so many requests is traced; 0: none."""
 
     @classmethod
     def from_options(cls, options: Namespace) -> Self:
@@ -36,18 +39,25 @@ class Destinations:
             raise OptionError("--metrics-linger is for the port of the metrics", fix="add --metrics-port PORT")
         if options.remote_write:
             _require("--remote-write", "cramjam")
+        if options.otlp:
+            _require("--otlp", "opentelemetry.exporter.otlp.proto.http")
+        trace_requests = whole("--trace-requests", options.trace_requests, 1) if options.trace_requests else 0
+        if trace_requests and not options.otlp:
+            raise OptionError("--trace-requests has nowhere to send its spans", fix="add --otlp URL")
         return cls(
             metrics_port=port,
             metrics_host=options.metrics_host,
             metrics_linger_s=linger_s,
             push_gateway=_url("--push-gateway", options.push_gateway),
             remote_write=_url("--remote-write", options.remote_write),
+            otlp=_url("--otlp", options.otlp),
+            trace_requests=trace_requests,
         )
 
     @property
     def any(self) -> bool:
         """Whether there is one."""
-        return self.metrics_port is not None or bool(self.push_gateway or self.remote_write)
+        return self.metrics_port is not None or bool(self.push_gateway or self.remote_write or self.otlp)
 
     def options(self) -> dict[str, str]:
         """The flags that say so, by name."""
@@ -57,6 +67,8 @@ class Destinations:
             "metrics_linger": text_of(self.metrics_linger_s),
             "push_gateway": self.push_gateway,
             "remote_write": self.remote_write,
+            "otlp": self.otlp,
+            "trace_requests": str(self.trace_requests or ""),
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,5 +98,9 @@ def _url(flag: str, text: str) -> str:
 
 
 def _require(flag: str, package: str) -> None:
-    if importlib.util.find_spec(package) is None:
+    try:
+        found = importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        found = False
+    if not found:
         raise OptionError(f"{flag} needs {package}, which is not installed", fix='pip install -e ".[telemetry]"')

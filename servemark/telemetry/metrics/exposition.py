@@ -53,7 +53,7 @@ class Families:
     def collect(self) -> Iterator[Family]:
         """The families that have a sample."""
         run = self._snapshot.run_labels
-        for metric, rows in _by_metric(self._snapshot):
+        for metric, rows in by_metric(self._snapshot):
             if isinstance(rows, Histogram):
                 yield _classic_family(metric, rows, run)
                 continue
@@ -83,7 +83,7 @@ def protobuf(snapshot: Snapshot) -> bytes:
     """The families as messages, each with its length before it."""
     stream = BytesIO()
     run = snapshot.run_labels
-    for metric, rows in _by_metric(snapshot):
+    for metric, rows in by_metric(snapshot):
         family = _message("MetricFamily", name=metric.name, help=metric.help, type=_TYPES[metric.kind])
         if isinstance(rows, Histogram):
             family.metric.append(_message("Metric", label=_pairs(run), histogram=_both(rows, metric)))
@@ -96,7 +96,7 @@ def protobuf(snapshot: Snapshot) -> bytes:
     return stream.getvalue()
 
 
-def _by_metric(
+def by_metric(
     snapshot: Snapshot,
 ) -> Iterator[tuple[Metric, Histogram | list[tuple[tuple[str, ...], float]]]]:
     """What there is of each metric, in the catalog's order: a histogram, or labels and values."""

@@ -5,12 +5,16 @@ import pickle
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.endpoint import Endpoint
 from servemark.telemetry.metrics.push import Pusher, Sent
-from servemark.telemetry.metrics.snapshot import Snapshot
+from servemark.telemetry.metrics.snapshot import Snapshot, Span
+
+if TYPE_CHECKING:
+    from servemark.telemetry.metrics.otlp import Collector
 
 
 class Metrics:
@@ -22,6 +26,9 @@ class Metrics:
         if destinations.metrics_port is not None:
             self._endpoint = Endpoint(destinations.metrics_host, destinations.metrics_port, lambda: self._last)
         self._pushers = pushers(destinations)
+        self._collector = collector(destinations.otlp) if destinations.otlp else None
+        if self._collector is not None:
+            self._pushers.append(Pusher("otlp", destinations.otlp, self._collector.send))
 
     @property
     def url(self) -> str | None:
@@ -34,12 +41,24 @@ class Metrics:
         for pusher in self._pushers:
             pusher.take(snapshot)
 
+    def take_spans(self, spans: Iterable[Iterable[Any]]) -> None:
+        """Send the spans of some requests when it is time."""
+        if self._collector is not None:
+            self._collector.take(Span(*each) for each in spans)
+
     def finish(self, within_s: float) -> list[Sent]:
         """Send the last one everywhere at once; what was sent, after so long at most."""
         for pusher in self._pushers:
             pusher.finish()
         deadline = time.monotonic() + within_s
         return [pusher.result(max(deadline - time.monotonic(), 0)) for pusher in self._pushers]
+
+
+def collector(url: str) -> "Collector":
+    """The OpenTelemetry collector at a URL."""
+    from servemark.telemetry.metrics.otlp import Collector
+
+    return Collector(url)
 
 
 def pushers(destinations: Destinations) -> list[Pusher]:
@@ -74,6 +93,8 @@ def main(arguments: list[str]) -> None:
             return
         if what == "snapshot":
             metrics.take(content)
+        elif what == "spans":
+            metrics.take_spans(content)
         else:
             _say({"sent": metrics.finish(content)})
 

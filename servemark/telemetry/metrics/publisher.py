@@ -9,13 +9,14 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Self
 
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.push import Sent
-from servemark.telemetry.metrics.snapshot import Snapshot
+from servemark.telemetry.metrics.snapshot import Snapshot, Span
 
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
@@ -66,15 +67,21 @@ class Publisher:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def publish(self, snapshot: Snapshot) -> None:
-        """Hand it a snapshot; one that it has no room for is left out, since the next one has all of it."""
+    def publish(self, snapshot: Snapshot, spans: Sequence[Span] = ()) -> None:
+        """Hand it a snapshot, and the spans since the last one.
+
+        A snapshot for which there is no room is left out, since the next one has all of it; such spans are lost.
+        """
+        if spans and self._write():
+            self._hand("spans", [tuple(span) for span in spans])
         if self._write():
             self._hand("snapshot", snapshot.pack())
 
-    def finish(self, snapshot: Snapshot, within_s: float) -> list[Sent]:
+    def finish(self, snapshot: Snapshot, within_s: float, spans: Sequence[Span] = ()) -> list[Sent]:
         """Hand it the last one and wait until it is sent; what was sent to each place, after so long at most."""
         deadline = time.monotonic() + within_s
-        for what, content in (("snapshot", snapshot.pack()), ("finish", within_s)):
+        last = [tuple(span) for span in spans]
+        for what, content in (("spans", last), ("snapshot", snapshot.pack()), ("finish", within_s)):
             if self._drained(deadline):
                 self._hand(what, content)
         answer = self._answer(deadline - time.monotonic() + _ANSWER_S) if self._drained(deadline) else None

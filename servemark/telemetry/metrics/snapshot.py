@@ -1,4 +1,4 @@
-"""What a run knows at one moment, by the names of the catalog; the form in which it goes to another process."""
+"""What a run knows at one moment, by the names of the catalog, and its traced requests; as another process takes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,3 +47,19 @@ class Snapshot:
         run, samples, histograms = packed
         known = [Sample(*sample) for sample in samples if sample[0] in BY_NAME]
         return cls(run, known, {name: Histogram.unpack(each) for name, each in histograms.items()})
+
+
+class Span(NamedTuple):
+    """A traced request: its W3C ids, and its times in ns since the epoch."""
+
+    trace_id: int
+    span_id: int
+    scheduled_ns: int
+    sent_ns: int
+    done_ns: int
+    error: str | None
+
+
+def traceparent(trace_id: int, span_id: int) -> str:
+    """The W3C header of a sampled request (Trace Context, section 3.2)."""
+    return f"00-{trace_id:032x}-{span_id:016x}-01"

@@ -1,0 +1,143 @@
+"""Exports snapshots, and the spans of traced requests, over OTLP (HTTP, protobuf) with OpenTelemetry's SDK.
+
+The SDK's instruments cannot take a histogram that is counted already. Its data points can, and its exporters send them.
+Exponential histograms have the native one's buckets: those of scale 5 end where a native one of schema 5 does, one
+number higher. Source: OpenTelemetry metrics data model, "ExponentialHistogram"; W3C Trace Context.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import export as points
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from servemark import __version__
+from servemark.stats.histogram import Histogram
+from servemark.telemetry.metrics.buckets import SCHEMA, native
+from servemark.telemetry.metrics.catalog import Kind, Metric
+from servemark.telemetry.metrics.exposition import by_metric
+from servemark.telemetry.metrics.push import TIMEOUT_S
+from servemark.telemetry.metrics.snapshot import Snapshot, Span
+
+RESOURCE = Resource({"service.name": "servemark", "service.version": __version__})
+BATCH = 1000
+"""Spans in one request."""
+SCOPE = InstrumentationScope("servemark", __version__)
+_UNITS = {"seconds": "s", "bytes": "By", "watts": "W", "joules": "J", "celsius": "Cel", "hertz": "Hz", "ratio": "1"}
+
+
+class Collector:
+    """The collector at a URL, without its paths: what it is sent are the metrics, and the spans that have come."""
+
+    def __init__(self, url: str) -> None:
+        base = url.rstrip("/")
+        self._metrics = OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=TIMEOUT_S)
+        self._traces = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S)
+        self._said, self._begun_ns = _said(), time.time_ns()
+        self._spans: list[Span] = []
+
+    def take(self, spans: Iterable[Span]) -> None:
+        """Have these spans sent with the next snapshot."""
+        self._spans += spans
+
+    def send(self, snapshot: Snapshot) -> None:
+        """Send a snapshot and the spans. Raises OSError where they are not taken; such spans are lost."""
+        spans, self._spans = self._spans, []
+        data = metrics_data(snapshot, self._begun_ns, time.time_ns())
+        taken = self._metrics.export(data) is points.MetricExportResult.SUCCESS
+        for batch in (spans[first : first + BATCH] for first in range(0, len(spans), BATCH)):
+            found = [readable(snapshot.run_labels, span) for span in batch]
+            taken = taken and self._traces.export(found) is SpanExportResult.SUCCESS
+        if not taken:
+            raise OSError(self._said())
+
+
+def metrics_data(snapshot: Snapshot, begun_ns: int, now_ns: int) -> points.MetricsData:
+    """A snapshot as the SDK's own data: cumulative since `begun_ns`."""
+    run = {name: value for name, value in snapshot.run_labels.items() if value}
+    metrics = [
+        points.Metric(name=metric.name, description=metric.help, unit=_unit(metric), data=data)
+        for metric, data in _data(snapshot, run, begun_ns, now_ns)
+    ]
+    scope = points.ScopeMetrics(scope=SCOPE, metrics=metrics, schema_url="")
+    return points.MetricsData([points.ResourceMetrics(resource=RESOURCE, scope_metrics=[scope], schema_url="")])
+
+
+def readable(run: Mapping[str, str], span: Span) -> ReadableSpan:
+    """A request as the SDK's span: from its sending to its answer."""
+    labels = {f"servemark.{name}": value for name, value in run.items() if value}
+    return ReadableSpan(
+        name="infer",
+        context=SpanContext(span.trace_id, span.span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)),
+        resource=RESOURCE,
+        attributes={**labels, "servemark.schedule_delay_ms": (span.sent_ns - span.scheduled_ns) / 1e6},
+        kind=SpanKind.CLIENT,
+        status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
+        start_time=span.sent_ns,
+        end_time=span.done_ns,
+        instrumentation_scope=SCOPE,
+    )
+
+
+def _data(snapshot: Snapshot, run: dict[str, str], begun_ns: int, now_ns: int) -> Iterator[tuple[Metric, Any]]:
+    cumulative = points.AggregationTemporality.CUMULATIVE
+    for metric, rows in by_metric(snapshot):
+        if isinstance(rows, Histogram):
+            yield metric, points.ExponentialHistogram([_exponential(rows, run, begun_ns, now_ns)], cumulative)
+            continue
+        found = [
+            points.NumberDataPoint(run | dict(zip(metric.labels, labels, strict=True)), begun_ns, now_ns, value)
+            for labels, value in rows
+        ]
+        counter = metric.kind is Kind.COUNTER
+        yield metric, points.Sum(found, cumulative, is_monotonic=True) if counter else points.Gauge(found)
+
+
+def _exponential(
+    histogram: Histogram, run: dict[str, str], begun_ns: int, now_ns: int
+) -> points.ExponentialHistogramDataPoint:
+    buckets = native(histogram)
+    numbered = buckets.numbered()
+    first = min(numbered, default=0)
+    dense = [numbered.get(number, 0) for number in range(first, max(numbered, default=first - 1) + 1)]
+    return points.ExponentialHistogramDataPoint(
+        attributes=run,
+        start_time_unix_nano=begun_ns,
+        time_unix_nano=now_ns,
+        count=histogram.count,
+        sum=histogram.sum_s,
+        scale=SCHEMA,
+        zero_count=buckets.zero_count,
+        positive=points.Buckets(offset=first - 1, bucket_counts=dense),
+        negative=points.Buckets(offset=0, bucket_counts=[]),
+        flags=0,
+        min=histogram.min_ns / 1e9,
+        max=histogram.max_ns / 1e9,
+    )
+
+
+def _unit(metric: Metric) -> str:
+    words = metric.name.removesuffix("_total").rpartition("_")
+    return _UNITS.get(words[2], "")
+
+
+def _said() -> Callable[[], str]:
+    """What gives the exporters' last words: they log why they failed, and return only that they did."""
+    last: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            last[:] = [record.getMessage()]
+
+    logger = logging.getLogger("opentelemetry")
+    logger.addHandler(Keep())
+    logger.propagate = False
+    return lambda: last[0] if last else "it was not taken"

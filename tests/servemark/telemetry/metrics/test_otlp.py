@@ -1,0 +1,99 @@
+"""What an OpenTelemetry collector is sent: the same metrics, and the spans of traced requests."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from servemark.errors import OptionError
+from servemark.telemetry.metrics.buckets import SCHEMA, native
+from servemark.telemetry.metrics.catalog import LATENCY
+from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.publisher import Publisher
+from servemark.telemetry.metrics.snapshot import Span
+from tests.servemark.telemetry.metrics.test_buckets import histogram
+from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
+from tests.support.load_config import config
+from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
+from tests.support.receiver import Receiver, receiver
+
+SPAN = Span(0xABC, 0x12, 1_000_000_000, 1_000_500_000, 1_010_000_000, "timeout")
+
+
+def metrics_of(found: Receiver) -> dict[str, Any]:
+    """The metrics of the last request, by name."""
+    [body] = [body for _, path, _, body in found.requests if path == "/v1/metrics"][-1:]
+    [resource] = ExportMetricsServiceRequest.FromString(body).resource_metrics
+    return {metric.name: metric for metric in resource.scope_metrics[0].metrics}
+
+
+def spans_of(found: Receiver) -> list[Any]:
+    """The spans of all requests."""
+    requests = [
+        ExportTraceServiceRequest.FromString(body) for _, path, _, body in found.requests if path == "/v1/traces"
+    ]
+    return [span for each in requests for resource in each.resource_spans for span in resource.scope_spans[0].spans]
+
+
+def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
+    with receiver() as found, Publisher(Destinations(otlp=found.url)) as publisher:
+        [sent] = publisher.finish(SNAPSHOT, 30, [SPAN])
+        metrics, spans = metrics_of(found), spans_of(found)
+    assert (sent["to"], sent["failed"]) == ("otlp", 0)
+    requests = metrics["servemark_requests_total"]
+    assert requests.sum.is_monotonic
+    [point] = requests.sum.data_points
+    attributes = {each.key: each.value.string_value for each in point.attributes}
+    assert (point.as_double, attributes["outcome"], attributes["run"]) == (3, "ok", "mix/a")
+    latency = metrics[LATENCY.name]
+    assert latency.unit == "s"
+    [point] = latency.exponential_histogram.data_points
+    assert (point.count, point.scale, point.sum) == (3, SCHEMA, pytest.approx(0.103))
+    expected = native(histogram(0.001, 0.002, 0.1)).numbered()
+    counts = point.positive.bucket_counts
+    # OpenTelemetry's bucket i ends at base^(i + 1), Prometheus's at base^i.
+    assert {point.positive.offset + n + 1: count for n, count in enumerate(counts) if count} == expected
+    [span] = spans
+    assert (span.trace_id.hex(), span.span_id.hex()) == (f"{0xABC:032x}", f"{0x12:016x}")
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.sent_ns, SPAN.done_ns)
+    assert span.status.message == "timeout"
+
+
+def test_a_collector_that_refuses_is_told_with_its_words(capfd: pytest.CaptureFixture[str]) -> None:
+    with receiver(status=400) as found, Publisher(Destinations(otlp=found.url)) as publisher:
+        [sent] = publisher.finish(SNAPSHOT, 30)
+    assert (sent["sent"], sent["failed"] >= 1) == (0, True)
+    assert "400" in str(sent["error"])
+    assert capfd.readouterr().err.count("the run goes on") == 1
+
+
+def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) -> None:
+    workload = smallest("ranking")
+    golden_entry(tmp_path, workload.name)
+    load = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1", "--warmup", "0.2"]
+    with server_of(workload) as server, receiver() as found:
+        flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
+        flags += ["--otlp", found.url, "--trace-requests", "10"]
+        done = run("ranking", *flags, "--model-repository", str(tmp_path))
+        spans = spans_of(found)
+    result = the_result(tmp_path)
+    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert len(spans) == 6  # of 60, the warm-up's included
+    assert len({span.trace_id for span in spans}) == 6
+    assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)
+    assert [each["to"] for each in result["telemetry"]] == ["otlp"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--trace-requests", "10"], "--otlp|nowhere"),
+        (["--trace-requests", "10", "--otlp", "http://h:4318", "--protocol", "grpc"], "HTTP"),
+        (["--trace-requests", "10", "--otlp", "http://h:4318", "--shared-memory", "system"], "HTTP"),
+    ],
+)
+def test_tracing_that_cannot_be_is_refused(flags: list[str], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        config("ranking_tiny", *flags)

@@ -1,0 +1,158 @@
+"""Debian's Prometheus and Pushgateway against a real run: they read what it says, and its p99 is the result's."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.telemetry.metrics.catalog import LATENCY, METRICS, Kind
+from tests.support.locust_run import command, golden_entry, server_of, smallest, started, the_result, until
+from tests.support.web import free_port
+
+pytestmark = [pytest.mark.peer]
+WITHIN = {"native": 0.03, "classic": 0.10}
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} here: apt install {name}")
+    return found
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - ours
+        return json.loads(answer.read())
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - ours
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@contextmanager
+def running(arguments: list[str], ready: str, log: Path) -> Iterator[None]:
+    with started(arguments, log) as process:
+        until(lambda: is_up(ready) or process.poll() is not None, arguments[0])
+        assert process.poll() is None, log.read_text()
+        yield
+
+
+class Prometheus:
+    """One on loopback, with its data in a folder of the test."""
+
+    def __init__(self, folder: Path, *, native: bool, scrapes: int | None = None) -> None:
+        folder.mkdir()
+        self.folder, self.url = folder, f"http://127.0.0.1:{free_port()}"
+        targets = [] if scrapes is None else [f"127.0.0.1:{scrapes}"]
+        jobs = [{"job_name": "servemark", "scrape_interval": "500ms", "static_configs": [{"targets": targets}]}]
+        (folder / "prometheus.yml").write_text(json.dumps({"scrape_configs": jobs}))
+        address = self.url.removeprefix("http://")
+        self.arguments = [
+            program("prometheus"),
+            f"--config.file={folder}/prometheus.yml",
+            f"--web.listen-address={address}",
+        ]
+        self.arguments += [f"--storage.tsdb.path={folder}/data", "--web.enable-remote-write-receiver"]
+        self.arguments += ["--enable-feature=native-histograms"] if native else []
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        with running(self.arguments, f"{self.url}/-/ready", self.folder / "log"):
+            yield
+
+    def value(self, query: str) -> float | None:
+        """The one value of a query, None while there is none."""
+        found = get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")["data"]["result"]
+        return float(found[0]["value"][1]) if found else None
+
+    def names(self) -> set[str]:
+        return set(get(f"{self.url}/api/v1/label/__name__/values")["data"])
+
+
+def load(folder: Path, url: str, *flags: str) -> list[str]:
+    workload = smallest("ranking")
+    golden_entry(folder, workload.name)
+    return command(
+        "ranking", "--model", workload.name, "--url", url, "--out", str(folder / "out"), "--request-rate", "300",
+        "--duration", "4", "--warmup", "0.5", "--slo", "p99:50", "--model-repository", str(folder), *flags,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["native", "classic"])
+def test_the_p99_that_prometheus_computes_is_the_result_s(tmp_path: Path, kind: str) -> None:
+    port, native = free_port(), kind == "native"
+    prometheus = Prometheus(tmp_path / "prometheus", native=native, scrapes=port)
+    series = LATENCY.name if native else f"{LATENCY.name}_bucket"
+    with server_of(smallest("ranking"), delay_s=0.004, stall_s=0.05, stall_every_s=1.0) as server, prometheus.up():
+        flags = ["--metrics-port", str(port), "--metrics-linger", "60"]
+        with started(load(tmp_path, server.url, *flags), tmp_path / "log"):
+            until(lambda: "stays for" in (tmp_path / "log").read_text(), "the final figures")
+            result = the_result(tmp_path / "out")
+            count = result["metrics"]["latency_ms"]["count"]
+            counted = f"histogram_count({series})" if native else f'{series}{{le="+Inf"}}'
+            until(lambda: prometheus.value(counted) == count, "a scrape of the final figures")
+            for percentile, key in [(0.5, "p50"), (0.99, "p99")]:
+                value = prometheus.value(f"histogram_quantile({percentile}, {series})")
+                assert value is not None
+                assert value * 1e3 == pytest.approx(result["metrics"]["latency_ms"][key], rel=WITHIN[kind])
+            assert prometheus.value("servemark_requests_scheduled_total - servemark_requests_sent_total") == 0
+            assert {name for name in prometheus.names() if name.startswith("servemark_")} <= exposed()
+
+
+def exposed() -> set[str]:
+    """The names of all series that the catalog speaks of."""
+    names = {metric.name for metric in METRICS}
+    histograms = [metric.name for metric in METRICS if metric.kind is Kind.HISTOGRAM]
+    return names | {f"{name}_{part}" for name in histograms for part in ("bucket", "count", "sum")}
+
+
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with server_of(smallest("ranking")) as server:
+        flags = ["--metrics-port", "0", "--metrics-linger", "60"]
+        with started(load(tmp_path, server.url, *flags), log):
+            until(lambda: "stays for" in log.read_text(), "the final figures")
+            [url] = set(re.findall(r"http://\S+/metrics", log.read_text()))
+            with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - ours
+                text = answer.read()
+    checked = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def test_what_a_short_run_pushes_is_there_after_it(tmp_path: Path) -> None:
+    prometheus = Prometheus(tmp_path / "prometheus", native=False)
+    gateway = f"http://127.0.0.1:{free_port()}"
+    arguments = [program("prometheus-pushgateway"), f"--web.listen-address={gateway.removeprefix('http://')}"]
+    with (
+        server_of(smallest("ranking")) as server,
+        prometheus.up(),
+        running(arguments, f"{gateway}/-/ready", tmp_path / "gateway"),
+    ):
+        flags = ["--push-gateway", gateway, "--remote-write", f"{prometheus.url}/api/v1/write"]
+        with started(load(tmp_path, server.url, *flags), tmp_path / "log") as process:
+            assert process.wait(120) in {0, 2, 4}, (tmp_path / "log").read_text()
+        result = the_result(tmp_path / "out")
+        assert [(each["to"], each["failed"], each["error"]) for each in result["telemetry"]] == [
+            ("push_gateway", 0, None), ("remote_write", 0, None)
+        ]  # fmt: skip
+        count, p99 = (result["metrics"]["latency_ms"][key] for key in ("count", "p99"))
+        assert prometheus.value('servemark_requests_total{outcome="ok"}') == count
+        value = prometheus.value(f"histogram_quantile(0.99, {LATENCY.name}_bucket)")
+        assert value is not None
+        assert value * 1e3 == pytest.approx(p99, rel=WITHIN["classic"])
+        [group] = get(f"{gateway}/api/v1/metrics")["data"]
+        assert group["labels"]["job"] == "servemark"
+        [ok] = group["servemark_requests_total"]["metrics"]
+        assert float(ok["value"]) == count
