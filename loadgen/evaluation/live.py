@@ -25,6 +25,7 @@ from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.push import Sent
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from servemark.telemetry.recording import Column
 
 FINISH_S = 2.5
 """How long the end of a run waits for the last figures to be sent."""
@@ -84,6 +85,8 @@ class Live:
             samples.append(Sample.of(catalog.CLIENT_CPU, sending.cpu_share))
         samples += [Sample.of(catalog.CONSTRAINT_OK, ok, name) for name, ok in constraints.items()]
         samples += objectives(config, recorder)
+        if (telemetry := self._measurement.telemetry) is not None:
+            samples += machine(telemetry.latest())
         histograms = {
             catalog.LATENCY.name: recorder.latency,
             catalog.SERVICE_TIME.name: recorder.service_time,
@@ -144,6 +147,14 @@ def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
         yield Sample.of(catalog.OBJECTIVE_BREACHES, found.over, name)
         if allowed := found.requests * share:
             yield Sample.of(catalog.OBJECTIVE_BURNED, found.over / allowed, name)
+
+
+def machine(latest: Mapping[Column, float]) -> Iterator[Sample]:
+    """What this machine's meters said last."""
+    for column, value in latest.items():
+        metric = catalog.BY_NAME.get(f"servemark_{column.name}")
+        if metric is not None:
+            yield Sample.of(metric, value, *(dict(column.labels)[name] for name in metric.labels))
 
 
 def stage_of(config: LoadConfig, recorder: Recorder, now: int) -> list[Sample]:

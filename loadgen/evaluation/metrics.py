@@ -179,15 +179,18 @@ def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[Accuracy, str |
 
 def _energy(config: LoadConfig, measured: Measured) -> EnergyFigures:
     reading, idle = measured.energy.reading, measured.energy.idle
-    out: dict[str, Any] = dict.fromkeys(EnergyFigures.__annotations__)
+    out: dict[str, Any] = dict.fromkeys(key for key in EnergyFigures.__annotations__ if key != "garbage_lines")
     if reading is not None:
         out |= {key: value for key, value in asdict(reading).items() if key != "reason"}
         out["idle_w"] = idle.average_w if idle else None
         inferences = measured.recorder.completed * config.batch_size
         if reading.joules is not None and inferences:
             out["joules_per_inference"] = reading.joules / inferences
+            out["joules_per_request"] = reading.joules / measured.recorder.completed
     reason = measured.energy.reason or (reading.reason if reading else None) or "no inference was completed"
-    out |= {f"{key}_reason": reason for key in EnergyFigures.__annotations__ if out[key] is None}
+    out |= {f"{key}_reason": reason for key in list(out) if out[key] is None}
     if idle is not None and idle.reason:
         out["idle_w_reason"] = idle.reason
+    if measured.energy.command is not None:
+        out["garbage_lines"] = measured.energy.command.lines.garbage
     return cast(EnergyFigures, out)

@@ -124,7 +124,8 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
 
 def without_energy(result: Result) -> Result:
     """One workload's result: its process's meter read what all workloads of the mix took together."""
-    energy = unknown(EnergyFigures.__annotations__, "the meter read all workloads of the mix together")
+    keys = [key for key in EnergyFigures.__annotations__ if key != "garbage_lines"]
+    energy = unknown(keys, "the meter read all workloads of the mix together")
     return {**result, "metrics": {**result["metrics"], "energy": cast(EnergyFigures, energy)}}
 
 
@@ -226,7 +227,12 @@ def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> Energ
     energy, own = metrics[0]["energy"], metrics[0]["throughput"]["inferences_per_s"]
     if energy["joules_per_inference"] is None or own is None or not inferences_per_s:
         return energy
-    return {**energy, "joules_per_inference": energy["joules_per_inference"] * own / inferences_per_s}
+    share = own / inferences_per_s
+    found: EnergyFigures = {**energy, "joules_per_inference": energy["joules_per_inference"] * share}
+    if (per_request := energy.get("joules_per_request")) is not None:
+        # All requests of a mix have the same batch size.
+        found["joules_per_request"] = per_request * share
+    return found
 
 
 def _limited_by(parts: Sequence[Part]) -> LimitedBy:

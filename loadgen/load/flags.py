@@ -182,6 +182,12 @@ FLAGS = (
     Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
     Flag("start_file", "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
     Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
+    Flag(
+        "power_command",
+        "Meter energy by this command: one figure in watts a line, until it is ended.",
+        metavar="CMD",
+    ),
+    Flag("power_boundary", "What that command meters; wall if not given.", metavar="NAME"),
     Flag("sampling_rate", "Readings of CPU, GPU and power a second, for series.json; 0: none.", "10", metavar="HZ"),
     Flag(
         "request_timeout",

@@ -16,11 +16,14 @@ from servemark.quantities import SECONDS, above, at_least, number, one_of, text_
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
+from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.workload import Workload, get
 from servemark.workload.agreement import PRECISIONS
 
 MAX_SAMPLING_RATE_HZ = 100.0
+WALL = "wall"
+"""What a power command meters where nothing else is said: the machine's plug."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class LoadConfig:
     """Where the metrics of the run go while it goes on."""
     sampling_rate_hz: float
     """How often this machine's meters are read, 0: never."""
+    power: tuple[str, str] | None
+    """A command of the user's that meters power, and what it meters."""
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -161,6 +166,7 @@ class LoadConfig:
             request_log=options.request_log,
             metrics=Destinations.from_options(options),
             sampling_rate_hz=_sampling_rate(options.sampling_rate),
+            power=_power(options.power_command, options.power_boundary),
         )
 
     def at(self, address: str) -> "LoadConfig":
@@ -196,6 +202,8 @@ class LoadConfig:
             "request_log": self.request_log,
             **self.metrics.options(),
             "sampling_rate": text_of(self.sampling_rate_hz),
+            "power_command": self.power[0] if self.power else "",
+            "power_boundary": self.power[1] if self.power else "",
         }
 
     def arguments(self) -> list[str]:
@@ -222,9 +230,20 @@ class LoadConfig:
             "max_error_share": self.max_error_share,
             "request_log": self.request_log,
             "sampling_rate_hz": self.sampling_rate_hz,
+            "power_command": self.power[0] if self.power else None,
             "windows": self.windows,
         }
         return cast(Config, document)
+
+
+def _power(command: str, boundary: str) -> tuple[str, str] | None:
+    """Read --power-command and --power-boundary. Raises OptionError."""
+    if command:
+        words_of(command)
+        return command, boundary or WALL
+    if boundary:
+        raise OptionError(f"--power-boundary {boundary} has no meter", fix="--power-command CMD, or leave it out")
+    return None
 
 
 def _sampling_rate(text: str) -> float:

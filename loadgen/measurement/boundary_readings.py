@@ -1,8 +1,8 @@
 """What is read at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
 
 import contextlib
-import re
 import time
+from collections.abc import Sequence
 from threading import Thread
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from gevent import GreenletExit
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
 from servemark import interrupts
-from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, EnergyReading, Meter, open_meter
+from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Boundary, EnergyReading, Meter, PowerCommand, open_meter
 
 IDLE_S = 1.0
 """How long the idle baseline of the energy meter is taken, where there is a meter."""
@@ -129,11 +129,18 @@ class Statistics:
 
 
 class Energy:
-    """The energy of the device that computes, and of the idle one, where there is a meter for it."""
+    """The energy of the device that computes, and of the idle one, where there is a meter for it.
 
-    def __init__(self, target: Target, device: str | None) -> None:
+    A command of the user's is the meter where there is one: also of a server elsewhere. Raises OptionError where it
+    cannot be started.
+    """
+
+    def __init__(
+        self, target: Target, device: str | None, gpus: Sequence[int] = (), command: tuple[str, Boundary] | None = None
+    ) -> None:
         self.reading: EnergyReading | None = None
-        self._meter, self.reason = _meter(target, device)
+        self.command = PowerCommand(*command) if command else None
+        self._meter, self.reason = _meter(target, device, gpus, self.command)
         """`reason`: why there is no meter."""
         self.idle = _idle(self._meter)
         """Before the load."""
@@ -148,6 +155,11 @@ class Energy:
         if self._meter is not None:
             self.reading = self._meter.stop()
 
+    def close(self) -> None:
+        """End the user's command."""
+        if self.command is not None:
+            self.command.close()
+
 
 def _thread_and_clock_s() -> tuple[float, float]:
     return time.thread_time(), time.monotonic()
@@ -157,11 +169,19 @@ def _read_timeout_s() -> float:
     return INTERRUPTED_READ_TIMEOUT_S if interrupts.requested() else READ_TIMEOUT_S
 
 
-def _meter(target: Target, device: str | None) -> tuple[Meter | None, str | None]:
-    """The meter of the device that computes, or why there is none."""
+def _meter(
+    target: Target, device: str | None, gpus: Sequence[int], command: PowerCommand | None
+) -> tuple[Meter | None, str | None]:
+    """The meter of the device that computes, or why there is none. Raises KeyboardInterrupt."""
+    if command is not None:
+        try:
+            reason = command.wait_for_first()
+        except KeyboardInterrupt:
+            command.close()
+            raise
+        return (command.meter, None) if reason is None else (None, reason)
     if not target.local:
-        return None, "the server runs on another machine, which cannot be metered from here"
-    gpus = [int(number) for number in re.findall(r"cuda:(\d+)", device or "")]
+        return None, "the server runs on another machine, which cannot be metered from here: --power-command"
     return open_meter(BOUNDARY_OF_DEVICE[(device or "cpu").partition(":")[0]], gpus=gpus or None)
 
 

@@ -141,18 +141,25 @@ class Measurement:
 
     def run(self, prepared: Prepared, directory: Path) -> Measured:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
-        config, local_gpus = self.config, self.placement.gpus if self.target.local else []
+        config, gpus = self.config, self.placement.gpus if self.target.local else []
+        energy = Energy(self.target, self.placement.device, gpus, config.power)
         self.telemetry = RunTelemetry(
-            config.sampling_rate_hz, gpus=local_gpus or None, metrics_url=config.metrics_url, model=config.model
+            config.sampling_rate_hz,
+            gpus=gpus or None,
+            meters=[energy.command.meter] if energy.command else [],
+            metrics_url=config.metrics_url,
+            model=config.model,
         )
         self.telemetry.start()
         try:
-            return self._run(prepared, directory)
+            return self._run(prepared, directory, energy)
         finally:
-            self.telemetry.stop()
+            with interrupts.finishing():
+                self.telemetry.stop()
+                energy.close()
 
-    def _run(self, prepared: Prepared, directory: Path) -> Measured:
-        statistics, energy = Statistics(self.target), Energy(self.target, self.placement.device)
+    def _run(self, prepared: Prepared, directory: Path, energy: Energy) -> Measured:
+        statistics = Statistics(self.target)
         machine = MachineUse(self.target, self._workers_here)
         sending = self.sending = prepared.start(directory)
         boundaries = Boundaries(statistics, energy, machine, *sending.readings)

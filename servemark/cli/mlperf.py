@@ -37,6 +37,8 @@ NOT_TAKEN = (
     "model_name",
     "max_error_share",
     "request_log",
+    "power_command",
+    "power_boundary",
     "sampling_rate",
     "priority",
 )

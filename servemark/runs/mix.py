@@ -47,6 +47,7 @@ def run_mix(
     loads = [
         replace(
             config,
+            power=config.power if number == 0 else None,  # one meter for the whole mix
             workload=get(name),
             scenario=replace(whole, request_rate=whole.request_rate * share),
             seed=config.seed + number,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
+from servemark.telemetry.energy import Meter
 from servemark.telemetry.recording import Column
 from servemark.telemetry.sampler import Sampler, open_sampler
 from servemark.telemetry.scrape import Scrape
@@ -15,14 +16,21 @@ SCRAPE_PERIOD_S = 1.0
 class RunTelemetry:
     """Threads that read while a run goes on, each at its rate. None of them can stop the run.
 
-    This machine's meters are read `rate_hz` times a second, of its GPUs those with these numbers in CUDA, or all. The
-    server's metrics of `model` are read once a second where their URL is known. With a rate of 0 nothing is read.
+    This machine's meters are read `rate_hz` times a second, of its GPUs those with these numbers in CUDA, or all, and
+    `meters` besides. The server's metrics of `model` are read once a second where their URL is known. With a rate of 0
+    nothing is read.
     """
 
     def __init__(
-        self, rate_hz: float, *, gpus: Sequence[int] | None = None, metrics_url: str | None = None, model: str = ""
+        self,
+        rate_hz: float,
+        *,
+        gpus: Sequence[int] | None = None,
+        meters: Sequence[Meter] = (),
+        metrics_url: str | None = None,
+        model: str = "",
     ) -> None:
-        self._machine = open_sampler(rate_hz, gpus) if rate_hz else None
+        self._machine = open_sampler(rate_hz, gpus, meters) if rate_hz else None
         self._server: Sampler | None = None
         if rate_hz and metrics_url:
             self._server = Sampler("triton", {"metrics": Scrape(metrics_url, model)}, SCRAPE_PERIOD_S)

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from servemark.results.schema.machine_series import SeriesOf
 from servemark.telemetry.beat import Beat, Cost
-from servemark.telemetry.energy import open_meters
+from servemark.telemetry.energy import Meter, open_meters
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.gpus import Gpus
 from servemark.telemetry.host import Host
@@ -118,8 +118,11 @@ class _Guarded:
         return found
 
 
-def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None) -> Sampler:
-    """This machine's sampler: all that can be read here, of GPUs those with these numbers in CUDA, or all."""
+def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None, meters: Sequence[Meter] = ()) -> Sampler:
+    """This machine's sampler: all that can be read here, of GPUs those with these numbers in CUDA, or all.
+
+    `meters` are those of the user.
+    """
     absent: dict[str, str] = {}
     sources: dict[str, Source] = {}
 
@@ -136,4 +139,5 @@ def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None) -> Sampler:
             absent[boundary] = str(reason)
         else:
             sources[boundary] = Power(meter)
+    sources |= {meter.source: Power(meter) for meter in meters}
     return Sampler("machine", sources, 1 / rate_hz, absent=absent)

@@ -46,7 +46,7 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
     statistics = SimpleNamespace(
         before=seen.pop("before", None), after=seen.pop("after", None), available=seen.pop("had_statistics", False)
     )
-    energy = SimpleNamespace(reading=None, idle=None, reason="no meter")
+    energy = SimpleNamespace(reading=None, idle=None, command=None, reason="no meter")
     machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched")
     usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5}
     return Measured(

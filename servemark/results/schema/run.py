@@ -93,6 +93,7 @@ class Config(TypedDict):
     max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
     sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
+    power_command: NotRequired[Annotated[str | None, "The user's command that metered power."]]
     windows: Annotated[int, "Windows of the measured interval."]
     tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
     headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
@@ -239,13 +240,15 @@ class EnergyFigures(TypedDict):
     """Energy of the measured interval."""
 
     joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
+    joules_per_request: NotRequired[Annotated[float | None, "Energy of one request (J)."]]
     average_w: Annotated[float | None, "Mean power (W)."]
     idle_w: Annotated[float | None, "Mean power before the load (W)."]
     joules: Annotated[float | None, "Energy of the interval (J)."]
-    source: Annotated[str | None, "What was read: nvml_total_energy, nvml_power or rapl."]
-    boundary: Annotated[str | None, "What was metered: gpu_board, cpu_package or dram."]
+    source: Annotated[str | None, "What was read: nvml_total_energy, nvml_power, amdsmi, rapl or power_command."]
+    boundary: Annotated[str | None, "What was metered: gpu_board, cpu_package, or as --power-boundary says."]
     window_s: Annotated[float | None, "How long the meter ran (s)."]
     samples: Annotated[int | None, "Readings of the meter."]
+    garbage_lines: NotRequired[Annotated[int, "Lines of the power command that were no figure in watts."]]
 
 
 class ServerFigures(TypedDict):

@@ -1,4 +1,4 @@
-"""Energy meters: joules over a window from NVML (GPU boards) or RAPL (CPU packages, DRAM), never from a guess.
+"""Energy meters: joules over a window from NVML or amdsmi (GPUs), RAPL (CPU, DRAM) or a command, never from a guess.
 
     meter, reason = open_meter("cpu_package")
     if meter is not None:
@@ -7,7 +7,7 @@
         reading = meter.stop()
 
 A meter that is not there, or that cannot resolve the window, gives None and the reason, never 0. It sees this machine
-only: a server elsewhere cannot be metered from here.
+only: a server elsewhere cannot be metered from here, unless by a command of the user's.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from servemark.telemetry.energy.amd import amd_meter, installed
+from servemark.telemetry.energy.command import PowerCommand
 from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter, Source, UnavailableError
 from servemark.telemetry.energy.nvml import nvml_meter
 from servemark.telemetry.energy.rapl import POWERCAP, rapl_meter
@@ -25,6 +27,7 @@ __all__ = [
     "Boundary",
     "EnergyReading",
     "Meter",
+    "PowerCommand",
     "discover",
     "open_meter",
     "open_meters",
@@ -46,9 +49,13 @@ def _candidates(
     powercap: Path, nvml: ModuleType | None, gpus: Sequence[int] | None = None
 ) -> list[tuple[Source, Boundary, Callable[[], Meter]]]:
     """Every known meter, the better one of a boundary first."""
+    amd: list[tuple[Source, Boundary, Callable[[], Meter]]] = []
+    if installed():
+        amd.append(("amdsmi", "gpu_board", lambda: amd_meter(gpus=gpus)))
     return [
         ("nvml_total_energy", "gpu_board", lambda: nvml_meter("nvml_total_energy", nvml, gpus)),
         ("nvml_power", "gpu_board", lambda: nvml_meter("nvml_power", nvml, gpus)),
+        *amd,
         ("rapl", "cpu_package", lambda: rapl_meter("cpu_package", powercap)),
         ("rapl", "dram", lambda: rapl_meter("dram", powercap)),
     ]

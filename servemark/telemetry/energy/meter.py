@@ -8,13 +8,30 @@ from typing import Literal, NamedTuple
 
 from servemark.telemetry.native import native, start_thread
 
-Source = Literal["nvml_total_energy", "nvml_power", "rapl"]
-Boundary = Literal["gpu_board", "cpu_package", "dram"]
+Source = Literal["nvml_total_energy", "nvml_power", "amdsmi", "rapl", "power_command"]
+Boundary = str
+"""gpu_board, cpu_package, dram, or what the user says that a power command meters."""
 
-COUNTER_PERIOD_S = 10.0
-"""A package's counter wraps after some 260 kJ: ten minutes at 400 W. It must be read more often than that."""
+COUNTER_PERIOD_S = 1.0
+"""How often a counter is read: to see that it moves, and before it wraps around (a package's after 260 kJ)."""
 POWER_PERIOD_S = 0.05
-"""NVML's power reading is itself refreshed every 20 to 100 ms."""
+"""How often power is read: NVML's is itself refreshed every 20 to 100 ms."""
+UPDATE_S: dict[Source, float] = {
+    "nvml_total_energy": 0.1,
+    "nvml_power": 1.0,
+    "amdsmi": 0.1,
+    "rapl": 0.001,
+    "power_command": 0.0,
+}
+"""How old a reading may be: a shorter window would show what was before it. NVML's power is a mean of the last second
+on Ampere and newer; RAPL is refreshed every ms; a command says by its lines how often it is."""
+MOST_W = 10_000.0
+"""Of one part. A counter that grows faster has started anew, or leapt."""
+STUCK_S = 1.0
+"""A part that uses nothing for so long is not metered."""
+
+Check = Callable[[int, int], str | None]
+"""Why the window between two times (ns) cannot be trusted, None where it can."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +59,20 @@ class UnavailableError(Exception):
 
 
 def counted_joules(samples: Sequence[Sample], ranges_j: Sequence[float]) -> float:
-    """Energy between the first and the last sample of counters that wrap around at `ranges_j`, summed over parts."""
+    """Energy between the first and the last sample of counters that wrap around at `ranges_j`, summed over parts.
+
+    Raises UnavailableError where a counter stood still, started anew or leapt.
+    """
     total_j = 0.0
     for before, after in itertools.pairwise(samples):
+        passed_s = (after.time_ns - before.time_ns) / 1e9
         for a, b, range_j in zip(before.values, after.values, ranges_j, strict=True):
-            total_j += b - a if b >= a else b - a + range_j
+            grown_j = b - a if b >= a else b - a + range_j
+            if grown_j == 0 and passed_s >= STUCK_S:
+                raise UnavailableError(f"the counter stood still at {a:g} J for {passed_s:.3g} s")
+            if grown_j > MOST_W * passed_s:
+                raise UnavailableError(f"the counter went from {a:g} to {b:g} J within {passed_s:.3g} s")
+            total_j += grown_j
     return total_j
 
 
@@ -84,7 +110,7 @@ class _Sampling:
         sleep = native("time", "sleep")
         while not self._stopped and self._error is None:
             next_s = time.monotonic() + self._period_s
-            # Short naps, so that the thread of a counter does not outlive its window by ten seconds.
+            # Short naps, so that the thread does not outlive its window for long.
             while not self._stopped and (left_s := next_s - time.monotonic()) > 0:
                 sleep(min(left_s, 0.2))
             if not self._stopped:
@@ -98,7 +124,10 @@ class _Sampling:
 
 
 class Meter:
-    """Reads joules over a window; `ranges_j` are the counters' wrap-around points, None for a meter of power."""
+    """Reads joules over a window; `ranges_j` are the counters' wrap-around points, None for a meter of power.
+
+    `check` says of a window why it cannot be trusted, where the readings themselves do not show it.
+    """
 
     def __init__(
         self,
@@ -108,11 +137,13 @@ class Meter:
         *,
         ranges_j: Sequence[float] | None,
         period_s: float | None = None,
+        check: Check = lambda _from, _until: None,
     ) -> None:
         self.source, self.boundary = source, boundary
         self.read, self._ranges_j = read, ranges_j
         """Reads every part once: joules so far, or watts. Raises UnavailableError."""
         self._period_s = period_s or (POWER_PERIOD_S if ranges_j is None else COUNTER_PERIOD_S)
+        self._check = check
         self._sampling: _Sampling | None = None
 
     @property
@@ -121,7 +152,7 @@ class Meter:
         return self._ranges_j is not None
 
     def joules(self, samples: Sequence[Sample]) -> float:
-        """The energy between the first and the last sample."""
+        """The energy between the first and the last sample. Raises UnavailableError."""
         return integrated_joules(samples) if self._ranges_j is None else counted_joules(samples, self._ranges_j)
 
     def start(self) -> None:
@@ -134,14 +165,30 @@ class Meter:
         """End the window. Raises RuntimeError when none was begun."""
         if self._sampling is None:
             raise RuntimeError("Meter.stop() without start()")
-        samples, reason = self._sampling.stop()
+        samples, error = self._sampling.stop()
         self._sampling = None
+        return self.evaluate(samples, error)
+
+    def evaluate(self, samples: Sequence[Sample], error: str | None = None) -> EnergyReading:
+        """What the samples of a window add up to; `error` is what went wrong while they were taken."""
         window_s = (samples[-1].time_ns - samples[0].time_ns) / 1e9 if samples else 0.0
-        joules = 0.0
-        if reason is None:
-            joules = self.joules(samples)
-            if joules <= 0:
-                reason = f"{self.source} did not move within {window_s:.3f} s: measure a longer window"
-        if reason is not None:
-            return EnergyReading(None, None, window_s, len(samples), self.source, self.boundary, reason)
-        return EnergyReading(joules, joules / window_s, window_s, len(samples), self.source, self.boundary)
+        found = (window_s, len(samples), self.source, self.boundary)
+        try:
+            if error is not None:
+                raise UnavailableError(error)
+            joules = self._judged(samples, window_s)
+        except UnavailableError as why:
+            return EnergyReading(None, None, *found, f"{self.source}: {why}")
+        return EnergyReading(joules, joules / window_s, *found)
+
+    def _judged(self, samples: Sequence[Sample], window_s: float) -> float:
+        """The joules of a window. Raises UnavailableError where the meter does not tell."""
+        update_s = UPDATE_S[self.source]
+        if window_s < update_s:
+            raise UnavailableError(f"a window of {window_s:.3g} s is shorter than its update of {update_s:g} s")
+        if (why := self._check(samples[0].time_ns, samples[-1].time_ns)) is not None:
+            raise UnavailableError(why)
+        joules = self.joules(samples)
+        if joules <= 0:
+            raise UnavailableError(f"it did not move within {window_s:.3f} s: measure a longer window")
+        return joules

@@ -54,9 +54,26 @@ def open_boards(nvml: ModuleType | None = None, gpus: Sequence[int] | None = Non
     return nvml, boards
 
 
+def _refuse_divided(nvml: ModuleType, boards: Sequence[Any]) -> None:
+    """An instance of a divided board has no counter, and the board's has what other instances use.
+
+    Raises UnavailableError.
+    """
+    for board in boards:
+        try:
+            divided = nvml.nvmlDeviceIsMigDeviceHandle(board) or nvml.nvmlDeviceGetMigMode(board)[0]
+        except nvml.NVMLError:
+            continue  # a board that cannot be divided
+        if divided:
+            raise UnavailableError(
+                f"GPU {nvml.nvmlDeviceGetIndex(board)} is divided (MIG): its counter has what all instances use"
+            )
+
+
 def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> Meter:
     """Meter GPU boards, the visible ones where none are given, by energy counters or power. Raises UnavailableError."""
     nvml, boards = open_boards(nvml, gpus)
+    _refuse_divided(nvml, boards)
     total = source == "nvml_total_energy"
     query = nvml.nvmlDeviceGetTotalEnergyConsumption if total else nvml.nvmlDeviceGetPowerUsage
 

@@ -7,12 +7,13 @@ from typing import Any, cast
 import pytest
 
 from loadgen.driver.traffic import Traffic
-from loadgen.evaluation.live import Live, run_labels, standing
+from loadgen.evaluation.live import Live, machine, run_labels, standing
 from loadgen.measurement.measurement import Measurement, Sending
 from loadgen.sut.channel import Outcome
 from servemark.machine.scheduling import Granted
 from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.snapshot import Snapshot
+from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from servemark.telemetry.recording import Column
 from tests.support.load_config import config
 from tests.support.measured import S, answered, evenly, measured
 
@@ -117,3 +118,17 @@ def test_the_labels_name_what_really_runs() -> None:
         "run": "mix/ranking",
     }
     assert run_labels(settings, HEADER, Path("/elsewhere/r"))["run"] == "r"
+
+
+def test_the_machine_s_figures_go_by_the_names_of_the_catalog() -> None:
+    latest = {
+        Column("gpu_throttled", "ratio", (("gpu", "0"), ("reason", "hw_thermal"))): 1.0,
+        Column("power_watts", "watts", (("boundary", "wall"), ("source", "power_command"))): 250.0,
+        Column("memory_used_bytes", "bytes"): 1e9,
+        Column("cpu_stolen_ratio", "ratio"): 0.1,  # of series.json alone
+    }
+    assert list(machine(latest)) == [
+        Sample("servemark_gpu_throttled", 1.0, ("0", "hw_thermal")),
+        Sample("servemark_power_watts", 250.0, ("wall", "power_command")),
+        Sample("servemark_memory_used_bytes", 1e9),
+    ]

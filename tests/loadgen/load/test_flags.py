@@ -17,6 +17,8 @@ UNTAKEN = {
     "model_name",
     "max_error_share",
     "request_log",
+    "power_command",
+    "power_boundary",
     "sampling_rate",
     "priority",
 }

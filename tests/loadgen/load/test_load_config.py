@@ -71,6 +71,7 @@ def configs(trace: Path) -> st.SearchStrategy[LoadConfig]:
                 "max_error_share": st.floats(0, 1),
                 "shared_memory": st.sampled_from(["none", "system", "cuda"]),
                 "request_log": st.booleans(),
+                "power": st.none() | st.just(("read-meter 'a b'", "pdu")),
                 "sampling_rate_hz": st.sampled_from([0.0, 10.0, 2.5, 100.0]),
             }
         ),

@@ -1,5 +1,6 @@
 """What is read at the edges of the measured interval: the energy of the target, idle and under load."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from servemark.telemetry.energy import Meter
 from tests.support.load_config import config
 
 S = 1_000_000_000
-STILL = "rapl did not move within"
+STILL = "rapl: it did not move within"
 
 
 class LocalTarget:
@@ -30,13 +31,14 @@ class LocalTarget:
 def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The figures of a counter that shows these values at the edges: idle's two, then the interval's."""
     values = iter(joules)
-    meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0])
+    meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0], period_s=1e3)
     monkeypatch.setattr(boundary_readings, "open_meter", lambda _boundary, **_: (meter, None))
-    monkeypatch.setattr(boundary_readings, "IDLE_S", 0.001)
+    monkeypatch.setattr(boundary_readings, "IDLE_S", 0.005)
     target = cast(Target, LocalTarget())
     found = boundary_readings.Energy(target, "cpu")
-    boundaries = boundary_readings.Boundaries(found)
-    boundaries.finish()
+    found.begin()
+    time.sleep(0.05)
+    found.finish()
     recorder = Recorder(Interval(0, S, 1))
     recorder.completed = completed
     measured = Measured(recorder, boundary_readings.Statistics(target), found, cast(Any, None))
@@ -47,6 +49,7 @@ def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: 
     figures = energy([10, 10.5, 900, 100], 50, monkeypatch)
     assert figures["joules"] == 200  # it wrapped around at 1000
     assert figures["joules_per_inference"] == 200 / (50 * 4)
+    assert figures["joules_per_request"] == 200 / 50
     assert not [key for key in figures if key.endswith("_reason")]
 
 
@@ -54,8 +57,16 @@ def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: 
     ("joules", "completed", "unknown"),
     [
         ([10, 10, 20, 30], 1, {"idle_w": STILL}),
-        ([10, 20, 30, 30], 1, dict.fromkeys(("joules", "average_w", "joules_per_inference"), STILL)),
-        ([10, 20, 30, 40], 0, {"joules_per_inference": "no inference was completed"}),
+        (
+            [10, 20, 30, 30],
+            1,
+            dict.fromkeys(("joules", "average_w", "joules_per_inference", "joules_per_request"), STILL),
+        ),
+        (
+            [10, 20, 30, 40],
+            0,
+            dict.fromkeys(("joules_per_inference", "joules_per_request"), "no inference was completed"),
+        ),
     ],
 )
 def test_each_figure_that_is_not_known_has_its_own_reason(

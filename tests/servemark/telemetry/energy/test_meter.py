@@ -1,18 +1,36 @@
-import itertools
+"""Meters of all kinds over windows: what they add up to, and every way in which one does not tell."""
+
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from servemark.telemetry import energy
-from servemark.telemetry.energy.meter import Sample, counted_joules, integrated_joules
+from servemark.telemetry.energy import meter as meters
+from servemark.telemetry.energy.meter import EnergyReading, Sample, UnavailableError, counted_joules, integrated_joules
+from servemark.telemetry.energy.nvml import nvml_meter
+from tests.doubles.nvml import LOST, NOT_SUPPORTED, Nvml
 
+S = 1_000_000_000
 RANGE_UJ = 262_143_328_850
+STEP_S = 0.1
+"""Of a trace."""
+
+
+@pytest.fixture(autouse=True)
+def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No reading but those at the ends of a window, however slow this machine is."""
+    monkeypatch.setattr(meters, "COUNTER_PERIOD_S", 1e3)
 
 
 def zone(root: Path, folder: str, name: str, energy_uj: int) -> Path:
@@ -25,7 +43,7 @@ def zone(root: Path, folder: str, name: str, energy_uj: int) -> Path:
 
 
 @pytest.fixture
-def powercap(tmp_path: Path) -> Path:
+def powercap(tmp_path: Path, unhurried: None) -> Path:  # noqa: ARG001 - as a fixture
     """Two sockets with everything Linux shows for them, of which only package-0 and package-1 are CPU packages."""
     zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
     zone(tmp_path, "intel-rapl:0:0", "core", 77)
@@ -66,22 +84,62 @@ def test_dram_is_a_boundary_of_its_own(powercap: Path) -> None:
     assert reading.boundary == "dram"
 
 
-def test_many_wraps_are_seen_by_the_sampler() -> None:
-    # A counter of range 100: + 60, 60, 60, 60; then it stands still, however often it is read.
-    values = itertools.chain([0.0, 60.0, 20.0, 80.0], itertools.repeat(40.0))
-    meter = energy.Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[100.0], period_s=0.02)
-    meter.start()
-    sampling = meter._sampling
-    assert sampling is not None
-    deadline = time.monotonic() + 10
-    while len(sampling._samples) < 4 and time.monotonic() < deadline:
-        time.sleep(0.001)
-    reading = meter.stop()
-    assert reading.joules == 240.0
-    assert reading.samples >= 5
+def readings(meter: energy.Meter, values: Iterable[float], step_s: float = 1.0) -> EnergyReading:
+    """What a meter of one part makes of these values, one for each step."""
+    return meter.evaluate([Sample(round(step * step_s * S), (value,)) for step, value in enumerate(values)])
 
 
-def test_one_reading_at_a_time() -> None:
+RAPL = energy.Meter("rapl", "cpu_package", lambda: (0.0,), ranges_j=[1000.0])
+POWER = energy.Meter("nvml_power", "gpu_board", lambda: (0.0,), ranges_j=None)
+
+
+def test_a_counter_that_wraps_around_many_times() -> None:
+    reading = readings(RAPL, [900 + 300 * step - 1000 * ((900 + 300 * step) // 1000) for step in range(11)])
+    assert (reading.joules, reading.average_w, reading.samples) == (3000, 300, 11)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([10, 20, 20, 40], "rapl: the counter stood still at 20 J for 1 s"),
+        ([10, 10], "rapl: the counter stood still at 10 J for 1 s"),
+        ([10, 110, 90, 120], None),  # 980 J: it has wrapped around
+        ([2e4, 2.01e4, 50.0], "rapl: the counter went from 20100 to 50 J within 1 s"),
+        ([10, 20_100], "rapl: the counter went from 10 to 20100 J within 1 s"),
+    ],
+    ids=["stuck on the way", "stuck", "wrapped around", "began anew", "leapt"],
+)
+def test_a_counter_tells_only_where_it_moves_as_one_can(values: list[float], words: str | None) -> None:
+    ranges = 1e6 if max(values) > 1000 else 1000.0
+    reading = readings(energy.Meter("rapl", "cpu_package", lambda: (0.0,), ranges_j=[ranges]), values)
+    assert reading.reason == words
+    assert (reading.joules is None) == (words is not None)
+
+
+def test_one_part_of_several_that_stands_still_is_enough() -> None:
+    with pytest.raises(UnavailableError, match="stood still at 7 J"):
+        counted_joules([Sample(0, (1.0, 7.0)), Sample(2 * S, (90.0, 7.0))], [1000.0, 1000.0])
+
+
+@pytest.mark.parametrize(
+    ("meter", "values", "step_s", "words"),
+    [
+        (RAPL, [1, 2], 0.0005, "rapl: a window of 0.0005 s is shorter than its update of 0.001 s"),
+        (POWER, [100, 100], 0.9, "nvml_power: a window of 0.9 s is shorter than its update of 1 s"),
+        (POWER, [100], 1, "nvml_power: a window of 0 s is shorter than its update of 1 s"),
+        (RAPL, [1, 1], 0.5, "rapl: it did not move within 0.500 s: measure a longer window"),
+        (POWER, [100, 100], 1, None),
+    ],
+)
+def test_a_window_that_the_meter_cannot_resolve_is_refused(
+    meter: energy.Meter, values: list[float], step_s: float, words: str | None
+) -> None:
+    reading = readings(meter, values, step_s)
+    assert reading.reason == words
+    assert ((reading.joules, reading.average_w) == (None, None)) == (words is not None)
+
+
+def test_one_reading_at_a_time(unhurried: None) -> None:  # noqa: ARG001 - as a fixture
     """A reading that is stamped after a later one has a counter go back, which would be a wrap-around of 260 kJ."""
     reading, meeting = threading.Event(), threading.Event()
     overlaps: list[bool] = []
@@ -95,28 +153,20 @@ def test_one_reading_at_a_time() -> None:
             reading.set()
             meeting.wait(0.3)  # nobody comes
             reading.clear()
-        return (float(len(overlaps)),)
+        return (100.0,)
 
-    meter = energy.Meter("rapl", "cpu_package", read, ranges_j=[100.0], period_s=0.01)
+    meter = energy.Meter("nvml_power", "gpu_board", read, ranges_j=None, period_s=0.01)
     meter.start()
     meeting.clear()
     assert reading.wait(10)
-    assert meter.stop().joules == 1
+    assert meter.stop().samples >= 2
     assert overlaps == [False, False]
 
 
 def test_pure_sums() -> None:
-    samples = [Sample(0, (10.0, 0.0)), Sample(10**9, (30.0, 10.0)), Sample(3 * 10**9, (10.0, 10.0))]
-    assert integrated_joules(samples) == (10 + 40) / 2 * 1 + (40 + 20) / 2 * 2
-    assert counted_joules(samples, [40.0, 40.0]) == 20 + 10 + 20 + 0
-
-
-def test_a_window_that_the_counter_cannot_resolve_is_none(powercap: Path) -> None:
-    meter = opened("cpu_package", powercap)
-    meter.start()
-    reading = meter.stop()
-    assert (reading.joules, reading.average_w) == (None, None)
-    assert "measure a longer window" in str(reading.reason)
+    samples = [Sample(0, (10.0, 0.0)), Sample(S, (30.0, 10.0)), Sample(3 * S, (10.0, 15.0))]
+    assert integrated_joules(samples) == (10 + 40) / 2 * 1 + (40 + 25) / 2 * 2
+    assert counted_joules(samples, [40.0, 40.0]) == 20 + 10 + 20 + 5
 
 
 def test_a_meter_lost_on_the_way_is_none(powercap: Path) -> None:
@@ -136,7 +186,8 @@ def test_a_new_window_forgets_the_old_one(powercap: Path) -> None:
     meter.start()
     time.sleep(0.01)
     counter.write_text("9500000")
-    assert meter.stop().joules == pytest.approx(0.5)
+    (powercap / "intel-rapl:1/energy_uj").write_text(f"{RANGE_UJ - 500_000}")
+    assert meter.stop().joules == pytest.approx(1.0)
     with pytest.raises(RuntimeError, match="without start"):
         meter.stop()
 
@@ -166,56 +217,35 @@ def test_permission_denied_has_the_command() -> None:
     assert f"sudo chmod a+r {counter}" in done.stdout
 
 
-class NvmlError(Exception):
-    pass
+def played(meter: energy.Meter, nvml: Nvml, steps: int) -> EnergyReading:
+    """What a meter makes of so many steps of a trace."""
+    samples, error = [], None
+    for nvml.step in range(steps):
+        try:
+            samples.append(Sample(round(nvml.step * STEP_S * S), meter.read()))
+        except UnavailableError as why:
+            error = str(why)
+            break
+    return meter.evaluate(samples, error)
 
 
-class Boards:
-    """NVML with two boards of 100 W and 200 W."""
-
-    def __init__(self, *, total_energy: bool = True) -> None:
-        self.begin = time.monotonic()
-        self.threads: set[int] = set()
-        self.nvml = ModuleType("pynvml")
-        self.nvml.__dict__.update(
-            NVMLError=NvmlError,
-            nvmlInit=lambda: None,
-            nvmlDeviceGetCount=lambda: 2,
-            nvmlDeviceGetHandleByIndex=lambda index: index,
-            nvmlDeviceGetHandleByUUID=lambda uuid: {"GPU-a": 0, "GPU-b": 1}[uuid],
-            nvmlDeviceGetTotalEnergyConsumption=self.total_energy if total_energy else self.unsupported,
-            nvmlDeviceGetPowerUsage=self.power,
-        )
-
-    def total_energy(self, board: int) -> int:
-        return int((time.monotonic() - self.begin) * 100_000 * (board + 1))
-
-    def power(self, board: int) -> int:
-        self.threads.add(threading.get_ident())
-        return 100_000 * (board + 1)
-
-    def unsupported(self, board: int) -> int:
-        raise NvmlError(f"Not Supported on {board}")
+def gpu_meter(nvml: Nvml, gpus: list[int] | None = None) -> energy.Meter:
+    meter, reason = energy.open_meter("gpu_board", gpus=gpus, nvml=nvml)
+    assert meter is not None, reason
+    return meter
 
 
-@pytest.fixture(autouse=True)
-def _all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
-@pytest.mark.parametrize(("visible", "watts"), [(None, 300), ("1", 200), ("GPU-a", 100), ("0,GPU-b", 300)])
+@pytest.mark.parametrize(("visible", "watts"), [(None, 300), ("1", 200), ("GPU-0", 100), ("GPU-1, 0", 300)])
 @pytest.mark.parametrize("total_energy", [True, False])
 def test_gpu_boards(total_energy: bool, visible: str | None, watts: float, monkeypatch: pytest.MonkeyPatch) -> None:
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    meter, reason = energy.open_meter("gpu_board", nvml=Boards(total_energy=total_energy).nvml)
-    assert meter is not None, reason
-    meter.start()
-    time.sleep(0.3)
-    reading = meter.stop()
-    assert reading.average_w == pytest.approx(watts, rel=0.05)
+    second = {"energy_mj": range(0, 9_000_000, 20_000), "power_mw": [200_000]}
+    lacking = {} if total_energy else {"energy_mj": [NOT_SUPPORTED]}
+    nvml = Nvml(lacking, {**second, **lacking})
+    reading = played(gpu_meter(nvml), nvml, 11)
+    assert (reading.average_w, reading.window_s, reading.samples) == (pytest.approx(watts), 1.0, 11)
     assert (reading.source, reading.boundary) == ("nvml_total_energy" if total_energy else "nvml_power", "gpu_board")
-    assert reading.samples == 2 if total_energy else reading.samples >= 4
 
 
 @pytest.mark.parametrize(
@@ -227,45 +257,81 @@ def test_only_the_boards_that_a_model_runs_on_are_metered(
     """Their numbers are CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves."""
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    boards = Boards(total_energy=False)
-    meter, reason = energy.open_meter("gpu_board", gpus=gpus, nvml=boards.nvml)
-    assert meter is not None, reason
-    meter.start()
-    time.sleep(0.1)
-    assert meter.stop().average_w == pytest.approx(watts)
-    meter, reason = energy.open_meter("gpu_board", gpus=[0, 2], nvml=boards.nvml)
+    nvml = Nvml({}, {"energy_mj": range(0, 9_000_000, 20_000)})
+    assert played(gpu_meter(nvml, gpus), nvml, 11).average_w == pytest.approx(watts)
+    meter, reason = energy.open_meter("gpu_board", gpus=[0, 2], nvml=nvml)
     assert meter is None
-    assert reason == f"NVML sees {1 if visible == '1' else 2} of CUDA's GPUs, not number 2"
+    assert f"NVML sees {1 if visible == '1' else 2} of CUDA's GPUs, not number 2" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        ({"energy_mj": [*range(1_000_000, 1_200_000, 20_000), LOST]}, "nvml_total_energy: NVML: GPU is lost"),
+        ({"energy_mj": [5_000_000, 5_100_000, 200_000]}, "nvml_total_energy: the counter went from 5100 to 200 J"),
+        ({"energy_mj": [5_000_000]}, "nvml_total_energy: it did not move within 0.900 s"),
+    ],
+    ids=["lost", "driver loaded anew", "stuck"],
+)
+def test_a_board_that_does_not_tell_has_a_reason(trace: dict[str, list[int]], words: str) -> None:
+    nvml = Nvml(trace)
+    reading = played(gpu_meter(nvml), nvml, 10 if len(trace["energy_mj"]) < 11 else 20)
+    assert reading.joules is None
+    assert str(reading.reason).startswith(words)
+
+
+def test_a_counter_of_64_bits_may_wrap_around() -> None:
+    last = 2**64 - 5_000
+    nvml = Nvml({"energy_mj": [last, 5_000]})
+    reading = played(gpu_meter(nvml), nvml, 2)
+    assert reading.joules == pytest.approx(10, abs=5)  # 64 bits of mJ are more than a float tells apart
+
+
+@pytest.mark.parametrize("visible", [None, "MIG-0", "0"])
+def test_a_board_that_is_divided_is_not_metered(visible: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its counter has what all instances use, and an instance has none."""
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}, mig=[0]))
+    assert meter is None
+    assert "GPU 0 is divided (MIG)" in str(reason)
 
 
 def test_no_visible_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    meter, reason = energy.open_meter("gpu_board", nvml=Boards().nvml)
+    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}))
     assert meter is None
     assert "no GPU" in str(reason)
 
 
 def test_power_is_sampled_by_another_thread() -> None:
-    boards = Boards(total_energy=False)
-    meter, _ = energy.open_meter("gpu_board", nvml=boards.nvml)
-    assert meter is not None
+    threads: set[int] = set()
+    nvml = Nvml({})
+    meter = nvml_meter("nvml_power", nvml)
+    original = meter.read
+
+    def read() -> tuple[float, ...]:
+        threads.add(threading.get_ident())
+        return original()
+
+    meter = energy.Meter("nvml_power", "gpu_board", read, ranges_j=None)
     meter.start()
-    deadline = time.monotonic() + 10
-    while len(boards.threads) < 2 and time.monotonic() < deadline:
+    deadline = time.monotonic() + 30
+    while len(threads) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     meter.stop()
-    assert len(boards.threads) == 2
+    assert len(threads) == 2
 
 
 def test_discover(powercap: Path) -> None:
-    rows = energy.discover(powercap=powercap, nvml=Boards(total_energy=False).nvml)
+    rows = energy.discover(powercap=powercap, nvml=Nvml({"energy_mj": [NOT_SUPPORTED]}))
     assert [(row.source, row.boundary, row.available) for row in rows] == [
         ("nvml_total_energy", "gpu_board", False),
         ("nvml_power", "gpu_board", True),
         ("rapl", "cpu_package", True),
         ("rapl", "dram", True),
     ]
-    assert rows[0].reason == "NVML: Not Supported on 0"
+    assert rows[0].reason == "NVML: Not Supported"
 
 
 def test_sampling_does_not_hold_up_gevent() -> None:
@@ -284,7 +350,7 @@ meter = Meter("nvml_power", "gpu_board", read, ranges_j=None, period_s=0.01)
 meter.start()
 begin = last = time.monotonic()
 gaps = []
-for _ in range(100):
+for _ in range(120):
     gevent.sleep(0.01)
     gaps.append(time.monotonic() - last)
     last = time.monotonic()

@@ -1,0 +1,145 @@
+"""A meter of the user's: lines of watts, and everything that is none."""
+
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import OptionError
+from servemark.telemetry.energy import command as commands
+from servemark.telemetry.energy.command import Lines, PowerCommand
+from servemark.telemetry.energy.meter import UnavailableError
+
+S = 1_000_000_000
+
+
+def lines(*came: tuple[float, bytes]) -> Lines:
+    """Pieces of output and when each came (s)."""
+    times = iter([])  # type: ignore[var-annotated]
+    found = Lines(clock_ns=lambda: next(times))
+    for second, data in came:
+        times = iter([round(second * S)] * 100)
+        found.take(data)
+    return found
+
+
+def test_a_line_is_a_figure() -> None:
+    found = lines((1, b"100\n2"), (2, b"00.5\n 3e2 \n"))
+    assert (found.watts, found.times_ns) == ([100, 200.5, 300], [S, 2 * S, 2 * S])
+    assert found.read() == (300,)
+
+
+def test_other_lines_are_counted() -> None:
+    found = lines((1, b"Power (W)\n\n100\n-5\nnan\n1e999\n\xff\n100 W\n"))
+    assert (found.watts, found.garbage, found.first_garbage) == ([100], 6, "Power (W)")
+
+
+def test_no_figure_at_all_has_a_reason() -> None:
+    with pytest.raises(UnavailableError, match=r"^the power command wrote no figure$"):
+        lines().read()
+    with pytest.raises(UnavailableError, match=r"no figure: 2 lines are none, the first 'usage: meter'"):
+        lines((1, b"usage: meter\n  -w\n")).read()
+
+
+def test_a_line_without_an_end_is_bounded() -> None:
+    found = lines((1, b"1" * 70_000), (2, b"\n5\n"))
+    assert (found.garbage, found.watts) == (1, [5])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ([0.5, 1.5, 2.5, 3.5], None),
+        ([0.5], "wrote 1 figures within 4 s: measure longer"),
+        ([-1, 4.5], "wrote 0 figures within 4 s"),
+        ([0.1, 0.2, 0.3, 0.4], "wrote nothing for 3.6 s, usually every 0.1 s"),
+        ([0.1, 0.2, 0.3, 3.7, 3.8, 3.9], "wrote nothing for 3.4 s"),
+    ],
+)
+def test_a_window_needs_figures_all_through(seconds: list[float], words: str | None) -> None:
+    found = lines(*((second, b"50\n") for second in seconds)).check(0, 4 * S)
+    assert found is None if words is None else words in str(found)
+
+
+def python(code: str) -> str:
+    return shlex.join([sys.executable, "-c", code])
+
+
+WATTS = "import time\nwhile True: print(42, flush=True); time.sleep(0.01)"
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_command_is_a_meter_until_it_is_closed() -> None:
+    command = PowerCommand(python(WATTS), "wall")
+    try:
+        assert command.wait_for_first() is None
+        command.meter.start()
+        deadline = time.monotonic() + 60
+        while len(command.lines.times_ns) < 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert command.meter.read() == (42,)
+        reading = command.meter.stop()
+    finally:
+        command.close()
+    assert (reading.source, reading.boundary) == ("power_command", "wall")
+    assert reading.average_w == pytest.approx(42) or "wrote nothing for" in str(reading.reason)  # a busy machine
+    assert command._process.returncode == -signal.SIGTERM
+
+
+def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
+    script = tmp_path / "meter.sh"
+    script.write_text(f"trap '' TERM\nsleep 1000 & echo $! > {tmp_path}/pid\necho 5\nwait\nwait\n")
+    command = PowerCommand(f"sh {script}", "wall")
+    assert command.wait_for_first() is None
+    child = int((tmp_path / "pid").read_text())
+    command.close()
+    deadline = time.monotonic() + 30
+    while not gone(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gone(child)
+
+
+def test_no_shell_reads_it(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:], file=sys.stderr); print(7, flush=True); sys.stdin.read()"
+    command = PowerCommand(f"{python(code)} $HOME '; touch {tmp_path}/x' *", "wall")
+    assert command.wait_for_first() is None
+    command.close()
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_command_that_ends_says_its_last_words() -> None:
+    command = PowerCommand(python("import sys; print(5, flush=True); sys.exit('no such device /dev/ttyUSB0')"), "wall")
+    assert command.wait_for_first() is None
+    deadline = time.monotonic() + 30
+    while command.lines.ended is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(UnavailableError, match=r"ended during the run: no such device /dev/ttyUSB0"):
+        command.meter.read()
+    command.close()
+
+
+def test_a_command_that_says_nothing_is_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "FIRST_LINE_S", 0.2)
+    command = PowerCommand("sleep 100", "wall")
+    assert command.wait_for_first() == "the power command wrote no figure within 0.2 s"
+    command.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("/no/such/meter -w", "No such file"), ("meter 'open", "No closing quotation"), ("  ", "is empty")],
+)
+def test_what_is_no_command_is_an_error(text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        PowerCommand(text, "wall")
