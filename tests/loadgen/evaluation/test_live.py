@@ -42,7 +42,8 @@ def run(flags: list[str], outcomes: list[Outcome], traffic: Traffic) -> Measurem
         interrupted=None,
         traffic=lambda _now: traffic,
     )
-    return cast(Measurement, SimpleNamespace(config=settings, measured=seen, sending=cast(Sending, sending)))
+    parts = {"config": settings, "measured": seen, "sending": cast(Sending, sending), "telemetry": None}
+    return cast(Measurement, SimpleNamespace(**parts))
 
 
 def published(flags: list[str], outcomes: list[Outcome], traffic: Traffic, now_s: float) -> dict[Any, float]:
