@@ -51,7 +51,7 @@ def test_steps_of_the_accumulator_are_joules(key: str) -> None:
 def test_boards_are_numbered_as_hip_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "2,0")
     library = AmdSmi(0, 0, 1_000_000)
-    assert amd_meter(library, gpus=[0]).read() == (pytest.approx(15.3),)
+    assert [*amd_meter(library, gpus=[0]).read()] == pytest.approx([15.3])
     assert amd_meter(library, gpus=[1]).read() == (0,)
     with pytest.raises(UnavailableError, match="sees 2 of HIP's GPUs, not number 2"):
         amd_meter(library, gpus=[2])
