@@ -161,7 +161,9 @@ def soak(url: str, rate: float, seconds: float, folder: Path) -> tuple[dict[str,
 
 def page(rate: float, minutes: float, memory: dict[str, Memory], found: list[Slice], run: Result) -> str:
     """The figures as a Markdown page."""
-    machine, kinds = run["environment"], run["metrics"]["errors"]["by_kind"]
+    machine = run["environment"]
+    load = ", ".join(map(str, machine["load_average"] or [])) or "not known"
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in run["metrics"]["errors"]["by_kind"].items())
     broken = [each["name"] for each in run["verdict"]["constraints"] if not each["ok"]]
     settled_s = WARMUP_S + minutes * 60 / 6
     errors = sum(each.errors for each in found)
@@ -173,7 +175,7 @@ def page(rate: float, minutes: float, memory: dict[str, Memory], found: list[Sli
         f"{ENGINE} and the embedded Triton.",
         f"One sample in {WRONG_EVERY} is refused by the engine, on purpose.",
         "",
-        f"Machine: {machine['cpu']}, {machine['cores']} cores. Load average at the start: {machine['load_average']}.",
+        f"Machine: {machine['cpu']}, {machine['cores']} cores. Load average at the start: {load}.",
         f"{requests:,} requests, {errors:,} of them failed ({kinds}).",
         f"Constraints of the verdict that did not hold: {', '.join(broken) or 'none'}.",
         "",
