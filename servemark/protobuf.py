@@ -5,24 +5,29 @@ bring it would bring their clients too. Fields that are not named are skipped by
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Messages:
     """The messages of one package: name -> "field type number, ...".
 
-    A "*" after a type: repeated. A map is a repeated message of a key and a value, as protobuf itself lays it out, a
-    choice of fields ("oneof") is just its fields, and an enum is an int32.
+    A "*" after a type: repeated; "?": what is zero is not absent. A map is a repeated message of a key and a value, as
+    protobuf itself lays it out, and a choice of fields ("oneof") is just its fields. An enum is an int32, or one of
+    `enums` by its words, which are numbered from 0.
     """
 
-    def __init__(self, package: str, messages: Mapping[str, str]) -> None:
+    def __init__(self, package: str, messages: Mapping[str, str], enums: Mapping[str, str] = NONE) -> None:
         # A pool of its own: a process may also load a library that has descriptions of the same names in the default.
         pool = DescriptorPool()
-        pool.Add(_file(package, messages))
+        pool.Add(_file(package, messages, enums))
         self._classes = {name: GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}
 
     def message(self, kind: str, /, **fields: Any) -> Any:
@@ -34,19 +39,38 @@ class Messages:
         return self._classes[kind].FromString(serialised)
 
 
-def _file(package: str, messages: Mapping[str, str]) -> FileDescriptorProto:
+def _file(package: str, messages: Mapping[str, str], enums: Mapping[str, str]) -> FileDescriptorProto:
     file = FileDescriptorProto(name=f"servemark/{package}.proto", package=package, syntax="proto3")
+    for name, words in enums.items():
+        enum = file.enum_type.add(name=name)
+        for number, word in enumerate(words.split()):
+            # A word of an enumeration is unique in the scope around it.
+            enum.value.add(name=f"{name}_{word}", number=number)
+    types = dict.fromkeys(messages, FieldDescriptorProto.TYPE_MESSAGE)
+    types |= dict.fromkeys(enums, FieldDescriptorProto.TYPE_ENUM)
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for text in filter(None, fields.split(", ")):
-            field_name, kind, number = text.split()
-            field = message.field.add(name=field_name, number=int(number))
-            repeated = kind.endswith("*")
-            field.label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
-            kind = kind.removesuffix("*")
-            if kind in messages:
-                field.type = FieldDescriptorProto.TYPE_MESSAGE
-                field.type_name = f".{package}.{kind}"
-            else:
-                field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+            _add(message, *text.split(), package, types)
     return file
+
+
+def _add(
+    message: DescriptorProto,
+    name: str,
+    kind: str,
+    number: str,
+    package: str,
+    types: Mapping[str, "FieldDescriptorProto.Type.ValueType"],
+) -> None:
+    field = message.field.add(name=name, number=int(number))
+    field.label = field.LABEL_REPEATED if kind.endswith("*") else field.LABEL_OPTIONAL
+    if kind.endswith("?"):
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{name}")
+    kind = kind.rstrip("*?")
+    if kind in types:
+        field.type = types[kind]
+        field.type_name = f".{package}.{kind}"
+    else:
+        field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")

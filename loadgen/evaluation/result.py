@@ -13,6 +13,7 @@ from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening, unknown
 from servemark.results.schema.run import Config, PendingResult, Result, StageFigures, WindowFigures
+from servemark.results.served_config import DIGEST, KEY, recorded
 from servemark.stats.truncation import METHOD
 
 
@@ -20,6 +21,7 @@ def header(measurement: Measurement) -> PendingResult:
     """What is known before the run; written first, marked partial."""
     config, placement, target = measurement.config, measurement.placement, measurement.target
     workload, manifest = config.workload, config.entry.read_manifest() or {}
+    kept = recorded(placement.model_config)
     result: PendingResult = {
         **opening("load"),
         "config": cast(Config, {**config.to_dict(), **target.config}),
@@ -31,7 +33,8 @@ def header(measurement: Measurement) -> PendingResult:
         "device": placement.device,
         "provider": placement.provider,
         "precision": manifest.get("precision"),
-        "model_config": placement.model_config,
+        "model_config": kept[KEY],
+        "model_config_sha256": kept[DIGEST],
         "artifact_sha256": manifest.get("artifact_sha256"),
         "batch_size": config.batch_size,
         "protocol": target.protocol,
@@ -45,12 +48,14 @@ def header(measurement: Measurement) -> PendingResult:
         "partial": True,
     }
     unnamed = [key for key, value in vars(placement).items() if value is None]
+    if placement.model_config is None:
+        unnamed.append(DIGEST)
     reasons = unknown(
         unnamed, "the server does not report it, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     )
     unsaid = [key for key in ("precision", "artifact_sha256") if manifest.get(key) is None]
     reasons |= unknown(unsaid, f"no {config.entry.manifest.name} beside the local model")
-    return cast(PendingResult, {**result, **reasons})
+    return cast(PendingResult, {**result, **kept, **reasons})
 
 
 def complete(result: PendingResult, measurement: Measurement) -> Result:

@@ -20,7 +20,6 @@ from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
-_KINDS = {1: "KIND_GPU", 2: "KIND_CPU"}  # model_config.proto, ModelInstanceGroup.Kind
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,11 @@ class GrpcControl(Control):
             answer = self._call(method, name=model)
             if answer.error is not None:
                 raise ServerError(f"{self.url} {method}: {answer.error} {self._words(answer.message())}".rstrip())
-            document = to_dict(_read(f"{method}Response", answer))
+            document = to_dict(_read(f"{method}Response", answer), absent=kind != "config")
         except (ConnectionFailed, DecodeError) as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
-        if kind == "config":
-            document = document["config"]
-            document["parameters"] = {each["key"]: each["value"] for each in document["parameters"]}
-            for group in document["instance_group"]:
-                group["kind"] = _KINDS.get(group["kind"], "")
-        return document
+        config: dict[str, Any] = document.get("config", {})
+        return config if kind == "config" else document
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
         self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)

@@ -1,17 +1,21 @@
 """The protobuf messages of KServe v2's GRPCInferenceService, as far as the load generator reads or writes them.
 
-Source: Open Inference Protocol's grpc_predict_v2.proto, Triton's extensions grpc_service.proto and model_config.proto.
+Source: Open Inference Protocol's grpc_predict_v2.proto, Triton's extension grpc_service.proto.
 """
 
+import math
 from typing import Any
 
-from google.protobuf.message import Message
+import numpy as np
+from google.protobuf.message import DecodeError, Message
 
+from loadgen.kserve.model_config_messages import ENUMS, MODEL_CONFIG
 from servemark.protobuf import Messages
 
 SERVICE = "inference.GRPCInferenceService"
 
 _MESSAGES = {
+    **MODEL_CONFIG,
     "ModelReadyRequest": "name string 1, version string 2",
     "ModelReadyResponse": "ready bool 1",
     "ModelMetadataRequest": "name string 1, version string 2",
@@ -40,18 +44,6 @@ _MESSAGES = {
     ),
     "ModelStreamInferResponse": "error_message string 1, infer_response ModelInferResponse 2",
     "ModelConfigRequest": "name string 1, version string 2",
-    "ModelInstanceGroup": "name string 1, count int32 2, gpus int32* 3, kind int32 4",
-    "ModelTransactionPolicy": "decoupled bool 1",
-    "ModelDynamicBatching": (
-        "preferred_batch_size int32* 1, max_queue_delay_microseconds uint64 2, preserve_ordering bool 3"
-    ),
-    "ModelParameter": "string_value string 1",
-    "ModelParameterEntry": "key string 1, value ModelParameter 2",
-    "ModelConfig": (
-        "name string 1, platform string 2, max_batch_size int32 4, instance_group ModelInstanceGroup* 7, "
-        "dynamic_batching ModelDynamicBatching 11, parameters ModelParameterEntry* 14, "
-        "backend string 17, model_transaction_policy ModelTransactionPolicy 19"
-    ),
     "ModelConfigResponse": "config ModelConfig 1",
     "ModelStatisticsRequest": "name string 1, version string 2",
     "StatisticDuration": "count uint64 1, ns uint64 2",
@@ -75,18 +67,41 @@ _MESSAGES = {
 }
 
 
-_messages = Messages("inference", _MESSAGES)
+_messages = Messages("inference", _MESSAGES, ENUMS)
 message, parse = _messages.message, _messages.parse
 
 
-def to_dict(found: Message) -> dict[str, Any]:
-    """All fields, also those that are zero, as Triton's HTTP endpoints name and type them."""
-    values = {field: getattr(found, field.name) for field in found.DESCRIPTOR.fields}
+def to_dict(found: Message, *, absent: bool = True) -> dict[str, Any]:
+    """All fields, also those that are zero, as Triton's HTTP endpoints name and type them.
+
+    `absent`: messages that are not there as if they were empty; a configuration means something by leaving them out.
+    Raises google.protobuf.message.DecodeError for a number that JSON has not.
+    """
     return {
-        field.name: [_plain(each) for each in value] if field.is_repeated else _plain(value)
-        for field, value in values.items()
+        field.name: _value(field, getattr(found, field.name), absent)
+        for field in found.DESCRIPTOR.fields
+        if absent or not field.has_presence or found.HasField(field.name)
     }
 
 
-def _plain(value: Any) -> Any:
-    return to_dict(value) if isinstance(value, Message) else value
+def _value(field: Any, value: Any, absent: bool) -> Any:
+    if not field.is_repeated:
+        return _plain(field, value, absent)
+    plain = [_plain(field, each, absent) for each in value]
+    if field.message_type is not None and field.message_type.name.endswith("Entry"):
+        return {str(pair["key"]): pair.get("value", {}) for pair in plain}
+    return plain
+
+
+def _plain(field: Any, value: Any, absent: bool) -> Any:
+    if field.message_type is not None:
+        return to_dict(value, absent=absent)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name.removeprefix(f"{field.enum_type.name}_")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise DecodeError(f"{field.name} is {value}")
+        # The shortest number that is the same in 32 bits, as JSON has it.
+        return float(str(np.float32(value))) if field.type == field.TYPE_FLOAT else value
+    return value

@@ -1,6 +1,6 @@
 """Saved runs, sorted by what was measured, and how the circumstances of two differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from servemark.report.words import describe
 from servemark.results import directory as results
 from servemark.results.schema.comparison import DifferingKey
 from servemark.results.schema.run import Result
+from servemark.results.served_config import DIGEST, KEY, flat, meaning
 from servemark.stats.histogram import Histogram
 
 _VARYING = {"collected", "load_average"}
@@ -84,27 +85,22 @@ def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def differing(first: Result, second: Result) -> list[DifferingKey]:
     """The keys of configuration and environment that differ between two results, with both values."""
-    a, b = _circumstances(first), _circumstances(second)
-    return [
-        {"key": key, "a": a.get(key), "b": b.get(key)}
-        for key in sorted(a.keys() | b.keys())
-        if a.get(key) != b.get(key)
-    ]
+    # A configuration that is too large to be kept has its digest.
+    whole = all(result.get(KEY) is not None for result in (first, second))
+    a, b = (_circumstances(result) | _served_config(result, whole=whole) for result in (first, second))
+    keys = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+    # A group is named where nothing in it is.
+    told = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
+    return [{"key": key, "a": a.get(key), "b": b.get(key)} for key in told]
 
 
 def _circumstances(result: Result) -> dict[str, Any]:
     config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
-    # In a configuration what is left out means what is zero or empty, and gRPC says both alike.
-    model = {key: value for key, value in _flat(result.get("model_config") or {}, "model_config.").items() if value}
-    around = _flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
-    return config | served | model | around
+    around = flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
+    return config | served | around
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        groups = isinstance(value, list) and any(isinstance(each, dict) for each in value)
-        below = {str(number): each for number, each in enumerate(value)} if groups else value
-        flat |= _flat(below, f"{prefix}{key}.") if isinstance(below, dict) else {f"{prefix}{key}": value}
-    return flat
+def _served_config(result: Result, *, whole: bool) -> dict[str, Any]:
+    config = result.get("model_config")
+    return meaning(config, f"{KEY}.") if whole and config is not None else {DIGEST: result.get(DIGEST)}

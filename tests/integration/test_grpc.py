@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -160,9 +159,8 @@ def test_an_error_does_not_spoil_the_requests_around_it(server: Server, streamin
 def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
     over_http, over_grpc = Control(f"http://{server.http}"), GrpcControl(f"grpc://{server.grpc}")
     for model in ("affine_onnxruntime", "identity", "decoupled"):
-        # Of the configuration gRPC reads the part that our messages declare.
-        over = [replace(control.placement(model), model_config=None) for control in (over_grpc, over_http)]
-        assert over[0] == over[1]
+        assert over_grpc.placement(model) == over_http.placement(model)
+        assert (over_http.placement(model).model_config or {}).keys() >= {"input", "output", "optimization"}
         assert over_grpc.decoupled(model) == over_http.decoupled(model) == (model == "decoupled")
         by_http, by_grpc = over_http.statistics(model), over_grpc.statistics(model)
         assert by_http is not None

@@ -43,7 +43,10 @@ USED_BY = {
     "loadgen/evaluation/test_mix": ["servemark/runs: mix"],
     "loadgen/evaluation/test_result": ["loadgen/evaluation: metrics"],
     "loadgen/kserve/test_grpc_connection": ["loadgen/kserve: grpc_control", "loadgen/transport: server_url"],
-    "loadgen/kserve/test_grpc_inference": ["loadgen/kserve: grpc_messages", "servemark: protobuf"],
+    "loadgen/kserve/test_grpc_inference": [
+        "loadgen/kserve: grpc_messages model_config_messages",
+        "servemark: protobuf",
+    ],
     "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
     "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
     "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],

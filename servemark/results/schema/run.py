@@ -433,7 +433,10 @@ class RunHeader(Header):
     provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str | None, "Precision of the export."]
     model_config: NotRequired[
-        Annotated[dict[str, Any] | None, "Triton's configuration of the model, without its name."]
+        Annotated[dict[str, Any] | None, "Triton's configuration of the model, without its name: 32 KiB at most."]
+    ]
+    model_config_sha256: NotRequired[
+        Annotated[str | None, "Digest of that configuration, whatever its size: the same over HTTP and gRPC."]
     ]
     artifact_sha256: NotRequired[Annotated[str | None, "Digest of the exported model, by the local `export.json`."]]
     batch_size: Annotated[int, "Samples in a request."]

@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import json_format, text_format
+from google.protobuf.message import DecodeError
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from loadgen.kserve import grpc_messages
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_inference import AnswerReader, encode_request
+from loadgen.kserve.model_config_messages import MODEL_CONFIG
 from servemark.workload import Tensor
 
 OUTPUTS = (Tensor("A", "FP32", (3,)), Tensor("B", "INT64", (-1,)))
@@ -17,21 +20,80 @@ NESTED = {
     "InferInputTensor": service_pb2.ModelInferRequest.InferInputTensor,
     "InferRequestedOutputTensor": service_pb2.ModelInferRequest.InferRequestedOutputTensor,
     "InferOutputTensor": service_pb2.ModelInferResponse.InferOutputTensor,
-    "ModelParameterEntry": model_config_pb2.ModelConfig.ParametersEntry,
 }
 
 
-@pytest.mark.parametrize("name", sorted(grpc_messages._MESSAGES.keys() - {"Parameter"}))
+@pytest.mark.parametrize("name", sorted(grpc_messages._MESSAGES.keys() - MODEL_CONFIG.keys() - {"Parameter"}))
 def test_messages_are_tritons(name: str) -> None:
-    theirs = NESTED.get(name) or getattr(service_pb2, name, None) or getattr(model_config_pb2, name)
+    theirs = NESTED.get(name) or getattr(service_pb2, name)
     for field in grpc_messages.message(name).DESCRIPTOR.fields:
         other = theirs.DESCRIPTOR.fields_by_name[field.name]
-        # an enumeration travels as a number
-        kind = field.TYPE_INT32 if other.type == other.TYPE_ENUM else other.type
-        assert (field.number, field.type, field.is_repeated) == (other.number, kind, other.is_repeated)
+        assert (field.number, field.type, field.is_repeated) == (other.number, other.type, other.is_repeated)
         if field.message_type is not None and field.message_type.name != "Parameter":
             entry = NESTED.get(field.message_type.name)
             assert other.message_type.name == (entry.DESCRIPTOR.name if entry else field.message_type.name)
+
+
+def _same(ours: Any, theirs: Any) -> None:
+    assert set(ours.fields_by_name) == set(theirs.fields_by_name), theirs.full_name
+    # A name that ends so is what makes it a map.
+    assert ours.name.endswith("Entry") == theirs.GetOptions().map_entry
+    for field in ours.fields:
+        other = theirs.fields_by_name[field.name]
+        kinds = [(f.number, f.type, f.is_repeated, f.has_presence) for f in (field, other)]
+        assert kinds[0] == kinds[1], other.full_name
+        if field.enum_type is not None:
+            prefix = f"{field.enum_type.name}_"
+            words = {value.name.removeprefix(prefix): value.number for value in field.enum_type.values}
+            assert words == {value.name: value.number for value in other.enum_type.values}
+        if field.message_type is not None:
+            _same(field.message_type, other.message_type)
+
+
+def test_the_configuration_is_whole() -> None:
+    _same(grpc_messages.message("ModelConfig").DESCRIPTOR, model_config_pb2.ModelConfig.DESCRIPTOR)
+
+
+CONFIGURATION = """
+name: "m" backend: "onnxruntime" max_batch_size: 8 version_policy { all { } }
+input { name: "A" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ -1, 3 ] reshape { shape: [ 3 ] } }
+optimization { cuda { graph_spec { input { key: "A" value { dim: [ 4 ] } } graph_lower_bound { } } } }
+sequence_batching {
+  direct { minimum_slot_utilization: 0.1 }
+  control_input { name: "S" control { kind: CONTROL_SEQUENCE_END fp32_false_true: [ 0, 0.3 ] } }
+  state { input_name: "I" initial_state { zero_data: false name: "z" } }
+}
+instance_group { kind: KIND_MODEL count: 2 rate_limiter { resources { name: "R" global: true count: 3 } } }
+parameters { key: "threads" value { string_value: "1" } } parameters { key: "none" value { } }
+model_warmup { name: "w" inputs { key: "A" value { data_type: TYPE_BF16 random_data: true } } }
+model_metrics { metric_control { histogram_options { buckets: [ 0.1, 10 ] } } }
+"""
+
+
+@pytest.mark.parametrize("text", ["", CONFIGURATION, "dynamic_batching { priority_queue_policy { key: 7 value { } } }"])
+def test_a_configuration_reads_as_http_shows_it(text: str) -> None:
+    theirs = text_format.Parse(text, model_config_pb2.ModelConfig())
+    shown = json_format.MessageToDict(
+        theirs, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    ours = grpc_messages.parse("ModelConfig", theirs.SerializeToString())
+    assert _numbers(grpc_messages.to_dict(ours, absent=False)) == _numbers(shown)
+
+
+def _numbers(tree: Any) -> Any:
+    """With whole numbers as Triton's JSON has them; protobuf's own writes those of 64 bits as text."""
+    if isinstance(tree, dict):
+        return {key: _numbers(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_numbers(value) for value in tree]
+    return int(tree) if isinstance(tree, str) and tree.lstrip("-").isdecimal() else tree
+
+
+def test_a_number_that_json_has_not_is_refused() -> None:
+    found = grpc_messages.message("ModelMetrics")
+    found.metric_control.add().histogram_options.buckets.append(float("inf"))
+    with pytest.raises(DecodeError, match="buckets is inf"):
+        grpc_messages.to_dict(found)
 
 
 def test_a_map_is_a_repeated_parameter() -> None:

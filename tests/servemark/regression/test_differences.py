@@ -140,7 +140,7 @@ def test_circumstances_that_differ_are_named() -> None:
 
 def test_an_edited_configuration_is_named() -> None:
     groups = [{"count": 1, "kind": "KIND_CPU", "gpus": []}]
-    # gRPC says what is zero, HTTP leaves it out.
+    # A server may leave out what is zero.
     first = {"max_batch_size": 64, "instance_group": groups, "dynamic_batching": {"max_queue_delay_microseconds": 0}}
     second = {
         "max_batch_size": 64,
@@ -155,6 +155,22 @@ def test_an_edited_configuration_is_named() -> None:
         {"key": "model_config.instance_group.0.count", "a": 1, "b": 2},
         {"key": "model_config.parameters.intra_op_thread_count.string_value", "a": None, "b": "1"},
     ]
+
+
+def test_a_group_without_a_value_is_another_than_none() -> None:
+    batching = {"max_batch_size": 8, "dynamic_batching": {"preserve_ordering": False}}
+    runs = [run_of(10, model_config=config) for config in (batching, {"max_batch_size": 8})]
+    found = compare_sides([runs[0]], [runs[1]], GATE)
+    assert found["differing"] == [{"key": "model_config.dynamic_batching", "a": {}, "b": None}]
+
+
+def test_configurations_too_large_to_keep_differ_by_their_digests() -> None:
+    large: dict[str, Any] = {"model_config": None, "model_config_sha256": "a"}
+    runs = [run_of(10, **large), run_of(10, **large), run_of(10, **(large | {"model_config_sha256": "b"}))]
+    runs += [run_of(10, model_config={"backend": "x"}, model_config_sha256="b")]
+    found = [compare_sides([runs[0]], [run], GATE)["differing"] for run in runs[1:]]
+    differing = [{"key": "model_config_sha256", "a": "a", "b": "b"}]
+    assert found == [[], differing, differing]
 
 
 @pytest.fixture

@@ -1,0 +1,53 @@
+"""What a result keeps of the configuration that served a model, and when two of them are the same."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from servemark.results.schema.header import unknown
+
+KEY = "model_config"
+DIGEST = f"{KEY}_sha256"
+MAX_KIB = 32
+"""A usual one has 2 KiB. A comparison keeps one for every run."""
+
+
+def recorded(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The keys of a result: the configuration as the server gives it, unless it is too large, and its digest.
+
+    Both are None where it is not known, of which the caller knows the reason.
+    """
+    if config is None:
+        return {KEY: None, DIGEST: None}
+    try:
+        size_kib = len(json.dumps(config)) / 1024
+        digest = hashlib.sha256(json.dumps(meaning(config), sort_keys=True).encode()).hexdigest()
+    except RecursionError:
+        return unknown([KEY, DIGEST], "it is nested too deep to be read")
+    if size_kib > MAX_KIB:
+        return unknown([KEY], f"it has {size_kib:,.0f} KiB, and a result keeps {MAX_KIB} at most") | {DIGEST: digest}
+    return {KEY: config, DIGEST: digest}
+
+
+def meaning(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Its values by dotted keys, without those that are zero, false or empty: a server may say these or not (proto3).
+
+    A group itself is one more key, with {}: `dynamic_batching` without a value is not the same as none.
+    """
+    return flat(config, prefix, zeros=False)
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "", *, zeros: bool = True) -> dict[str, Any]:
+    """The values of a tree by dotted keys; a list of groups has their numbers as keys."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            value = {str(number): each for number, each in enumerate(value)}  # noqa: PLW2901
+        if isinstance(value, dict):
+            if value and not zeros:
+                found[f"{prefix}{key}"] = {}
+            found |= flat(value, f"{prefix}{key}.", zeros=zeros)
+        elif value or zeros:
+            found[f"{prefix}{key}"] = value
+    return found

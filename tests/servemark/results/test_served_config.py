@@ -1,0 +1,56 @@
+"""The configuration in a result: what is kept, its digest, and what counts as the same."""
+
+from typing import Any
+
+import pytest
+
+from servemark.results.served_config import DIGEST, KEY, MAX_KIB, flat, meaning, recorded
+
+PLAIN: dict[str, Any] = {"backend": "onnxruntime", "max_batch_size": 8, "instance_group": [{"count": 1}]}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        PLAIN | {"platform": "", "parameters": {}, "model_warmup": []},
+        PLAIN | {"instance_group": [{"count": 1, "gpus": [], "passive": False}]},
+        dict(reversed(PLAIN.items())),
+    ],
+)
+def test_what_is_zero_may_be_said_or_not(same: dict[str, Any]) -> None:
+    assert meaning(same) == meaning(PLAIN)
+    assert recorded(same) == {KEY: same, DIGEST: recorded(PLAIN)[DIGEST]}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PLAIN | {"max_batch_size": 4},
+        PLAIN | {"instance_group": [{"count": 1}, {"count": 1}]},
+        PLAIN | {"dynamic_batching": {"max_queue_delay_microseconds": 0}},
+        PLAIN | {"version_policy": {"all": {}}},
+    ],
+)
+def test_what_is_another_has_another_digest(other: dict[str, Any]) -> None:
+    assert recorded(other)[DIGEST] != recorded(PLAIN)[DIGEST]
+
+
+def test_a_large_one_leaves_its_digest_and_the_reason() -> None:
+    large = PLAIN | {"parameters": {"template": {"string_value": "x" * MAX_KIB * 1024}}}
+    found = recorded(large)
+    assert (found[KEY], len(found[DIGEST])) == (None, 64)
+    assert found[f"{KEY}_reason"] == f"it has {MAX_KIB} KiB, and a result keeps {MAX_KIB} at most"
+
+
+def test_one_nested_too_deep_has_a_reason() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    assert recorded(deep)[DIGEST] is None
+    assert "too deep" in recorded(deep)[f"{DIGEST}_reason"]
+
+
+def test_a_tree_has_dotted_keys() -> None:
+    tree = {"a": {"b": 0, "c": [1]}, "d": [{"e": None}], "f": {}}
+    assert flat(tree) == {"a.b": 0, "a.c": [1], "d.0.e": None}
+    assert meaning(tree, "x.") == {"x.a": {}, "x.a.c": [1], "x.d": {}, "x.d.0": {}}
