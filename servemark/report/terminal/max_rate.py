@@ -1,7 +1,8 @@
-"""The search for the highest rate on the terminal: the run that stands for it, and every rate that was tried."""
+"""The search for the highest rate on the terminal: the answer, every rate tried, and the run that stands for it."""
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from servemark.report.terminal.load import render
 from servemark.report.words import answer
@@ -11,9 +12,9 @@ from servemark.results.verdict import verdict_words
 
 
 def render_max_rate(result: Result, console: Console) -> None:
-    """Print a search's result."""
+    """Print a search's result: the answer first."""
     found, slo = result["max_rate"], result["config"]["slo"] or ""
-    render(result, console)
+    console.print(Text(answer(found, slo), style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("requests/s", justify="right")
     slowest = latency_objective(parse_objectives(slo))
@@ -23,4 +24,5 @@ def render_max_rate(result: Result, console: Console) -> None:
         latency = "-" if point["latency_ms"] is None else f"{point['latency_ms']:,.2f}"
         table.add_row(f"{point['rate']:,.5g}", latency, verdict_words(point["failed"], point["objective"]))
     console.print(table)
-    console.print(answer(found, slo), soft_wrap=True)
+    console.print("The run that stands for it:" if found["rate"] is not None else "The run at the lowest rate:")
+    render(result, console)
