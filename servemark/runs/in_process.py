@@ -16,6 +16,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
 from servemark.results.schema.run import Result
+from servemark.runs.entries import export_missing
 
 Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""
@@ -23,13 +24,14 @@ Measure = Callable[[LoadConfig], Result]
 
 @contextlib.contextmanager
 def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Iterator[Measure]:
-    """Load the model as Triton would, and yield what measures one run of it; `quiet` keeps stdout free.
+    """Load the model as Triton would, exported first where it is missing, and yield what measures one run of it.
 
-    A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises ArtifactError, ServerError, and what
-    the engine raises where it cannot be loaded.
+    `quiet` keeps stdout free. A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises
+    ArtifactError, ServerError, and what the engine raises where it cannot be loaded.
     """
     from servers.engines._loading import engine_options
 
+    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
     model = configuration(config.entry, settings)
     with EngineThreads(_loaders(config.entry, model)) as threads:
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from exporters import export
 from servemark.paths import CHECKOUT
-from servemark.workload import Arrays, get
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays
 from tests.support.command_line import Servemark
 from tests.support.locust_run import results_in, the_result
 from tests.support.result_checks import constraint
@@ -20,9 +20,8 @@ TINY = "ranking_tiny"
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("model_repo")
-    export(get(TINY), "onnxruntime", root)
-    return root
+    """A repository without the model: the first run exports it."""
+    return tmp_path_factory.mktemp("model_repo")
 
 
 def command(repository: Path, out: Path, *flags: str) -> list[str]:
@@ -58,6 +57,12 @@ def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, 
     assert metrics["accuracy"]["output_agreement"]["checked"] > 0
     assert constraint(result, "output_agreement")["ok"]
     assert said == ""  # beside a JSON document
+
+
+def test_a_missing_entry_is_exported_first(repository: Path, done: tuple[dict[str, Any], str]) -> None:
+    manifest = Entry(repository, TINY, "onnxruntime").read_manifest()
+    assert manifest is not None
+    assert done[0]["artifact_sha256"] == manifest["artifact_sha256"]
 
 
 def test_nothing_is_patched_and_no_server_is_needed_in_this_path(repository: Path, tmp_path: Path) -> None:
@@ -107,7 +112,6 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
     [
         (["--device", "cuda:63"], "cuda:63"),
         (["--option", "no_such=1"], "no_such"),
-        (["--engine", "pytorch"], "servemark export ranking_tiny --engine pytorch"),
     ],
 )
 def test_what_cannot_be_done_is_an_error(
