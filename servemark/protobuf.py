@@ -12,7 +12,6 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -43,9 +42,9 @@ def _file(package: str, messages: Mapping[str, str], enums: Mapping[str, str]) -
     file = FileDescriptorProto(name=f"servemark/{package}.proto", package=package, syntax="proto3")
     for name, words in enums.items():
         enum = file.enum_type.add(name=name)
-        for number, word in enumerate(words.split()):
+        for value, word in enumerate(words.split()):
             # A word of an enumeration is unique in the scope around it.
-            enum.value.add(name=f"{name}_{word}", number=number)
+            enum.value.add(name=f"{name}_{word}", number=value)
     types = dict.fromkeys(messages, FieldDescriptorProto.TYPE_MESSAGE)
     types |= dict.fromkeys(enums, FieldDescriptorProto.TYPE_ENUM)
     for name, fields in messages.items():

@@ -8,12 +8,14 @@ from decimal import Decimal
 from servemark.errors import OptionError
 
 PLAIN = {"": "1"}
+COUNTS = {"": "1", "k": "1000"}
 SECONDS = {"": "1", "s": "1", "ms": "0.001", "us": "0.000001", "m": "60", "min": "60", "h": "3600"}
 """Units of a time in seconds, by their factors; a number without one is in seconds."""
 MILLISECONDS = {"": "1", "ms": "1", "s": "1000", "us": "0.001"}
 RATES = {"": "1", "/s": "1", "k": "1000", "k/s": "1000"}
 """Units of requests/s."""
 SHARES = {"": "1", "%": "0.01"}
+PERCENT = {"": "1", "%": "1"}
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(\D*)", re.IGNORECASE)
 
 
@@ -54,8 +56,8 @@ def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = 
 
 
 def whole(flag: str, value: object, least: int) -> int:
-    """Read a whole number that must not lie below `least`. Raises OptionError."""
-    result = at_least(flag, value, least)
+    """Read a whole number, like 8 or 2k, that must not lie below `least`. Raises OptionError."""
+    result = at_least(flag, value, least, COUNTS)
     if result != int(result):
         raise OptionError(f"{flag} {result:g} is not a whole number", fix=f"write it like {flag} {max(least, 1)}")
     return int(result)

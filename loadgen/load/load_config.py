@@ -12,7 +12,7 @@ from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.errors import OptionError
-from servemark.quantities import SECONDS, above, at_least, number, one_of, text_of, whole
+from servemark.quantities import SECONDS, SHARES, above, at_least, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
@@ -135,7 +135,7 @@ class LoadConfig:
         """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
         workload = lookup(options.model)
         batch_size = whole("--batch-size", options.batch_size, 1)
-        share = number("--max-error-share", options.max_error_share)
+        share = number("--max-error-share", options.max_error_share, SHARES)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
         url, metrics = _server(options.host or "", options.protocol)

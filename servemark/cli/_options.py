@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from loadgen.load.flags import BY_NAME
 from servemark.output import ERRORS, EVERYTHING, SAYS
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
+from servemark.quantities import at_least, whole
 from servemark.repository import entry
 
 
@@ -32,6 +33,16 @@ def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
         return given
 
     return chosen
+
+
+def quantity(flag: str, metavar: str, what: str, *, least: float, units: Mapping[str, str]) -> Any:
+    """A command's own flag that takes a number with a unit, as those of a load do."""
+    return typer.Option(flag, metavar=metavar, help=what, parser=lambda value: at_least(flag, value, least, units))
+
+
+def count(flag: str, what: str) -> Any:
+    """A command's own flag that takes a whole number of at least 1."""
+    return typer.Option(flag, metavar="N", help=what, parser=lambda value: whole(flag, value, 1))
 
 
 Json = Annotated[
@@ -56,7 +67,7 @@ EngineOption = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY[=VALUE]", help="Engine's own parameter, like compile=true; may come again."),
 ]
-Instances = Annotated[int | None, typer.Option(metavar="N", min=1, help="Instances of the model on each device.")]
+Instances = Annotated[int | None, count("--instances", "Instances of the model on each device.")]
 
 
 BARE = "auto"

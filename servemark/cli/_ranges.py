@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from servemark.cli._options import BARE
 from servemark.errors import OptionError
-from servemark.quantities import PLAIN, RATES, number, text_of
+from servemark.quantities import COUNTS, RATES, number, text_of
 
 MAX_POINTS = 100
 
@@ -45,7 +45,7 @@ def search_bounds(text: str) -> tuple[float, float] | None:
 
 def _values(flag: str, text: str) -> list[float]:
     example = f"{flag} 1:16:5"
-    parts = [number(flag, part, RATES if "rate" in flag else PLAIN) for part in text.split(":")]
+    parts = [number(flag, part, RATES if "rate" in flag else COUNTS) for part in text.split(":")]
     if len(parts) not in (2, 3):
         raise OptionError(f"{flag} {text!r} is not START:END[:STEP]", fix=f"write it like {example}")
     start, end, step = parts if len(parts) == 3 else (*parts, 1.0)

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from servemark.cli._load_flags import require_fixed_warmup, resolve, search_load, takes_load
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision, count, quantity
 from servemark.cli._ranges import load_points
 from servemark.comparison import Request, compare_engines
 from servemark.comparison.contenders import parse_urls
 from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
 from servemark.output import note, stdout
-from servemark.quantities import text_of
+from servemark.quantities import PERCENT, SECONDS, text_of
 from servemark.regression.compare import compare_rounds, compare_saved, exit_code
 from servemark.regression.differences import Gate
 from servemark.regression.figures import ALL, chosen
@@ -42,7 +42,7 @@ def compare(
         typer.Option(metavar="[NAME=]A,[NAME=]B", help="Servers of one engine that run already. A is the first."),
     ] = "",
     precision: Precision = DEFAULT_PRECISION,
-    pairs: Annotated[int, typer.Option(metavar="N", min=1, help="Interleaved rounds.")] = PAIRS,
+    pairs: Annotated[int, count("--pairs", "Interleaved rounds.")] = PAIRS,
     device: Device = "",
     isolate: Annotated[bool, typer.Option("--isolate", help="A server of its own for each turn.")] = False,
     skip_unavailable: Annotated[
@@ -54,7 +54,9 @@ def compare(
     tuned: Annotated[
         bool, typer.Option("--tuned", help="Tune each engine for --slo first, as servemark tune does; writes none.")
     ] = False,
-    tune_budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds to tune each engine.")] = BUDGET_S,
+    tune_budget: Annotated[
+        float, quantity("--tune-budget", "S", "Seconds to tune each engine.", least=1, units=SECONDS)
+    ] = BUDGET_S,
     *,
     load: Namespace,
     fail_on: Annotated[
@@ -65,7 +67,7 @@ def compare(
         ),
     ] = "",
     threshold: Annotated[
-        float, typer.Option(metavar="PERCENT", min=0, help="Smaller differences are no regression.")
+        float, quantity("--threshold", "PERCENT", "Smaller differences are no regression.", least=0, units=PERCENT)
     ] = 5.0,
     allow_invalid: Annotated[
         bool, typer.Option("--allow-invalid", help="Judge runs too that are not fit to be compared.")

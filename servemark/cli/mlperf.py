@@ -20,11 +20,13 @@ from servemark.cli._options import (
     Instances,
     Json,
     Precision,
+    count,
+    quantity,
 )
 from servemark.cli._report import Report, write_report
 from servemark.errors import OptionError
 from servemark.output import note, stdout
-from servemark.quantities import one_of, text_of
+from servemark.quantities import RATES, SECONDS, one_of, text_of
 from servemark.report.terminal.mlperf import render_mlperf
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
@@ -53,9 +55,11 @@ def mlperf(
     device: Device = "",
     option: EngineOption = None,
     instances: Instances = None,
-    target_qps: Annotated[float, typer.Option(metavar="R", min=0, help="Server: arrivals/s.")] = 0.0,
-    min_duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="The rules ask for 600.")] = 60.0,
-    min_queries: Annotated[int, typer.Option(metavar="N", min=1, help="LoadGen's early stopping judges fewer.")] = 100,
+    target_qps: Annotated[float, quantity("--target-qps", "R", "Server: arrivals/s.", least=0, units=RATES)] = 0.0,
+    min_duration: Annotated[
+        float, quantity("--min-duration", "S", "The rules ask for 600.", least=0.1, units=SECONDS)
+    ] = 60.0,
+    min_queries: Annotated[int, count("--min-queries", "LoadGen's early stopping judges fewer.")] = 100,
     *,
     load: Namespace,
     report: Report = False,

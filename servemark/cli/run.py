@@ -25,6 +25,7 @@ from servemark.cli._options import (
     Json,
     Precision,
     Verbose,
+    count,
 )
 from servemark.cli._ranges import load_points, search_bounds
 from servemark.cli._report import Report, write_report
@@ -61,10 +62,8 @@ def run(
         str,
         typer.Option(metavar="[LOW:HIGH]", help="Search for the highest rate that meets --slo, between two rates."),
     ] = "",
-    workers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Processes that send the load, each a share of it.")
-    ] = 1,
-    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Repeat each run, with the next seed.")] = 1,
+    workers: Annotated[int, count("--workers", "Processes that send the load, each a share of it.")] = 1,
+    repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed.")] = 1,
     *,
     load: Namespace,
     report: Report = False,

@@ -17,10 +17,12 @@ from servemark.cli._options import (
     Json,
     Precision,
     Repository,
+    quantity,
 )
 from servemark.errors import OptionError
 from servemark.machine.addresses import is_loopback
 from servemark.output import note
+from servemark.quantities import SECONDS
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
 from servemark.runs.entries import find_models, repository_with
@@ -54,7 +56,9 @@ def serve(
     ] = 8002,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     mode: Annotated[str, typer.Option(help="auto, embedded, native (tritonserver on PATH) or docker.")] = "auto",
-    start_timeout: Annotated[float, typer.Option(metavar="S", help="Give up when not ready by then.")] = 120.0,
+    start_timeout: Annotated[
+        float, quantity("--start-timeout", "S", "Give up when not ready by then.", least=0, units=SECONDS)
+    ] = 120.0,
     model_repository: Repository = DEFAULT_REPOSITORY,
     with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the parent process ends.")] = False,
     json: Json = False,

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository, count, quantity
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
+from servemark.quantities import SECONDS
 from servemark.report.terminal.suite import render_suite
 from servemark.results import directory as results
 from servemark.runs.suite import run_suite
@@ -19,9 +20,13 @@ from servemark.runs.suite import run_suite
 def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
     engine: Engine = DEFAULT_ENGINE,
-    concurrency: Annotated[int, typer.Option(metavar="N", min=1, help="Requests in flight.")] = 2,
-    duration: Annotated[float, typer.Option(metavar="S", min=0.1, help="Measured seconds, at the least.")] = 5.0,
-    warmup: Annotated[float, typer.Option(metavar="S", min=0, help="Seconds before, which do not count.")] = 1.0,
+    concurrency: Annotated[int, count("--concurrency", "Requests in flight.")] = 2,
+    duration: Annotated[
+        float, quantity("--duration", "S", "Measured seconds, at the least.", least=0.1, units=SECONDS)
+    ] = 5.0,
+    warmup: Annotated[
+        float, quantity("--warmup", "S", "Seconds before, which do not count.", least=0, units=SECONDS)
+    ] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
     remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,

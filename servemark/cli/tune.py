@@ -9,10 +9,20 @@ import typer
 
 from loadgen.load.flags import names_of
 from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Engine, EngineOption, Json, Precision
+from servemark.cli._options import (
+    DEFAULT_ENGINE,
+    DEFAULT_PRECISION,
+    Device,
+    Engine,
+    EngineOption,
+    Json,
+    Precision,
+    quantity,
+)
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
+from servemark.quantities import SECONDS
 from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
@@ -34,7 +44,9 @@ def tune(
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",
     option: EngineOption = None,
-    budget: Annotated[float, typer.Option(metavar="S", min=1, help="Seconds that trials may take.")] = BUDGET_S,
+    budget: Annotated[
+        float, quantity("--budget", "S", "Seconds that trials may take.", least=1, units=SECONDS)
+    ] = BUDGET_S,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Try instances times threads up to twice the cores.")
     ] = False,

@@ -20,6 +20,7 @@ from servemark.errors import OptionError
         (lambda v: quantities.at_least("-x", v, 2), "2", 2.0),
         (lambda v: quantities.above("-x", v, 2), "2.001", 2.001),
         (lambda v: quantities.whole("-x", v, 0), "3.0", 3),
+        (lambda v: quantities.whole("-x", v, 1), "1.5k", 1500),
     ],
 )
 def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: float | None) -> None:

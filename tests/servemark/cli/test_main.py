@@ -1,14 +1,66 @@
-"""The command group itself: what it answers without a command."""
+"""The command group itself: what it answers without a command, and what all flags have in common."""
 
-from servemark import __version__
-from tests.support.command_line import Servemark
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from servemark.cli import OTHERS_FLAGS, build
+from tests.support.command_line import BAD_INPUT, Servemark
+
+PORTS = {"--http-port", "--grpc-port", "--metrics-port"}
+EXAMPLES = {"S": ("90s", 90), "PERCENT": ("10%", 10), "N": ("2k", 2000), "R": ("1.5k", 1500)}
+"""What a flag's metavar stands for -> a value with a unit, and what it is read as."""
 
 
-def test_the_version_needs_no_command(servemark: Servemark) -> None:
-    assert servemark("--version") == (0, f"servemark {__version__}\n", "")
+def numbers() -> Iterator[Any]:
+    """All flags of all commands that hold a number; those of a load are text here and read later."""
+    group: Any = build()
+    for command, each in group.commands.items():
+        for flag in each.params:
+            described = getattr(flag, "type_descriptor", None)
+            if described is not None and described.annotation in {int, float, int | None, float | None}:
+                yield pytest.param(
+                    flag.opts[0], flag.metavar, described.parameter_info.parser, id=command + flag.opts[0]
+                )
 
 
-def test_no_command_shows_the_help_with_the_exit_codes(servemark: Servemark) -> None:
-    code, out, _ = servemark()
-    assert code == 0
-    assert "130 ended by a signal" in " ".join(out.split())
+@pytest.mark.parametrize(("flag", "metavar", "read"), [*numbers()])
+def test_a_number_may_have_its_unit(flag: str, metavar: str, read: Callable[[str], float] | None) -> None:
+    if flag in PORTS:
+        return
+    assert read is not None, "quantity() and count() of cli/_options.py read it"
+    text, value = EXAMPLES[metavar]
+    assert read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("tune ranking_tiny --slo p99:50 --budget 500ms", "--budget 0.5 must be at least 1"),
+        ("compare a b --threshold 5parsecs", "--threshold '5parsecs' is not a number"),
+        ("serve ranking_tiny --start-timeout soon", "write it like --start-timeout 10"),
+        ("mlperf ranking_tiny --scenario Server --target-qps 1m", "--target-qps 10k"),
+    ],
+)
+def test_another_unit_is_refused(line: str, words: str, servemark: Servemark) -> None:
+    code, _, err = servemark(*line.split())
+    assert code == BAD_INPUT
+    assert words in err
+
+
+def test_other_tools_flags_are_answered_with_flags_that_are_there() -> None:
+    group: Any = build()
+    ours = {name for option in group.commands["run"].params for name in option.opts}
+    assert set(OTHERS_FLAGS.values()) <= ours
+    assert not OTHERS_FLAGS.keys() & ours
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [("--rate", "--request-rate"), ("--qps", "--request-rate"), ("-c", "--concurrency"), ("-d", "--duration")],
+)
+def test_what_users_of_other_tools_type(flag: str, meant: str, servemark: Servemark) -> None:
+    code, _, err = servemark("run", "ranking", flag, "5")
+    assert code == BAD_INPUT
+    assert err.splitlines() == [f"servemark: No such option: {flag}", f"  fix: {meant} is what it is called here"]
