@@ -48,6 +48,7 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
     [
         (["--model", "no_such"], "unknown workload 'no_such'"),
         (["--users", "0"], "--concurrency 0 must be at least 1"),
+        (["-t", "5s", "--duration", "3s"], "--run-time and --duration 3s"),
     ],
 )
 def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp_path: Path) -> None:
@@ -55,6 +56,15 @@ def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp
     assert done.returncode == 3
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_locusts_own_run_time_is_the_duration(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        run("ranking", *TINY, "-t", "1s", "--warmup", "0.1", "--url", server.url, "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    assert (result["partial"], result["scenario"]["duration_s"]) == (False, 1)
+    assert result["scenario"]["measured_s"] >= 1
+    assert constraint(result, "completed")["ok"]
 
 
 def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:

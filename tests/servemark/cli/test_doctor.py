@@ -1,6 +1,7 @@
 """`servemark doctor`: what is here, and what is in the way."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,3 +31,30 @@ def test_doctor_says_what_a_quota_does(servemark: Servemark, monkeypatch: pytest
     said = servemark("doctor", "--json").out
     assert "4 of 16 cores (a quota of 3.5)" in said
     assert "engines start 8 threads: --option intra_op_thread_count=4" in said
+
+
+def test_a_load_generators_machine_is_not_asked_for_what_serves(
+    servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that serves or exports is installed there: no such check is made, and none says no."""
+    monkeypatch.setattr("servemark.cli.doctor._installed", lambda _: None)
+    monkeypatch.setattr("servers.find_modes", list)
+    code, out, _ = servemark("doctor", "--generator")
+    assert code == 0
+    assert out.splitlines()[-1] == "load generator: yes"
+    assert "NO" not in out.split()
+    found = json.loads(servemark("doctor", "--generator", "--json").out)
+    assert found["able"] is True
+    names = [check["name"] for check in found["checks"]]
+    assert {"cpu", "cpu idle", "send priority", "disk"} <= set(names)
+    assert not [name for name in names if name.startswith(("triton", "engine", "export", "energy", "port"))]
+    code, out, _ = servemark("doctor")
+    assert code == BAD_INPUT
+    assert "as a load generator: servemark doctor --generator" in out
+
+
+def test_a_full_disk_is_in_a_load_generators_way(servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e9))
+    code, out, _ = servemark("doctor", "--generator")
+    assert code == BAD_INPUT
+    assert out.splitlines()[-1] == "load generator: no"
