@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
@@ -50,26 +50,23 @@ def _file(package: str, messages: Mapping[str, str], enums: Mapping[str, str]) -
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for text in filter(None, fields.split(", ")):
-            _add(message, *text.split(), package, types)
+            field_name, kind, number = text.split()
+            message.field.append(_field(field_name, kind, int(number), package, types))
+            if kind.endswith("?"):
+                message.field[-1].oneof_index = len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field_name}")
     return file
 
 
-def _add(
-    message: DescriptorProto,
-    name: str,
-    kind: str,
-    number: str,
-    package: str,
-    types: Mapping[str, "FieldDescriptorProto.Type.ValueType"],
-) -> None:
-    field = message.field.add(name=name, number=int(number))
+def _field(
+    name: str, kind: str, number: int, package: str, types: Mapping[str, "FieldDescriptorProto.Type.ValueType"]
+) -> FieldDescriptorProto:
+    field = FieldDescriptorProto(name=name, number=number)
     field.label = field.LABEL_REPEATED if kind.endswith("*") else field.LABEL_OPTIONAL
-    if kind.endswith("?"):
-        field.oneof_index = len(message.oneof_decl)
-        message.oneof_decl.add(name=f"_{name}")
     kind = kind.rstrip("*?")
     if kind in types:
         field.type = types[kind]
         field.type_name = f".{package}.{kind}"
     else:
         field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+    return field
