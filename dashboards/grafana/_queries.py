@@ -58,8 +58,12 @@ def quantile(share: float, metric: str, by: tuple[str, ...] = ()) -> str:
 
 
 def total_quantile(share: float, metric: str, by: tuple[str, ...] = (), chosen: str = CHOSEN) -> str:
-    """Quantile of a histogram (seconds) over all of each run; that is the result's, as it stands."""
-    return _quantile(share, lambda name, labels: total(name, by=labels, chosen=chosen), metric, by)
+    """Quantile of a histogram (seconds) over all of each run; that is the result's, as it stands.
+
+    Prometheus 2 has no last_over_time of native histograms: it has their newest values, until a run is over.
+    """
+    newest = f"histogram_quantile({share:g}, sum{_by(by)} ({of(metric, chosen=chosen)}))"
+    return f"{_quantile(share, lambda name, labels: total(name, by=labels, chosen=chosen), metric, by)} or {newest}"
 
 
 def cells(metric: str) -> str:
