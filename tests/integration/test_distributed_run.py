@@ -8,9 +8,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
 from loadgen.load.share import Share
 from servemark.paths import CHECKOUT
+from servemark.stats.histogram import Histogram
+from servemark.telemetry.metrics.buckets import bounds_s, classic
+from servemark.telemetry.metrics.catalog import LATENCY
 from servemark.workload import get
 from tests.support.distributed_run import contents_of, golden_server, master, workers
 from tests.support.load_config import config
@@ -26,6 +31,7 @@ from tests.support.locust_run import (
     until,
 )
 from tests.support.network import Host, Network, network
+from tests.support.receiver import receiver
 from tests.support.result_checks import constraint
 from tests.support.web import Web, free_port
 
@@ -61,6 +67,32 @@ def test_three_workers_in_separate_networks_send_one_load(tmp_path: Path) -> Non
     assert constraint(result, "clocks")["value"] > 0
     if hosts.reason:
         pytest.skip(f"all of it held, but in one network: {hosts.reason}")
+
+
+def test_the_master_s_metrics_are_the_sum_of_its_workers(tmp_path: Path) -> None:
+    load = ["--request-rate", "200", "--duration", "2", "--warmup", "0.2"]
+    out, hosts = tmp_path / "out", Network([Host()] * 3)
+    with golden_server(hosts, tmp_path / "server", delay_s=0.002) as server, receiver() as gateway:
+        port = free_port()
+        flags = [*TINY, *load, "--url", server.url, "--out", str(out), "--model-repository", str(tmp_path)]
+        with (
+            started(master(hosts, port, *flags, "--push-gateway", gateway.url), tmp_path / "log") as process,
+            workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)),
+        ):
+            assert process.wait(DEADLINE_S) in {0, 2}, (tmp_path / "log").read_text()
+        pushed = text_string_to_metric_families(gateway.requests[-1][3].decode())
+    values = {(s.name, s.labels.get("le")): s.value for family in pushed for s in family.samples}
+    result = the_result(out)
+    count = result["metrics"]["latency_ms"]["count"]
+    assert result["telemetry"][0]["failed"] == 0
+    assert sum(worker["requests"] for worker in result["workers"]) == count
+    for name in ("requests_total", "requests_scheduled_total", "requests_sent_total", "request_latency_seconds_count"):
+        assert values[f"servemark_{name}", None] == count, name
+    assert values["servemark_requests_in_flight", None] == 0
+    merged = Histogram.decode(json.loads(next(out.glob("*/histograms.json")).read_text())["latency_us"])
+    bounds = bounds_s(LATENCY.lowest_s)
+    found = [values[f"{LATENCY.name}_bucket", le] for le in map(floatToGoString, (*bounds, float("inf")))]
+    assert found == classic(merged, bounds)
 
 
 def test_a_killed_worker_makes_the_run_invalid_and_the_others_go_on(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Published:
     def __init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def publish(self, snapshot: Snapshot) -> None:
+    def publish(self, snapshot: Snapshot, _spans: object) -> None:
         self.snapshots.append(snapshot)
 
 
@@ -41,6 +41,7 @@ def run(flags: list[str], outcomes: list[Outcome], traffic: Traffic) -> Measurem
         workers=[],
         interrupted=None,
         traffic=lambda _now: traffic,
+        spans=list,
     )
     parts = {"config": settings, "measured": seen, "sending": cast(Sending, sending), "telemetry": None}
     return cast(Measurement, SimpleNamespace(**parts))
