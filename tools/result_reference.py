@@ -10,6 +10,7 @@ from servemark.machine.environment import Environment
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
 from servemark.results.schema.json_schema import fields_of, summary_of
+from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import Result, Series
@@ -37,6 +38,7 @@ a run is judged.
 |---|---|---|
 | `result.json` | `servemark run`, a locustfile | [Result](#result) |
 | `result.json` | `servemark mlperf` | [MlperfResult](#mlperfresult) |
+| `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
 | `suite.json` | `servemark suite` | [SuiteDocument](#suitedocument) |
@@ -60,6 +62,7 @@ _DOCUMENTS = (
     SuiteDocument,
     MlperfResult,
     MachineSeries,
+    KernelsDocument,
 )
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""

@@ -58,6 +58,7 @@ def build() -> TyperGroup:
         data,
         doctor,
         export,
+        kernels,
         mlperf,
         report,
         run,
@@ -79,6 +80,7 @@ def build() -> TyperGroup:
     app.command("tune", short_help="Find the best config.pbtxt for an objective.")(tune.tune)
     app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)
     app.command("suite", short_help="Export and load every workload of a suite.")(suite.suite)
+    app.command("kernels", short_help="Time the operations that models are made of.")(kernels.kernels)
     app.command("show", short_help="Show a saved result again.")(show.show)
     app.command("report", short_help="Write saved results as one HTML page.")(report.report)
     app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)

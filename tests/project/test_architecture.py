@@ -16,6 +16,7 @@ REGISTRIES = {
     "loadgen": "tests/loadgen/test_locustfiles.py",
     "servemark/models": "tests/servemark/models/test_models.py",
     "servemark/datasets": "tests/servemark/datasets/test_datasets.py",
+    "servemark/kernels": "tests/servemark/kernels/test_kernels.py",
     "servers/engines": "tests/servers/engines/test_engines.py",
     "exporters": "tests/exporters/pipeline/test_parity.py",
 }
@@ -61,6 +62,13 @@ USED_BY = {
     "servemark/cli/test_bad_input": ["servemark/cli: _load_flags _options data export list", "servemark: errors"],
     "servemark/comparison/test_run": ["servemark/cli: compare", "servemark/comparison: hosting preparation rounds"],
     "servemark/comparison/test_timetable": ["servemark/comparison: warm_up"],
+    "servemark/kernels/measurement/test_run": [
+        "servemark/kernels/measurement: ceilings",
+        "servemark/cli: kernels",
+        "servemark/report/terminal: kernels",
+    ],
+    "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick"],
+    "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],
     "servemark/machine/test_environment": ["servemark/machine: gpus"],
     "servemark/max_rate/test_curve": ["servemark/report/terminal: series"],
     "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],

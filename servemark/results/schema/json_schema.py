@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 
 from servemark.errors import OptionError
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
+from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import PendingResult, Result, Series
@@ -21,6 +22,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "suite": (SuiteDocument,),
     "mlperf": (MlperfResult,),
     "machine_series": (MachineSeries,),
+    "kernels": (KernelsDocument,),
 }
 """Each kind of document, and the types that it may have."""
 _REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}

@@ -1,0 +1,101 @@
+"""`servemark kernels`: time the operations that models are made of, on the same device."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servemark.cli._options import Json
+from servemark.errors import ExitCode, OptionError
+from servemark.kernels.measurement import run
+from servemark.kernels.measurement.case import Case, Method, cases_in
+from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.kernel import families
+from servemark.kernels.measurement.precisions import PRECISIONS
+from servemark.kernels.suites import cases_of, suites
+from servemark.output import note, stdout
+from servemark.paths import RESULTS
+from servemark.quantities import one_of
+from servemark.report.terminal.kernels import render_kernels
+from servemark.results import directory as results
+from servemark.results.schema.kernels import KernelsDocument
+
+DEFAULT_SUITE = "quick"
+DEFAULT_PRECISIONS = ("fp32",)
+CACHES = ("hot", "cold")
+
+
+def kernels(
+    family: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Families; all by default.")] = None,
+    suite: Annotated[str, typer.Option(metavar="SUITE", help="Table of sizes; --list shows them.")] = DEFAULT_SUITE,
+    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N.")] = "cpu",
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PRECISION", help="fp32, tf32, bf16, fp16, int8, fp8; may come again.", show_default="fp32"
+        ),
+    ] = None,
+    cache: Annotated[str, typer.Option(metavar="hot|cold", help="Whether calls find their data in the cache.")] = "hot",
+    case_limit: Annotated[float, typer.Option(metavar="S", min=1, help="Skip a case that would take longer.")] = 60.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Check and time kernels, and say which ceiling bounds each.
+
+    The result is complete after each case: --resume goes on with a run that was ended.
+
+    Example: servemark kernels gemm convolution --suite quick
+    """
+    if listing:
+        _show_list()
+        return
+    if resume:
+        folder, document = resume, run.resumed(resume)
+        cases, method = _of_document(document)
+    else:
+        names = [one_of("--precision", name, PRECISIONS) for name in precision or DEFAULT_PRECISIONS]
+        one_of("--cache", cache, CACHES)
+        cases = cases_in(names, cases_of(suite, family or ()))
+        method = Method(Device.named(device), "cold" if cache == "cold" else "hot", case_limit)
+        document = run.begin(suite, cases, method)
+        folder = results.new_directory(out, f"kernels-{suite}")
+    note(
+        f"{len(cases)} cases into {os.path.relpath(folder)}; to go on after Ctrl-C: --resume {os.path.relpath(folder)}"
+    )
+    run.go_on(folder, document, cases, method)
+    if json:
+        results.print_json(document)
+    else:
+        render_kernels(document, stdout(kept=True))
+    note(f"result: {os.path.relpath(folder)}")
+    failed = any(case["status"] == "failed" for case in document["cases"])
+    raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
+
+
+def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
+    """What a run that was cut short had to do. Raises OptionError where this is another machine, or another suite."""
+    cases = cases_in(document["precisions"], cases_of(document["suite"], document["families"]))
+    done = [(case["family"], case["label"], case["precision"]) for case in document["cases"]]
+    planned = [(case.family, case.kernel.label(), case.precision) for case in cases]
+    method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
+    here = run.begin(document["suite"], cases, method)
+    was, now = (
+        (found["environment"]["cpu"], found["threads"], found["library"], found["planned"])
+        for found in (document, here)
+    )
+    if was != now or planned[: len(done)] != done:
+        raise OptionError(f"the run was begun with {was}, here are {now}", fix="start a new one, without --resume")
+    return cases, method
+
+
+def _show_list() -> None:
+    console = stdout()
+    for name, suite in suites().items():
+        cases = suite()
+        console.print(f"{name}: {len(cases)} cases of {', '.join(dict.fromkeys(case.family for case in cases))}")
+    console.print()
+    for name, made in families().items():
+        console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}")

@@ -1,0 +1,123 @@
+"""Convolutions of one to three dimensions, in three directions. Depthwise: groups = c.
+
+DeepBench's rule for operations (2 N K C R S P Q) holds for all three directions, whatever algorithm the library takes:
+Winograd's does less, so its rate may lie above the device's peak.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+
+if TYPE_CHECKING:
+    import torch
+
+    from servemark.kernels.measurement.kernel import Output
+
+Direction = Literal["forward", "backward_data", "backward_weights"]
+_WANTED = {"backward_data": [True, False, False], "backward_weights": [False, True, False]}
+
+
+@dataclass(frozen=True)
+class Convolution(Kernel):
+    """`n` inputs of `c` channels to `k` channels. Tuples are in PyTorch's order: height before width.
+
+    NCHW and NHWC stand for channels first and last, whatever the number of dimensions.
+    """
+
+    n: int
+    c: int
+    k: int
+    size: tuple[int, ...]
+    filter: tuple[int, ...]
+    padding: tuple[int, ...] = (0, 0)
+    stride: tuple[int, ...] = (1, 1)
+    groups: int = 1
+    direction: Direction = "forward"
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+
+    OPERATIONS: ClassVar = "2 n k c/groups filter output, in each direction"
+    CALL: ClassVar = "aten::convolution"
+
+    def output_size(self) -> tuple[int, ...]:
+        """Height and width (as many as there are dimensions) of what comes out."""
+        sides = zip(self.size, self.filter, self.padding, self.stride, strict=True)
+        return tuple((size + 2 * padding - filter_) // stride + 1 for size, filter_, padding, stride in sides)
+
+    def flops(self) -> int:
+        each = self.c // self.groups * prod(self.filter)
+        return 2 * self.n * self.k * each * prod(self.output_size())
+
+    def elements(self) -> Elements:
+        data = self.n * self.c * prod(self.size)
+        weights = self.k * (self.c // self.groups) * prod(self.filter)
+        answer = self.n * self.k * prod(self.output_size())
+        written = {"forward": answer, "backward_data": data, "backward_weights": weights}[self.direction]
+        return Elements(data + weights + answer - written, written)
+
+    def refusal(self, precision: str, device: str, cores: int) -> str | None:
+        if self.layout == "NHWC" and len(self.size) == 1:
+            return "PyTorch has no channels-last layout of one dimension"
+        return None
+
+    def algorithm(self, precision: str, device: str) -> str:
+        library = "cuDNN" if device != "cpu" else "oneDNN or PyTorch's own"
+        return f"{self.CALL}{'' if self.direction == 'forward' else '_backward'} ({library}, its choice)"
+
+    def bind(self, make: Maker) -> Bound:
+        data = self._laid_out(make.normal(self.n, self.c, *self.size))
+        weights = self._laid_out(make.normal(self.k, self.c // self.groups, *self.filter))
+        if self.direction == "forward":
+            return Bound((data, weights), lambda: self._forward(data, weights))
+        answer = self._laid_out(make.normal(self.n, self.k, *self.output_size()))
+        return Bound((data, weights, answer), lambda: self._backward(data, weights, answer))
+
+    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
+        from torch import Tensor
+
+        assert isinstance(output, Tensor)
+        data, weights = bound.inputs[:2]
+        if self.direction == "backward_weights":
+            answer = bound.inputs[2]
+            whole = self.k if self.groups == 1 else 1  # a group's channels belong together: all are checked
+            part = sample.of(whole, self.flops() / whole).to(output.device) if self.groups == 1 else slice(None)
+            yield output[part], self._backward(data.double(), weights[part].double(), answer[:, part].double())
+            return
+        images = sample.of(self.n, self.flops() / self.n).to(output.device)
+        if self.direction == "forward":
+            yield output[images], self._forward(data[images].double(), weights.double())
+        else:
+            answer = bound.inputs[2]
+            yield output[images], self._backward(data[images].double(), weights.double(), answer[images].double())
+
+    def _arguments(self) -> tuple[Any, ...]:
+        """Stride, padding, dilation, whether transposed, its output's padding, groups."""
+        one, none = [1] * len(self.size), [0] * len(self.size)
+        return [*self.stride], [*self.padding], one, False, none, self.groups
+
+    def _forward(self, data: "torch.Tensor", weights: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        answer: torch.Tensor = torch.ops.aten.convolution(data, weights, None, *self._arguments())
+        return answer
+
+    def _backward(self, data: "torch.Tensor", weights: "torch.Tensor", answer: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        wanted = _WANTED[self.direction]
+        gradients = torch.ops.aten.convolution_backward(answer, data, weights, None, *self._arguments(), wanted)
+        gradient: torch.Tensor = gradients[wanted.index(True)]
+        return gradient
+
+    def _laid_out(self, tensor: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        if self.layout == "NCHW":
+            return tensor
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+        return tensor.to(memory_format=formats[tensor.ndim])
+
+
+KERNEL = Convolution

@@ -1,0 +1,94 @@
+"""The device that kernels run on: what it can compute in, how large its caches and its free memory are."""
+
+import os
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+from servemark.errors import OptionError
+from servemark.kernels.measurement import precisions
+from servemark.machine import limits
+
+_SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+USUAL_CACHE_BYTES = 32 << 20
+"""Where the system does not say."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device by its name: `cpu`, or `cuda:N`."""
+
+    name: str
+    cores: int
+    """Threads that a CPU's kernels take."""
+    cache_bytes: int
+    """Its last-level cache."""
+    features: frozenset[str] = frozenset()
+    """A CPU's instructions."""
+    capability: tuple[int, int] | None = None
+    """A GPU's compute capability."""
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Find a device. Raises OptionError where it is not there, or PyTorch is not."""
+        check_installed()
+        if name == "cpu":
+            return cls(name, limits.cores().allowed, cpu_cache_bytes(), frozenset(cpu_features()))
+        number = "0" if name == "cuda" else name.removeprefix("cuda:")
+        if not number.isdecimal():
+            raise OptionError(f"--device {name!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
+        import torch
+
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(number) >= count:
+            raise OptionError(f"--device {name}: PyTorch sees {count} GPUs", fix="use --device cpu")
+        found = torch.cuda.get_device_properties(int(number))
+        return cls(f"cuda:{number}", limits.cores().allowed, found.L2_cache_size, capability=(found.major, found.minor))
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether device events can time it."""
+        return self.name != "cpu"
+
+    def lacks(self, precision: str) -> str | None:
+        """Why it cannot compute in a precision, None where it can."""
+        return precisions.refusal(precision, self.name, set(self.features), self.capability)
+
+    def available_bytes(self) -> int:
+        """Free memory."""
+        if not self.is_gpu:
+            return limits.memory().available_bytes
+        import torch
+
+        return torch.cuda.mem_get_info(self.name)[0]
+
+
+def check_installed() -> None:
+    """Raise OptionError where PyTorch is not installed."""
+    try:
+        metadata.version("torch")
+    except metadata.PackageNotFoundError as error:
+        raise OptionError("kernels need PyTorch", fix="pip install 'servemark[torch]'") from error
+
+
+def cpu_cache_bytes(system: Path = _SYSTEM) -> int:
+    """The largest cache of the first core, as Linux describes it."""
+    sizes = [size.read_text().strip() for size in system.glob("index*/size") if os.access(size, os.R_OK)]
+    known = [int(size[:-1]) * _UNITS[size[-1]] for size in sizes if size[:-1].isdecimal() and size[-1] in _UNITS]
+    return max(known, default=USUAL_CACHE_BYTES)
+
+
+def cpu_features(text: str | None = None) -> set[str]:
+    """A CPU's instructions by the kernel's names: /proc/cpuinfo has them as `flags`, or `Features` on Arm."""
+    if text is None:
+        try:
+            text = Path("/proc/cpuinfo").read_text(errors="replace")
+        except OSError:
+            return set()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in {"flags", "Features"}:
+            return set(value.split())
+    return set()

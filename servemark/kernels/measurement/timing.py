@@ -1,0 +1,119 @@
+"""How long one call takes: calibrated repeats, a distribution, caches hot or cold.
+
+On a CPU `torch.utils.benchmark` times blocks of calls of at least a millisecond. On a GPU CUDA events do: they stand in
+the device's own queue, so the time of Python is none of a block's.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, cast
+
+import numpy as np
+
+from servemark.results.schema.header import unknown
+from servemark.results.schema.kernels import KernelTimes
+
+BUDGET_S = 1.0
+"""How long a kernel is timed; a block is then a thousandth at least, which is a millisecond."""
+MIN_SAMPLES = 5
+MAX_SAMPLES = 1000
+MAX_CALLS = 1 << 12
+MIN_BLOCK_S = 1e-4
+"""A shorter one would be a clock that stands still."""
+WARM_UP_S = 0.1
+MIN_TAIL_SAMPLES = 20
+"""Below so many there is no twentieth of them, which p5 and p95 are."""
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The times of one call (s): each is the mean of a block of `calls`."""
+
+    seconds: tuple[float, ...]
+    calls: int
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return float(np.median(self.seconds))
+
+    def document(self) -> KernelTimes:
+        """The distribution in ms."""
+        ms = np.array(self.seconds) * 1e3
+        p5, low, median, high, p95 = np.percentile(ms, [5, 25, 50, 75, 95]).tolist()
+        found = {
+            "median": median,
+            "iqr": high - low,
+            "p5": p5,
+            "p95": p95,
+            "min": float(ms.min()),
+            "samples": len(ms),
+            "calls_per_sample": self.calls,
+        }
+        if len(ms) < MIN_TAIL_SAMPLES:
+            found |= unknown(("p5", "p95"), f"needs {MIN_TAIL_SAMPLES} samples, has {len(ms)}")
+        return cast(KernelTimes, found)
+
+
+def time_on_cpu(call: Call, first_s: float, threads: int, budget_s: float = BUDGET_S) -> Samples:
+    """Time a call that took `first_s` at first, on so many threads."""
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("call()", globals={"call": call}, num_threads=threads)
+    warm_ups = min(math.ceil(WARM_UP_S / max(first_s, 1e-7)), 100_000)
+    each_s = timer.timeit(warm_ups).median if warm_ups > 1 else first_s
+    found = timer.blocked_autorange(min_run_time=max(budget_s, MIN_SAMPLES * each_s))
+    return Samples(tuple(found.times), found.number_per_run)
+
+
+class Event(Protocol):
+    """What of `torch.cuda.Event` is used."""
+
+    def record(self) -> None:
+        """Note the time when the device comes to it."""
+
+    def elapsed_time(self, end_event: Self, /) -> float:
+        """Milliseconds to another one."""
+
+
+def time_on_gpu(
+    call: Call, event: Callable[[], Event], synchronize: Callable[[], None], budget_s: float = BUDGET_S
+) -> Samples:
+    """Time a call by events around blocks, all of them in the queue before the first is waited for.
+
+    `event` makes one, `synchronize` waits for the device.
+    """
+
+    def blocks(calls: int, count: int) -> list[float]:
+        """Seconds of each of so many blocks."""
+        edges = [event() for _ in range(count + 1)]
+        edges[0].record()
+        for edge in edges[1:]:
+            for _ in range(calls):
+                call()
+            edge.record()
+        synchronize()
+        return [begin.elapsed_time(end) / 1e3 for begin, end in itertools.pairwise(edges)]
+
+    calls = 1
+    while (block_s := blocks(calls, 1)[0]) < budget_s / MAX_SAMPLES and calls < MAX_CALLS:
+        calls *= 2  # warms up too: clocks rise, libraries choose their algorithm
+    block_s = max(block_s, MIN_BLOCK_S)
+    blocks(calls, math.ceil(WARM_UP_S / block_s))
+    count = min(max(math.ceil(budget_s / block_s), MIN_SAMPLES), MAX_SAMPLES)
+    return Samples(tuple(seconds / calls for seconds in blocks(calls, count)), calls)
+
+
+def rotating(calls: Sequence[Call]) -> Call:
+    """One call that takes the next of several each time: by its turn again, others have filled the cache."""
+    if len(calls) == 1:
+        return calls[0]
+    turns = itertools.cycle(calls)
+
+    def call() -> object:
+        return next(turns)()
+
+    return call

@@ -1,0 +1,34 @@
+"""Suites: tables of sizes. Each module is one or several, and `SUITES` names them; the registry finds the module."""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+
+from servemark.errors import OptionError
+from servemark.kernels.measurement.case import Case
+from servemark.kernels.measurement.kernel import families
+from servemark.quantities import one_of
+
+Suite = Callable[[], list[Case]]
+
+
+@functools.cache
+def suites() -> dict[str, Suite]:
+    """All suites by name, in order of name."""
+    found: dict[str, Suite] = {}
+    for module in pkgutil.iter_modules(__path__):
+        found |= importlib.import_module(f"{__name__}.{module.name}").SUITES
+    return dict(sorted(found.items()))
+
+
+def cases_of(suite: str, wanted: Sequence[str] = ()) -> list[Case]:
+    """The cases of a suite, or those of some families. Raises OptionError on an unknown suite or family."""
+    cases = suites()[one_of("suite", suite, suites())]()
+    for family in wanted:
+        one_of("family", family, families())
+    chosen = [case for case in cases if not wanted or case.family in wanted]
+    if not chosen:
+        has = ", ".join(dict.fromkeys(case.family for case in cases))
+        raise OptionError(f"the suite {suite} has no {' or '.join(wanted)}; it has {has}", fix="use another --suite")
+    return chosen

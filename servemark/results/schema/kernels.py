@@ -1,0 +1,76 @@
+"""The document of kernels, `result.json` of `servemark kernels`."""
+
+from typing import Annotated, Literal, TypedDict
+
+from servemark.results.schema.header import Header
+
+Bound = Literal["compute", "bandwidth", "latency"]
+Cache = Literal["hot", "cold"]
+Status = Literal["measured", "skipped", "failed"]
+
+
+class KernelTimes(TypedDict):
+    """Times of one call (ms)."""
+
+    median: Annotated[float, "Median of the samples (ms)."]
+    iqr: Annotated[float, "Between the quartiles (ms)."]
+    p5: Annotated[float | None, "5th percentile (ms). Null: too few samples."]
+    p95: Annotated[float | None, "95th percentile (ms). Null: too few samples."]
+    min: Annotated[float, "Shortest sample (ms)."]
+    samples: Annotated[int, "Samples. Each is the mean of a block of calls."]
+    calls_per_sample: Annotated[int, "Calls in a block."]
+
+
+class KernelCase(TypedDict):
+    """One kernel of one size in one precision. What was not measured is null, and `reason` says why."""
+
+    family: Annotated[str, "Family of kernels."]
+    label: Annotated[str, "The sizes in words."]
+    sizes: Annotated[dict[str, int | float | str | bool | list[int]], "The sizes by name."]
+    precision: Annotated[str, "What it computes in."]
+    source: Annotated[str, "Where the sizes are from."]
+    status: Annotated[Status, "`failed`: it raised an error, or its answer is not what float64 says."]
+    flops: Annotated[int, "Operations of one call, by the family's rule."]
+    bytes: Annotated[int, "Bytes that one call has to move."]
+    intensity: Annotated[float, "Operations for each byte."]
+    algorithm: Annotated[str, "Which function of the library was timed."]
+    error: Annotated[float | None, "Largest distance from float64, as a share of the largest expected value."]
+    tolerance: Annotated[float, "How large it may be."]
+    ms: Annotated[KernelTimes | None, "Times of one call."]
+    tflops: Annotated[float | None, "Operations in the median time (10^12/s)."]
+    gbps: Annotated[float | None, "Bytes in the median time (10^9/s)."]
+    compute_share: Annotated[float | None, "Share of the highest rate of operations of this run."]
+    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth of this run."]
+    bound: Annotated[Bound | None, "Which ceiling allows least: operations, bytes or calls."]
+    bound_share: Annotated[float | None, "The time that this ceiling allows, as a share of the median time."]
+    figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
+
+
+class Ceiling(TypedDict):
+    """The highest rates of a precision, measured in the same run."""
+
+    precision: Annotated[str, "What they compute in."]
+    tflops: Annotated[float, "A large matrix product (10^12/s)."]
+    tflops_of: Annotated[str, "Its sizes."]
+    gbps: Annotated[float, "A large copy, the bytes read and those written (10^9/s)."]
+    gbps_of: Annotated[str, "Its sizes."]
+    call_us: Annotated[float, "A call that computes almost nothing (us)."]
+
+
+class KernelsDocument(Header):
+    """Kernels on one device."""
+
+    suite: Annotated[str, "Table of sizes."]
+    families: Annotated[list[str], "Families of which cases were taken."]
+    device: Annotated[str, "Where they ran."]
+    precisions: Annotated[list[str], "What they computed in."]
+    cache: Annotated[Cache, "Whether a call found its data in the last-level cache, as far as they fit."]
+    threads: Annotated[int, "Threads of a CPU's kernels."]
+    cache_mib: Annotated[float, "Last-level cache (MiB)."]
+    case_limit_s: Annotated[float, "Longest time for a case (s)."]
+    library: Annotated[str, "Library that computed, with its version."]
+    ceilings: Annotated[list[Ceiling], "The highest rates of this run, by precision."]
+    cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
+    planned: Annotated[int, "How many cases the suite has."]
+    spent_s: Annotated[float, "Time that the cases took (s)."]
+    partial: Annotated[bool, "Whether cases are missing: the run was cut short."]

@@ -1,0 +1,48 @@
+"""Devices: what is there, how large a cache is, which instructions a CPU has."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import OptionError
+from servemark.kernels.measurement.device import USUAL_CACHE_BYTES, Device, cpu_cache_bytes, cpu_features
+
+
+def test_the_largest_cache_counts(tmp_path: Path) -> None:
+    for number, size in enumerate(["32K", "512K", "4M", "broken"]):
+        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"index{number}" / "size").write_text(f"{size}\n")
+    assert cpu_cache_bytes(tmp_path) == 4 << 20
+    assert cpu_cache_bytes(tmp_path / "none") == USUAL_CACHE_BYTES
+
+
+def test_instructions_of_intel_and_arm() -> None:
+    assert cpu_features("processor\t: 0\nflags\t\t: fpu avx2\n") == {"fpu", "avx2"}
+    assert cpu_features("Features\t: fp asimd bf16\n") == {"fp", "asimd", "bf16"}
+    assert cpu_features("") == set()
+
+
+def test_the_cpu_is_there() -> None:
+    found = Device.named("cpu")
+    assert (found.is_gpu, found.lacks("fp32")) == (False, None)
+    assert found.cores >= 1
+    assert found.available_bytes() > 1 << 20
+    assert "no CPU" in (found.lacks("tf32") or "")
+
+
+@pytest.mark.parametrize(("name", "words"), [("tpu", "is unknown"), ("cuda:x", "is unknown"), ("cuda:99", "sees")])
+def test_a_device_that_is_not_there_is_an_error(name: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        Device.named(name)
+
+
+def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(OptionError, match=r"pip install 'servemark\[torch\]'"):
+        Device.named("cpu")

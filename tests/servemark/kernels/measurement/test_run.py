@@ -1,0 +1,154 @@
+"""A run: saved after each case, resumed where it stopped, shown again, and refused with a remedy."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.kernels.measurement import case as timed
+from servemark.kernels.measurement import ceilings, process, run
+from servemark.kernels.measurement.case import Case, Method, cases_in
+from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.timing import Samples
+from servemark.kernels.suites import cases_of
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.documents import validated
+
+FAMILIES = ("softmax", "layer_norm", "embedding")
+INVALID = 2
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block takes 1 ms, ceilings are small, and no process is started."""
+
+    def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
+        return call(*arguments)
+
+    monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
+    monkeypatch.setattr(ceilings, "PRODUCT", {"cpu": 64})
+    monkeypatch.setattr(ceilings, "MIN_COPY_BYTES", 1 << 12)
+    monkeypatch.setattr(ceilings, "COPY_CACHES", 0)
+
+
+def document_of(folder: Path) -> Any:
+    return validated(json.loads((folder / "result.json").read_text()))
+
+
+def only(out: Path) -> Path:
+    [folder] = out.iterdir()
+    return folder
+
+
+def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", *FAMILIES, "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 0.00256 TFLOP/s" in done.err
+    assert "layer_norm rows=512 width=1024" in done.out
+    assert "fp32: at most" in done.out
+    document = document_of(only(tmp_path))
+    assert (document["partial"], document["planned"], len(document["cases"])) == (False, 3, 3)
+    assert {case["status"] for case in document["cases"]} == {"measured"}
+    assert document["ceilings"][0]["tflops"] == pytest.approx(2 * 64**3 / 1e-3 / 1e12)
+    assert document["ceilings"][0]["call_us"] == pytest.approx(1000)
+    shown = servemark("show", str(only(tmp_path)))
+    assert (shown.code, shown.out) == (0, done.out)
+
+
+def test_json_prints_the_document_alone(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", "softmax", "--json", "--out", str(tmp_path))
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == document_of(only(tmp_path))
+
+
+def test_a_run_that_was_ended_goes_on_where_it_stopped(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def ended(case: Case, *arguments: Any) -> Any:
+        if len(measured) == 1:
+            raise KeyboardInterrupt
+        measured.append(case.family)
+        return timed.measure(case, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "measure", ended)
+        assert servemark("kernels", *FAMILIES, "--out", str(tmp_path)).code == 130
+    folder = only(tmp_path)
+    before = document_of(folder)
+    assert (before["partial"], len(before["cases"])) == (True, 1)
+    assert "not whole: 1 of 3 cases" in servemark("show", str(folder)).out
+    done = servemark("kernels", "--resume", str(folder))
+    assert done.code == 0, done.err
+    after = document_of(folder)
+    assert after["cases"][0] == before["cases"][0]
+    assert (after["partial"], len(after["cases"]), after["ceilings"]) == (False, 3, before["ceilings"])
+    again = servemark("kernels", "--resume", str(folder))
+    assert (again.code, "is whole: 3 cases" in again.err) == (BAD_INPUT, True)
+
+
+def test_another_machine_s_run_is_not_gone_on_with(servemark: Servemark, tmp_path: Path) -> None:
+    method = Method(Device.named("cpu"))
+    document = run.begin("quick", cases_of("quick", ["softmax"]), method)
+    document["environment"]["cpu"] = "another"
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert (done.code, "start a new one" in done.err) == (BAD_INPUT, True)
+
+
+def test_what_takes_its_process_down_is_a_failed_case(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: object, call: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
+        if call is not ceilings.ceiling_of and arguments[0].family == "softmax":
+            raise process.Ended(f"not done within {timeout_s:g} s")
+        return call(*arguments)
+
+    monkeypatch.setattr(process.CaseProcess, "run", killed)
+    done = servemark("kernels", "softmax", "layer_norm", "--case-limit", "30", "--out", str(tmp_path))
+    assert done.code == INVALID
+    assert "FAILED softmax rows=512 width=1000 fp32: not done within 150 s" in done.out
+    assert sorted(case["status"] for case in document_of(only(tmp_path))["cases"]) == ["failed", "measured"]
+
+
+def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Path) -> None:
+    small = [Case.of("gemm", m=8, n=8, k=8), *(Case.of("softmax", rows=rows, width=8) for rows in (1, 2))]
+    cases, method = cases_in(["int8"], small), Method(Device.named("cpu"))
+    run.go_on(tmp_path, run.begin("quick", cases, method), cases, method)
+    shown = servemark("show", str(tmp_path))
+    assert "skipped softmax rows=1 width=8 int8: softmax has no int8; and 1 more" in shown.out
+    assert [case["status"] for case in document_of(tmp_path)["cases"]] == ["measured", "skipped", "skipped"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gemv"], "one of: activation"),
+        (["--suite", "slow"], "one of: "),
+        (["--precision", "fp64"], "one of: fp32"),
+        (["--precision", "tf32"], "no CPU computes in tf32"),
+        (["softmax", "--precision", "int8"], "can run none of the 1 cases: softmax has no int8"),
+        (["--device", "cuda:99"], "use --device cpu"),
+        (["--cache", "warm"], "one of: hot, cold"),
+        (["--case-limit", "0"], "--case-limit"),
+        (["--resume", "nowhere"], "name a result directory"),
+    ],
+)
+def test_bad_input_is_an_error_with_its_remedy(
+    servemark: Servemark, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = servemark("kernels", *arguments, "--out", str(tmp_path / "results"))
+    assert (done.code, words in done.err) == (BAD_INPUT, True), done.err
+    assert "fix: " in done.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_list_shows_suites_and_families(servemark: Servemark) -> None:
+    done = servemark("kernels", "--list")
+    assert done.code == 0
+    assert "quick: 30 cases of " in done.out
+    assert "softmax: torch.softmax; fp32, tf32, bf16, fp16; FLOPs: 5 an element" in done.out
