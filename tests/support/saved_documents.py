@@ -80,6 +80,66 @@ def documents(folder: Path) -> dict[str, Saved]:
         "suite": Saved("suite", _suite(header)),
         "tuning": Saved("tuning", _tuning(header)),
         "mlperf": Saved("mlperf", _mlperf(header, result)),
+        "kernels": Saved("kernels", _kernels(header)),
+    }
+
+
+def _kernels(header: dict[str, Any]) -> dict[str, Any]:
+    """Two cases that were measured, one of them without operations; one that failed, and one that was skipped."""
+    times = {
+        "median": 0.01,
+        "iqr": 0.001,
+        "p5": 0.009,
+        "p95": 0.012,
+        "min": 0.008,
+        "samples": 30,
+        "calls_per_sample": 9,
+    }
+    measured = {
+        "family": "softmax",
+        "label": "rows=64 width=100",
+        "sizes": {"rows": 64, "width": 100},
+        "precision": "fp32",
+        "source": "servemark",
+        "status": "measured",
+        "flops": 32_000,
+        "bytes": 51_200,
+        "intensity": 0.625,
+        "algorithm": "torch.softmax",
+        "error": 1e-7,
+        "tolerance": 1e-4,
+        "ms": times,
+        "tflops": 0.0032,
+        "gbps": 5.12,
+        "compute_share": 0.032,
+        "bandwidth_share": 0.512,
+        "bound": "bandwidth",
+        "bound_share": 0.512,
+        "figures": {},
+        "reason": None,
+    }
+    lacks = dict.fromkeys(("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share"))
+    copied = {**measured, "family": "memory", "flops": 0, "intensity": 0.0, "tflops": 0.0}
+    failed = {**measured, **lacks, "family": "gemm", "status": "failed", "reason": "wrong: off by 1"}
+    skipped = {**measured, **lacks, "family": "lrn", "status": "skipped", "reason": "memory: needs 9 MiB"}
+    ceiling = {"precision": "fp32", "tflops": 0.1, "tflops_of": "gemm m=8", "gbps": 10.0, "gbps_of": "memory"}
+    return {
+        **header,
+        "kind": "kernels",
+        "suite": "quick",
+        "families": ["softmax", "memory", "gemm", "lrn"],
+        "device": "cpu",
+        "precisions": ["fp32"],
+        "cache": "hot",
+        "threads": 2,
+        "cache_mib": 32.0,
+        "case_limit_s": 60.0,
+        "library": "torch 2",
+        "ceilings": [{**ceiling, "call_us": 1.0}],
+        "cases": [measured, copied, failed, skipped],
+        "planned": 5,
+        "spent_s": 1.0,
+        "partial": True,
     }
 
 

@@ -47,7 +47,8 @@ def test_the_distribution_in_ms() -> None:
     found = Samples(tuple(n / 1e3 for n in range(1, 102)), calls=7).document()
     assert found["median"] == pytest.approx(51)
     assert found["iqr"] == pytest.approx(50)
-    assert (found["p5"], found["p95"]) == (pytest.approx(6), pytest.approx(96))
+    assert found["p5"] == pytest.approx(6)
+    assert found["p95"] == pytest.approx(96)
     assert found["min"] == pytest.approx(1)
     assert (found["samples"], found["calls_per_sample"]) == (101, 7)
 
