@@ -7,7 +7,7 @@ number higher. Source: OpenTelemetry metrics data model, "ExponentialHistogram";
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -24,7 +24,7 @@ from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.buckets import SCHEMA, native
 from servemark.telemetry.metrics.catalog import Kind, Metric
 from servemark.telemetry.metrics.exposition import by_metric
-from servemark.telemetry.metrics.push import TIMEOUT_S
+from servemark.telemetry.metrics.push import TIMEOUT_S, reason
 from servemark.telemetry.metrics.snapshot import Snapshot, Span
 
 RESOURCE = Resource({"service.name": "servemark", "service.version": __version__})
@@ -41,7 +41,7 @@ class Collector:
         base = url.rstrip("/")
         self._metrics = OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=TIMEOUT_S)
         self._traces = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S)
-        self._said, self._begun_ns = _said(), time.time_ns()
+        self._words, self._begun_ns = _Words(), time.time_ns()
         self._spans: list[Span] = []
 
     def take(self, spans: Iterable[Span]) -> None:
@@ -50,6 +50,7 @@ class Collector:
 
     def send(self, snapshot: Snapshot) -> None:
         """Send a snapshot and the spans. Raises OSError where they are not taken; such spans are lost."""
+        self._words.said.clear()
         spans, self._spans = self._spans, []
         data = metrics_data(snapshot, self._begun_ns, time.time_ns())
         taken = self._metrics.export(data) is points.MetricExportResult.SUCCESS
@@ -57,7 +58,7 @@ class Collector:
             found = [readable(snapshot.run_labels, span) for span in batch]
             taken = taken and self._traces.export(found) is SpanExportResult.SUCCESS
         if not taken:
-            raise OSError(self._said())
+            raise OSError(next(iter(self._words.said), "it was not taken"))
 
 
 def metrics_data(snapshot: Snapshot, begun_ns: int, now_ns: int) -> points.MetricsData:
@@ -129,15 +130,18 @@ def _unit(metric: Metric) -> str:
     return _UNITS.get(words[2], "")
 
 
-def _said() -> Callable[[], str]:
-    """What gives the exporters' last words: they log why they failed, and return only that they did."""
-    last: list[str] = []
+class _Words(logging.Handler):
+    """What the exporters say: they log why they failed, and return only that they did. The first words say most."""
 
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            last[:] = [record.getMessage()]
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        logger = logging.getLogger("opentelemetry")
+        logger.addHandler(self)
+        logger.propagate = False
 
-    logger = logging.getLogger("opentelemetry")
-    logger.addHandler(Keep())
-    logger.propagate = False
-    return lambda: last[0] if last else "it was not taken"
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what lies behind an error, or the words."""
+        values = record.args if isinstance(record.args, tuple) else ()
+        errors = [reason(value) for value in values if isinstance(value, BaseException)]
+        self.said.append(errors[0] if errors else record.getMessage())

@@ -18,6 +18,7 @@ from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.receiver import Receiver, receiver
+from tests.support.web import free_port
 
 SPAN = Span(0xABC, 0x12, 1_000_000_000, 1_000_500_000, 1_010_000_000, "timeout")
 
@@ -67,6 +68,12 @@ def test_a_collector_that_refuses_is_told_with_its_words(capfd: pytest.CaptureFi
     assert (sent["sent"], sent["failed"] >= 1) == (0, True)
     assert "400" in str(sent["error"])
     assert capfd.readouterr().err.count("the run goes on") == 1
+
+
+def test_a_collector_that_is_not_there_is_told_by_the_system_s_words() -> None:
+    with Publisher(Destinations(otlp=f"http://127.0.0.1:{free_port()}")) as publisher:
+        [sent] = publisher.finish(SNAPSHOT, 30)
+    assert sent["error"] == "Connection refused"
 
 
 def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) -> None:
