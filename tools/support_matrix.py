@@ -72,6 +72,7 @@ def main() -> None:
     cells = [
         Cell(name, engine, precision)
         for name in sorted(options.workload or names(), key=lambda name: get(name).flops)
+        if options.size == "full" or get(name).tiny
         for engine in options.engine or exporters.engines()
         for precision in exporters.precisions(engine)
         if precision in (options.precision or exporters.precisions(engine))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def define(
     title: str,
     *,
     full: Variant[Sizes],
-    tiny: Variant[Sizes],
+    tiny: Variant[Sizes] | None = None,
     task: str,
     suites: tuple[str, ...],
     inputs: Callable[[Sizes], tuple[Tensor, ...]],
@@ -98,13 +98,13 @@ def define(
     read: Callable[[Path], Iterator[Sample]] | None = None,
     agreement: Agreement | None = None,
 ) -> Workload:
-    """Describe a workload and its tiny variant at once; real data only fits the full one.
+    """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
 
     `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
     export notices that the file was edited.
     """
 
-    def of(name: str, variant: Variant[Sizes], tiny: Workload | None = None) -> Workload:
+    def of(name: str, variant: Variant[Sizes], **only_full: Any) -> Workload:
         return Workload(
             name=name,
             title=title,
@@ -121,13 +121,12 @@ def define(
             locustfile=locustfile,
             build=_bound(build, name, variant.sizes),
             samples=_bound(samples, variant.sizes),
-            dataset=dataset if tiny else None,
-            read=read if tiny else None,
             agreement=variant.agreement or agreement or Agreement(),
-            tiny=tiny,
+            **only_full,
         )
 
-    return of(name, full, of(f"{name}_tiny", tiny))
+    small = of(f"{name}_tiny", tiny) if tiny else None
+    return of(name, full, dataset=dataset, read=read, tiny=small)
 
 
 def _bound(function: Callable[..., Made], *first: object) -> Callable[..., Made]:

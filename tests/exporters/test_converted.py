@@ -15,6 +15,7 @@ from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs
 from servers.engines import Engine, load_engine
+from tests.support.zoo import tiny_of
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
 """One of each kind; what else TensorFlow runs is tested in the slow suite, since it takes minutes."""
@@ -38,7 +39,8 @@ def loaded(entry: Entry, workload: Workload) -> Engine:
 @pytest.mark.parametrize(("name", "engine"), CONVERTED)
 def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, engine: str) -> None:
     """Rows and a batch size that the export's own check has not seen."""
-    workload, entry = get(f"{name}_tiny"), exported(f"{name}_tiny", engine)
+    workload = tiny_of(name)
+    entry = exported(workload.name, engine)
     golden = entry.read_golden()
     answer = loaded(entry, workload).run({key: array[6:13] for key, array in golden.inputs.items()})
     for tensor in workload.outputs:
@@ -50,7 +52,7 @@ def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, eng
 @pytest.mark.parametrize("engine", ["openvino", "tensorflow"])
 @pytest.mark.parametrize("name", VARYING)
 def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str) -> None:
-    workload = get(f"{name}_tiny")
+    workload = tiny_of(name)
     entry, source = (exported(workload.name, each) for each in (engine, "onnxruntime"))
     longer: Arrays = {
         tensor.name: np.pad(

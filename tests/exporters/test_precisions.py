@@ -16,6 +16,7 @@ from servemark.workload import get, registry
 from servemark.workload.agreement import PRECISIONS
 from servers.engines import load_engine
 from tests.support.exporting import FROM_TORCH
+from tests.support.zoo import tiny_of
 
 QUICK = {
     ("ncf", "onnxruntime", "int8"),
@@ -53,7 +54,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
     if (name, engine, precision) in SATURATES and not VNNI:
         pytest.skip("this CPU has no VNNI")
-    exporters.export(get(f"{name}_tiny"), engine, repository, precision=precision)
+    exporters.export(tiny_of(name), engine, repository, precision=precision)
     return Entry(repository, f"{name}_tiny", engine, precision)
 
 

@@ -17,11 +17,12 @@ from servemark.repository.entry import Entry, Golden
 from servemark.repository.model_config import parse
 from servemark.workload import get, registry
 from servers.engines import load_engine
+from tests.support.zoo import tiny_of
 
 
 @pytest.mark.parametrize("name", [*registry.names()])
 def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
-    workload = get(f"{name}_tiny")
+    workload = tiny_of(name)
     ranges = tensorrt.profile(workload)
     assert list(ranges) == [tensor.name for tensor in workload.inputs]
     samples = workload.samples(np.random.default_rng(5))

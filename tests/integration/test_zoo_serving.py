@@ -10,14 +10,15 @@ from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
 from servemark.repository.entry import Entry
-from servemark.workload import get, names
+from servemark.workload import get
 from servemark.workload.agreement import compare_outputs
 from servers import open_server
 from tests.support.exporting import Exports
 from tests.support.triton import needs_triton
+from tests.support.zoo import tiny_names
 
 ENGINE = "onnxruntime"
-TINY = [f"{name}_tiny" for name in names()]
+TINY = tiny_names()
 START_S = 240.0
 """Each model is a process of its own, and two cores start all of them."""
 

@@ -1,6 +1,9 @@
 """Adding a workload is adding one file: the worked example of CONTRIBUTING.md, executed."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +26,13 @@ def _shown() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
+_BESIDE = """
+import servemark.models
+servemark.models.__path__.append({folder!r})
+"""
+"""A plugin of pytest that puts a folder's workloads beside the others, before any test is collected."""
+
+
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "digits_mlp.py").write_text(_shown()[0])
@@ -43,6 +53,25 @@ def test_one_file_is_a_workload(example: str, tmp_path: Path) -> None:
     assert golden is not None
     assert np.unique(golden.outputs["logits"].argmax(axis=1)).size > 1
     assert report.manifest["parameters"] == tiny.parameters
+
+
+def test_one_may_have_no_tiny_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests over the registry take it: those that need a tiny variant are skipped, and say why."""
+    text = _shown()[0]
+    without = re.sub(r"\n    tiny=Variant\(.*\),", "", text)
+    assert without != text
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "digits_mlp.py").write_text(without)
+    (tmp_path / "plugin.py").write_text(_BESIDE.format(folder=str(tmp_path / "models")))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(CHECKOUT)]))
+    tests = ["tests/servemark/models/test_models.py", "tests/loadgen/kserve/test_http_messages.py"]
+    flags = ["-p", "plugin", "-n", "0", "-q", "-rs", "-k", "digits_mlp"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *flags, *tests], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "digits_mlp declares no tiny variant" in done.stdout
+    assert re.search(r"\d+ passed, \d+ skipped", done.stdout)
 
 
 def test_the_locustfile_shown_is_one() -> None:

@@ -10,16 +10,16 @@ import torch
 
 from exporters.pipeline import parity
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays, get, registry, stack, workloads
+from servemark.workload import Arrays, get, stack, workloads
 from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
+from tests.support.zoo import tiny_names
 
 SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if slow else [])
-    for full in workloads().values()
-    for name, slow in ((f"{full.name}_tiny", False), (full.name, full.parameters > SLOW_ABOVE))
+    for name, slow in sorted((name, get(name).parameters > SLOW_ABOVE) for name in (*workloads(), *tiny_names()))
     for engine in FROM_TORCH
 ]
 
@@ -117,7 +117,7 @@ def test_commented_settings_are_valid_once_uncommented(exported: Any) -> None:
     assert config.parameters["intra_op_thread_count"].string_value == "1"
 
 
-@pytest.mark.parametrize("name", [f"{name}_tiny" for name in registry.names()])
+@pytest.mark.parametrize("name", tiny_names())
 def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any, name: str) -> None:
     import onnx
 
@@ -131,7 +131,7 @@ def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any,
         assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
-@pytest.mark.parametrize("name", [f"{name}_tiny" for name in registry.names()])
+@pytest.mark.parametrize("name", tiny_names())
 def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: str) -> None:
     """Every output has to vary from request to request by more than its tolerance, or parity would prove nothing."""
     workload, golden = get(name), exported(name, "pytorch").read_golden()

@@ -20,6 +20,7 @@ from loadgen.kserve.http_messages import (
 from servemark.workload import Tensor, get, workloads
 from servemark.workload.tensor import NUMPY_DTYPES
 from tests.golden import tensors as golden_tensors
+from tests.support.zoo import tiny_names
 
 SCORES = Tensor("scores", "FP32", (3,))
 IDS = Tensor("ids", "INT64", (2,))
@@ -59,7 +60,7 @@ def test_a_request_is_what_tritonclient_would_send(datatype: str) -> None:
     assert [value.raw for value in ours.values] == [array.tobytes() for array in arrays.values()]
 
 
-@pytest.mark.parametrize("name", [*workloads(), *(f"{name}_tiny" for name in workloads())])
+@pytest.mark.parametrize("name", [*workloads(), *tiny_names()])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_every_workload_can_be_asked(name: str, batch: int) -> None:
     workload = get(name)

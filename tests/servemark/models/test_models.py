@@ -15,6 +15,7 @@ from servemark.models.synthesis.images import image_pool
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Workload, get, names, workloads
 from tests.support.workload_data import answer, batch_of
+from tests.support.zoo import no_tiny
 
 LARGE = 30_000_000
 """Workloads of more parameters are built in the slow suite only."""
@@ -23,7 +24,7 @@ FULL = [
     pytest.param(workload, id=name, marks=pytest.mark.slow if workload.parameters > LARGE else [])
     for name, workload in workloads().items()
 ]
-TINY = [pytest.param(workload.tiny, id=f"{name}_tiny") for name, workload in workloads().items()]
+TINY = [pytest.param(workload.tiny, id=f"{name}_tiny", marks=no_tiny(name)) for name, workload in workloads().items()]
 every_workload = pytest.mark.parametrize("workload", [*TINY, *FULL])
 every_tiny = pytest.mark.parametrize("workload", TINY)
 
@@ -41,7 +42,7 @@ import numpy as np
 from servemark.workload import names, workloads
 
 for workload in workloads().values():
-    for size in (workload, workload.tiny):
+    for size in filter(None, (workload, workload.tiny)):
         next(size.samples(np.random.default_rng(0)))
 print(len(names()))
 """
