@@ -11,12 +11,15 @@ import pytest
 
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS, build
+from servemark.telemetry.metrics.catalog import METRICS, Kind
 
 JSON = FOLDER / "grafana" / "json"
 SCHEMA = json.loads((Path(__file__).parent / "grafana" / "schema.json").read_text())
 """Grafana's own (tools/grafana_schema.py says where it is from)."""
 OF_THE_SOURCE = {"expr", "step", "titleFormat", "textFormat", "useValueForTime"}
 """What an annotation of Grafana's Prometheus data source has beyond the dashboard's schema."""
+NOT_SHOWN = {"servemark_stage", "servemark_objective_allowed_ratio"}
+"""The stages are marks at the time when they begin; the share is a part of the burn rate's rule."""
 Document = dict[str, Any]
 each = pytest.mark.parametrize("name", DASHBOARDS)
 
@@ -89,6 +92,15 @@ def test_every_query_asks_for_what_is_chosen(name: str) -> None:
             assert used <= variables
             for selector in re.findall(r"servemark_\w+\{(.*?)\}", target["expr"]):
                 assert {"workload", "engine", "device"} <= set(re.findall(r"(\w+)=~?", selector))
+
+
+def test_every_metric_that_is_asked_for_is_exposed() -> None:
+    files = [*JSON.iterdir(), FOLDER / "prometheus" / "rules" / "slo.yml"]
+    asked = {name for file in files for name in re.findall(r"\bservemark_[a-z0-9_]+(?=[\[{])", file.read_text())}
+    histograms = {metric.name for metric in METRICS if metric.kind is Kind.HISTOGRAM}
+    exposed = {metric.name for metric in METRICS} | {f"{name}_bucket" for name in histograms}
+    assert asked <= exposed
+    assert not {name for name in exposed - asked if "_bucket" not in name} - NOT_SHOWN
 
 
 @each
