@@ -6,6 +6,8 @@ from servemark.results.schema.kernels import Ceiling, KernelCase
 
 PRODUCT = {"cpu": 2048, "gpu": 8192}
 """Side of the square matrices."""
+REDUCED = 2
+"""By so much smaller on a CPU in other precisions than fp32, which PyTorch may compute in a plain loop."""
 MIN_COPY_BYTES = 64 << 20
 COPY_CACHES = 4
 """Last-level caches that each side of the copy fills: less, and a part would come from the cache."""
@@ -17,7 +19,7 @@ def ceiling_of(precision: str, method: Method) -> Ceiling:
     """Measure them in one precision, with a hot cache. Raises ServerError where the device cannot even do that."""
     device = method.device
     warm = Method(device, limit_s=float("inf"), budget_s=method.budget_s)
-    side = PRODUCT["gpu" if device.is_gpu else "cpu"]
+    side = PRODUCT["gpu"] if device.is_gpu else PRODUCT["cpu"] // (1 if precision == "fp32" else REDUCED)
     size_bytes = max(MIN_COPY_BYTES, COPY_CACHES * device.cache_bytes)
     # int8 and fp8 have no arithmetic of vectors, and bytes are bytes.
     product = _found(Case.of("gemm", m=side, n=side, k=side, a_t=True), precision, warm)
