@@ -15,7 +15,8 @@ _HEAD = """# Command line
 `python -m tools.cli_reference` writes this page from `--help`, and a test checks that it is current.
 
 Exit codes: 0 valid; 1 Locust's own (a bad command line or configuration); 2 invalid or undecided; 3 bad option or
-input; 4 the SLO was missed; 5 `compare` found a regression; 99 internal error; 130 a signal ended the command.
+input; 4 the SLO was missed; 5 `compare` or `history` found a regression; 99 internal error; 130 a signal ended
+the command.
 """
 _LOCUSTFILES = """## locust -f loadgen/TASK.py
 

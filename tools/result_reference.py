@@ -9,6 +9,7 @@ import typer
 from servemark.machine.environment import Environment
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
+from servemark.results.schema.history import History
 from servemark.results.schema.json_schema import fields_of, summary_of
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
@@ -45,6 +46,7 @@ a run is judged.
 | `series.json` | a run, unless `--sampling-rate 0` | [MachineSeries](#machineseries) |
 | standard output | `servemark run --json` with `--repeat` or a range | [Series](#series) |
 | standard output | `servemark compare A B --json` | [SavedComparison](#savedcomparison) |
+| standard output | `servemark history DIR --json` | [History](#history) |
 
 A mix and `--max-rate` write a directory for each run within theirs. More files may stand beside `result.json`:
 
@@ -63,6 +65,7 @@ _DOCUMENTS = (
     MlperfResult,
     MachineSeries,
     KernelsDocument,
+    History,
 )
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""

@@ -58,6 +58,7 @@ def build() -> TyperGroup:
         data,
         doctor,
         export,
+        history,
         kernels,
         mlperf,
         report,
@@ -83,6 +84,7 @@ def build() -> TyperGroup:
     app.command("kernels", short_help="Time the operations that models are made of.")(kernels.kernels)
     app.command("show", short_help="Show a saved result again.")(show.show)
     app.command("report", short_help="Write saved results as one HTML page.")(report.report)
+    app.command("history", short_help="Find where a figure changed over all saved results.")(history.history)
     app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
     app.command("data", short_help="Fetch a data set.")(data.data)
     app.add_typer(dashboards.app, name="dashboards", short_help="Watch runs with Prometheus and Grafana.")

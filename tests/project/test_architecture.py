@@ -78,6 +78,11 @@ USED_BY = {
         "servemark/runs: entries server",
     ],
     "servemark/models/test_models": ["servemark/workload: registry spec tensor", "servemark/frameworks: tensorflow"],
+    "servemark/history/test_document": [
+        "servemark/cli: history",
+        "servemark/history: collect",
+        "servemark/report/terminal: history",
+    ],
     "servemark/regression/test_differences": [
         "servemark/regression: compare saved_runs",
         "servemark/report/terminal: regression",

@@ -26,9 +26,11 @@ class Page:
         # Chromium refuses a connection with an Origin that it was not told of.
         self.socket = websocket.create_connection(address, timeout=60, suppress_origin=True)
         self.numbers = itertools.count(1)
+        self.events: list[dict[str, Any]] = []
+        """Of the domains that were enabled, as they came between the answers of `call`."""
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol; events that come meanwhile are passed over."""
+        """A command of the protocol; events that come meanwhile are kept."""
         number = next(self.numbers)
         self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
@@ -36,6 +38,7 @@ class Page:
             if message.get("id") == number:
                 assert "error" not in message, message
                 return dict(message["result"])
+            self.events.append(message)
 
     def evaluate(self, expression: str) -> Any:
         """A JavaScript expression's value."""

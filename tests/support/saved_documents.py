@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from servemark.history.collect import Measured
+from servemark.history.document import series_of
+from servemark.history.metrics import metric
 from servemark.max_rate.curve import curve
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run
@@ -77,6 +80,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "series": Saved("runs", {"results": runs, "curve": curve(runs)}, None, tuple(range_of)),
         "comparison": Saved("c", document_of(rounds_of(a=1, b=2), ["a", "b"])),
         "saved_comparison": Saved("s", {**header, **compared}),
+        "history": Saved("history", _history(header)),
         "suite": Saved("suite", _suite(header)),
         "tuning": Saved("tuning", _tuning(header)),
         "mlperf": Saved("mlperf", _mlperf(header, result)),
@@ -141,6 +145,18 @@ def _kernels(header: dict[str, Any]) -> dict[str, Any]:
         "spent_s": 1.0,
         "partial": True,
     }
+
+
+def _history(header: dict[str, Any]) -> dict[str, Any]:
+    values = [10.0] * 8 + [13.0] * 3 + [99.0]
+    group = [
+        Measured("ranking", "a machine", f"{n:02}", f"2026-01-{n + 1:02}T00:00:00", f"{n:x}", False, value, value < 99)
+        for n, value in enumerate(values)
+    ]
+    known = {"folder": "results", "metric": "latency_p99", "unit": "ms", "higher_is_worse": True, "threshold": 0.05}
+    series = series_of(group, metric("latency_p99"), threshold=0.05)
+    more = {"outcome": series["outcome"], "series": [series], "unreadable": ["x: damaged"]}
+    return {**header, "kind": "history", **known, **more}
 
 
 def _suite(header: dict[str, Any]) -> dict[str, Any]:

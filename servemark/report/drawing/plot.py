@@ -70,7 +70,8 @@ class Plot:
             path += f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}"
             pen = "L"
         _add(self._svg, "path", {"class": f"line c{colour}", "d": path})
-        self.keys.append(Key(words, colour))
+        if words:
+            self.keys.append(Key(words, colour))
 
     def dots(
         self, points: Iterable[tuple[float, float | None, str]], words: str, colour: int, form: str = "dot"

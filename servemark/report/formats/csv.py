@@ -193,6 +193,41 @@ def _mlperf(saved: Saved) -> list[Row]:
     ]
 
 
+def _kernels(saved: Saved) -> list[Row]:
+    """A row for each case."""
+    document = saved.document
+    return [
+        {
+            **_header(saved),
+            **{key: case[key] for key in ("family", "label", "precision", "status")},
+            "device": document["device"],
+            "kernel_median_ms": case["ms"] and case["ms"]["median"],
+            **{key: case[key] for key in ("tflops", "gbps", "bound", "bound_share", "error", "tolerance")},
+            "failure": case["reason"],
+            **_circumstances(document),
+        }
+        for case in document["cases"]
+    ]
+
+
+def _history(saved: Saved) -> list[Row]:
+    """A row for each result of each series."""
+    document = saved.document
+    return [
+        {
+            **_header(saved),
+            **{key: series[key] for key in ("subject", "machine", "outcome")},
+            "metric": document["metric"],
+            "unit": document["unit"],
+            **{key: each[key] for key in ("folder", "value", "valid", "used")},
+            "git_commit": each["commit"],
+            "git_dirty": each["dirty"],
+        }
+        for series in document["series"]
+        for each in series["results"]
+    ]
+
+
 _ROWS: dict[str, Callable[[Saved], list[Row]]] = {
     "load": _run,
     "comparison": _comparison,
@@ -200,4 +235,6 @@ _ROWS: dict[str, Callable[[Saved], list[Row]]] = {
     "suite": _suite,
     "tuning": _tuning,
     "mlperf": _mlperf,
+    "kernels": _kernels,
+    "history": _history,
 }

@@ -126,6 +126,19 @@ def _tuning(saved: Saved) -> Iterator[Case]:
     yield Case(f"{document['workload']}.{document['engine']}", "tuning", None if decided else document["reason"])
 
 
+def _kernels(saved: Saved) -> Iterator[Case]:
+    for case in saved.document["cases"]:
+        reason = case["reason"] or case["status"]
+        failed, skipped = (reason if case["status"] == status else None for status in ("failed", "skipped"))
+        yield Case(f"kernels.{case['family']}.{case['precision']}", case["label"], failed, skipped=skipped)
+
+
+def _history(saved: Saved) -> Iterator[Case]:
+    for series in saved.document["series"]:
+        wrong = None if series["outcome"] == "not worse" else f"{series['outcome']}: {series['reason']}"
+        yield Case(series["subject"], f"{saved.document['metric']} on {series['machine']}", wrong)
+
+
 _CASES: dict[str, Callable[[Saved], Iterator[Case]]] = {
     "load": _run,
     "mlperf": _run,
@@ -133,4 +146,6 @@ _CASES: dict[str, Callable[[Saved], Iterator[Case]]] = {
     "saved_comparison": _saved_comparison,
     "suite": _suite,
     "tuning": _tuning,
+    "kernels": _kernels,
+    "history": _history,
 }

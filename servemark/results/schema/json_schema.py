@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 
 from servemark.errors import OptionError
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
+from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
@@ -21,6 +22,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "tuning": (TuningDocument,),
     "suite": (SuiteDocument,),
     "mlperf": (MlperfResult,),
+    "history": (History,),
     "machine_series": (MachineSeries,),
     "kernels": (KernelsDocument,),
 }

@@ -28,6 +28,7 @@ NAMES = (
     "comparison",
     "saved_comparison",
     "suite",
+    "history",
     "tuning",
     "mlperf",
     "kernels",

@@ -1,0 +1,53 @@
+"""`servemark history`: a figure over all saved results, and where it changed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from servemark.cli._options import Json
+from servemark.cli._report import write_page
+from servemark.errors import ExitCode
+from servemark.history.document import history as history_of
+from servemark.history.metrics import metric as metric_named
+from servemark.output import stdout
+from servemark.quantities import one_of
+from servemark.report.terminal.history import render_history
+from servemark.results.directory import print_json
+from servemark.results.saved import Saved
+
+CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
+
+
+def history(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with results, at any depth.")],
+    metric: Annotated[
+        str, typer.Option(metavar="M", help="latency_p99, inferences_per_s, max_rate, ...")
+    ] = "latency_p99",
+    threshold: Annotated[float, typer.Option(metavar="PERCENT", min=0, help="Smaller changes do not count.")] = 5.0,
+    fail_on: Annotated[
+        str,
+        typer.Option(metavar="regression", help="Exit 5 where a latest change is for the worse, 2 where undecided."),
+    ] = "",
+    allow_invalid: Annotated[
+        bool, typer.Option("--allow-invalid", help="Use INVALID and partial results too.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write the plots as a page.")] = None,
+    json: Json = False,
+) -> None:
+    """Follow a figure over all results below a folder, and find where it changed and between which commits.
+
+    Results that measured the same on the same machine are a series. INVALID ones are listed, and not used.
+
+    Example: servemark history results --metric latency_p99 --fail-on regression -o history.html
+    """
+    if fail_on:
+        one_of("--fail-on", fail_on, ["regression"])
+    found = history_of(folder, metric_named(metric), threshold=threshold / 100, allow_invalid=allow_invalid)
+    if json:
+        print_json(found)
+    else:
+        render_history(found, stdout())
+    if out:
+        write_page(out, [Saved(f"history of {metric}", dict(found))], quiet=json)
+    raise typer.Exit(int(CODES[found["outcome"]] if fail_on else ExitCode.VALID))

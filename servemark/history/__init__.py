@@ -1,0 +1,1 @@
+"""A figure over all saved results: where it changed, and between which commits. Reads documents only."""

@@ -1,0 +1,67 @@
+"""All results below a folder, sorted by what they measured and where."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servemark.errors import ResultError
+from servemark.history.metrics import Metric
+from servemark.report.words import describe
+from servemark.results import directory
+
+MAX_RATE = "max_rate"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One result: its metric and what a history says of it."""
+
+    subject: str
+    machine: str
+    folder: str
+    created: str
+    commit: str | None
+    dirty: bool
+    value: float
+    valid: bool
+
+
+def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
+    """The results that have the metric, oldest first, and what could not be read. Raises ResultError."""
+    if not root.is_dir():
+        raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
+    found, unreadable = [], []
+    for file in sorted(root.rglob(directory.RESULT_FILE)):
+        # The runs of a search and the parts of a mix belong to the result above them.
+        if (file.parent.parent / directory.RESULT_FILE).is_file():
+            continue
+        try:
+            document = directory.read(file)
+            found += list(_measured(document, file.parent.relative_to(root), metric))
+        except (ResultError, KeyError, TypeError) as error:
+            unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
+    return sorted(found, key=lambda each: each.created), unreadable
+
+
+def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
+    if result.get("kind") != "load" or result.get("verdict") is None:
+        return
+    searched = MAX_RATE in result
+    value = metric.of(result)
+    # A search's run is at whatever rate was found: only the rate itself can be compared.
+    if value is None or searched != (metric.keys[0] == MAX_RATE):
+        return
+    around = result["environment"]
+    load = f"highest rate with {result['config']['slo']}" if searched else describe(result["scenario"])
+    place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
+    yield Measured(
+        f"{result['workload']} on {place}, {load}, batch {result['batch_size']}",
+        f"{around.get('hostname') or '?'} ({around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores)",
+        str(folder),
+        result["created"],
+        around.get("git_commit"),
+        bool(around.get("git_dirty")),
+        value,
+        result["verdict"]["valid"] and not result["partial"],
+    )

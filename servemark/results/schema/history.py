@@ -1,0 +1,55 @@
+"""A figure over all saved results, as `servemark history --json` prints it."""
+
+from typing import Annotated, Literal, TypedDict
+
+from servemark.results.schema.header import Header
+
+
+class HistoryResult(TypedDict):
+    """One result of a series."""
+
+    folder: Annotated[str, "Its folder, from the one that was searched."]
+    created: Annotated[str, "When it was begun (UTC, ISO 8601)."]
+    commit: Annotated[str | None, "Commit of the checkout."]
+    dirty: Annotated[bool, "Whether tracked files differed from the commit."]
+    value: Annotated[float, "The metric."]
+    valid: Annotated[bool, "Whether it is VALID and whole."]
+    used: Annotated[bool, "Whether changes were sought in it."]
+
+
+class HistoryChange(TypedDict):
+    """A change of the level."""
+
+    before: Annotated[str, "Folder of the last result before it."]
+    after: Annotated[str, "Folder of the first result after it."]
+    commits: Annotated[list[str | None], "Commits of these two."]
+    ratio: Annotated[float, "Geometric mean of the results until the next change, to that since the last one."]
+    reading: Annotated[Literal["worse", "better", "small"], "`small`: less than the threshold."]
+
+
+Trend = Literal["worse", "not worse", "undecided"]
+
+
+class HistorySeries(TypedDict):
+    """Results that measured the same on the same machine, oldest first."""
+
+    subject: Annotated[str, "What was measured: workload, engine, precision, device, protocol, load, batch."]
+    machine: Annotated[str, "Where."]
+    results: Annotated[list[HistoryResult], "The results."]
+    chance: Annotated[float | None, "How often noise alone would look so (p value). Null: too few results."]
+    changes: Annotated[list[HistoryChange], "The changes, in order. None where chance explains the series."]
+    outcome: Annotated[Trend, "Whether the latest change is for the worse."]
+    reason: Annotated[str, "The same in words."]
+
+
+class History(Header):
+    """A figure over all saved results."""
+
+    folder: Annotated[str, "The folder that was searched."]
+    metric: Annotated[str, "The figure."]
+    unit: Annotated[str, "Its unit."]
+    higher_is_worse: Annotated[bool, "Whether a higher value is worse."]
+    threshold: Annotated[float, "Share below which no change counts."]
+    outcome: Annotated[Trend, "Worse where one series is, else undecided where one is."]
+    series: Annotated[list[HistorySeries], "The series, those that are worse first."]
+    unreadable: Annotated[list[str], "Files that could not be read, and why."]
