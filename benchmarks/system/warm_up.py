@@ -1,6 +1,6 @@
 """How well `--warmup auto` cuts a known transient, and how long it takes where there is none.
 
-    python -m benchmarks.system.warm_up [--runs 200] > docs/results/warm_up.txt
+    python -m benchmarks.system.warm_up [--runs 60] > docs/results/warm_up.txt
 
 Simulated, with no server and no clock: one first-in-first-out server of constant (D) or exponential (M) service times,
 from idle, in an open loop of Poisson arrivals or a closed loop of 8. Each run is made twice from the same random
@@ -160,7 +160,7 @@ def row(loop: Loop, slower: Slower, runs: int) -> Row:
 def main() -> None:
     """Print a block for each transient."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=60)
     runs = parser.parse_args().runs
     print(f"{runs} runs of each; auto is bounded by {longest_s(DURATION_S):g} s, fixed is {FIXED_S:g} s")
     for name, slower in TRANSIENTS.items():

@@ -99,6 +99,26 @@ def test_the_log_of_a_run_that_is_cut_short_is_whole_too(tmp_path: Path) -> None
     check_against_log(result, rows)
 
 
+def test_a_run_that_is_cut_short_in_a_warm_up_of_no_known_length_keeps_its_log(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        # ten answers are needed to end it
+        load = ["--request-rate", "1", "--request-distribution", "constant", "--duration", "30", "--warmup", "auto"]
+        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
+        with started(command("ranking", *flags), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 1, "load")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 2
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    scenario = result["scenario"]
+    assert (result["partial"], scenario["warmup_s"], scenario["measured_s"]) == (True, None, 0)
+    assert (scenario["warmup"]["steady"], scenario["warmup"]["reason"]) == (
+        None,
+        "the run was cut short in its warm-up",
+    )
+    assert len(rows) == accounted(result) > 1
+    assert all(row["scheduled_ns"] < 0 for row in rows)
+
+
 def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:
     log = RequestLog(tmp_path, 1000)
     log.take(Outcome(Payload(b""), 400, 0, 1500, "connection_refused", "", None))
