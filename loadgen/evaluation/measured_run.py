@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from loadgen.evaluation.live import Live
+from loadgen.evaluation.live_feed import descriptor, feed
 from loadgen.evaluation.result import complete, header, histograms
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement, Prepared
@@ -47,7 +48,9 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
             results.write(directory, result)
             on_written(directory, result)
             live = Live(measurement, publisher, result, directory) if publisher else None
-            measurement.on_second = live.publish if live else None
+            measurement.on_second = [live.publish] if live else []
+            if (drawn_by := descriptor()) is not None:
+                measurement.on_second.append(feed(measurement, drawn_by))
             whole = _run(measurement, prepared, directory, result, on_written)
             if live is not None:
                 whole = _told(live, whole, directory, measurement, on_written)
@@ -115,7 +118,7 @@ def _write_series(directory: Path, measurement: Measurement) -> None:
 
 
 def _show(result: Result, directory: Path) -> None:
-    if says(ERRORS):
+    if says(ERRORS) or descriptor() is not None:
         return
     if sys.stderr.isatty():
         say("\r\x1b[K")
@@ -124,7 +127,9 @@ def _show(result: Result, directory: Path) -> None:
 
 
 def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
-    """Returns the function that shows where the run is."""
+    """Returns the function that shows where the run is, where no other process does."""
+    if descriptor() is not None:
+        return lambda _elapsed_s, _recorder: None
     terminal = sys.stderr.isatty()
     calls = 0
 

@@ -124,8 +124,8 @@ class Measurement:
         """What was seen so far, None before the schedule begins."""
         self.sending: Sending | None = None
         """The load on its way, and after it; None before the schedule begins."""
-        self.on_second: Callable[[int], None] | None = None
-        """Called about once a second with the time, where somebody follows the run from outside."""
+        self.on_second: list[Callable[[int], None]] = []
+        """Called about once a second with the time (ns), where somebody follows the run from outside."""
         self.telemetry: RunTelemetry | None = None
         """What is read of the machines, None before the run."""
         self._on_progress = on_progress
@@ -206,5 +206,5 @@ class Measurement:
             self._next_progress = now + PROGRESS_NS
             measured.recorder = sending.recorder
             self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
-            if self.on_second is not None:
-                self.on_second(now)
+            for follow in self.on_second:
+                follow(now)

@@ -131,7 +131,7 @@ def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int
     """A server, and what measures one run of it."""
     with server_for([config], given=given, settings=settings) as [served]:
         output = subprocess.DEVNULL if quiet else None
-        yield lambda config: drive(config.at(served.address), workers=workers, output=output)
+        yield lambda config: drive(config.at(served.address), workers=workers, output=output, live=not quiet)
 
 
 def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:

@@ -11,13 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from loadgen.evaluation.live_feed import LIVE_FD
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
-from servemark.errors import ExitCode, NoResultError, OptionError
-from servemark.output import note
+from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
+from servemark.output import note, stdout
 from servemark.paths import LOCUSTFILES
+from servemark.report.terminal.live import LiveView
+from servemark.report.terminal.load import render
+from servemark.report.words import title
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
+from servemark.runs.watched import can_draw, drawn
 
 _GRACE_S = 30.0
 
@@ -28,17 +33,51 @@ def drive(
     workers: int = 1,
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
+    live: bool = False,
 ) -> Result:
     """Run the task's locustfile and read its result, from a new directory where `config` names none.
 
-    The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. Raises
-    NoResultError with Locust's exit code where there is no result: it has said why on stderr.
+    The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. A `live`
+    one is drawn by this process where there is a terminal. Raises NoResultError with Locust's exit code where there is
+    no result: it has said why on stderr.
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
+    # Metrics that linger would keep the report from the terminal.
+    if live and can_draw() and not config.metrics.metrics_linger_s:
+        return _drawn(replace(config, result_dir=directory), directory, workers)
     process = launch(replace(config, result_dir=directory), workers=workers, output=output, errors=errors)
     with stopping([process]):
         code = interrupts.wait(process)
     return read_result(directory, code)
+
+
+def _drawn(config: LoadConfig, directory: Path, workers: int) -> Result:
+    """Run a locustfile while this process draws how it stands, then print its report. Raises as `drive`."""
+    view = LiveView(f"{config.model}, {config.protocol}  |  {title(config.scenario.to_dict())}")
+    try:
+        with drawn(view) as watched:
+            with watched.of_run():
+                process = launch(
+                    config,
+                    workers=workers,
+                    output=watched.words,
+                    errors=watched.words,
+                    figures=watched.figures,
+                )
+            with view.until_stopped(), stopping([process]):
+                code = interrupts.wait(process)
+        result = read_result(directory, code)
+    except KeyboardInterrupt:
+        with contextlib.suppress(NoResultError, ResultError):
+            _report(read_result(directory, interrupts.EXIT_CODE), directory)
+        raise
+    _report(result, directory)
+    return result
+
+
+def _report(result: Result, directory: Path) -> None:
+    render(result, stdout(kept=True))
+    note(f"result: {os.path.relpath(directory)}")
 
 
 def drive_captured(config: LoadConfig, *, workers: int = 1) -> Result:
@@ -58,8 +97,12 @@ def launch(
     workers: int = 1,
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
+    figures: int | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start the task's locustfile as a process that writes its result. Raises OptionError, OSError."""
+    """Start the task's locustfile as a process that writes its result. Raises OptionError, OSError.
+
+    Where there is a descriptor for its `figures`, it writes them there and shows nothing itself.
+    """
     locustfile = LOCUSTFILES / f"{config.workload.locustfile}.py"
     if not locustfile.is_file():
         raise OptionError(
@@ -73,7 +116,10 @@ def launch(
         command += [f"--processes={workers}"]
         command += ["--master-bind-host=127.0.0.1", f"--master-bind-port={port}", f"--master-port={port}"]
     owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=owned)
+    if figures is not None:
+        owned[LIVE_FD] = str(figures)
+    passed = () if figures is None else (figures,)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=owned, pass_fds=passed)
 
 
 def _free_port() -> int:

@@ -1,0 +1,110 @@
+"""A run that goes on, as lines of a terminal of any width."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from servemark.report.terminal.live import LiveFigures, LiveView, sparkline
+
+FIGURES: LiveFigures = {
+    "elapsed_s": 7.2,
+    "whole_s": 12,
+    "answered": 8640,
+    "asked_rate": 1200,
+    "p50_ms": 4.58,
+    "p99_ms": 18.76,
+    "second_p50_ms": 4.5,
+    "second_p99_ms": 18.0,
+    "delay_p99_ms": 0.41,
+    "in_flight": 12,
+    "backlog": 0,
+    "queue": 3,
+    "errors": {"timeout": 2, "http_500": 10},
+    "power_w": {"gpu_board": 95.2, "wall": 310},
+    "constraints": {"completed": True, "schedule_delay_p99": True},
+    "objectives": {"p99:20": "met"},
+}
+
+
+def drawn(view: LiveView, width: int = 80, *, terminal: bool = False, **environment: str) -> str:
+    """A frame of this width: its text, or what a terminal gets."""
+    colours: Any = "truecolor" if terminal else None
+    console = Console(
+        width=width, height=24, force_terminal=terminal, color_system=colours, highlight=False, _environ=environment
+    )
+    with console.capture() as captured:
+        console.print(view)
+    return captured.get()
+
+
+def view_of(*figures: dict[str, Any]) -> LiveView:
+    view = LiveView("ranking on onnxruntime, http  |  open loop, poisson 1200 requests/s")
+    for changes in figures or ({},):
+        view.take({**FIGURES, **changes})  # type: ignore[typeddict-item]  # some of its keys
+    return view
+
+
+def test_a_frame_has_every_figure() -> None:
+    before = {"elapsed_s": 6.2, "answered": 7400, "second_p99_ms": 9.0}
+    frame = drawn(view_of(before, {}))
+    for words in (
+        "ranking on onnxruntime",
+        "measuring, 5 of 12 s left",
+        "1,240.0/s (asked 1,200.0)",
+        "4.58",
+        "18.76",
+        "▅█",
+        "0.410 ms",
+        "12, 3 in the server's queue",
+        "12: http_500 10, timeout 2",
+        "95.2 W gpu_board, 310 W wall",
+        "p99:20 MET",
+        "VALID 2 constraints hold",
+    ):
+        assert words in frame, frame
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"elapsed_s": -2.4}, "warm-up, 2 s left"),
+        ({"elapsed_s": 12.5}, "12 s measured, waiting for answers"),
+        ({"constraints": {}}, "not judged yet"),
+        ({"constraints": {"completed": True, "achieved_rate": False}}, "INVALID achieved_rate"),
+        ({"errors": {}}, "errors     0"),
+        ({"backlog": 1500}, "12, 1,500 wait to be sent"),
+        ({"delay_p99_ms": None}, "delay p99  -"),
+    ],
+)
+def test_each_state_has_its_words(changes: dict[str, Any], words: str) -> None:
+    assert words in drawn(view_of(changes))
+
+
+def test_before_its_first_figures_and_at_its_end() -> None:
+    view = LiveView("ranking")
+    assert drawn(view).split() == ["ranking", "starting"]
+    view.stopping = True
+    assert "stopping" in drawn(view)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    view = view_of(*({"second_p99_ms": float(second)} for second in range(100)))
+    view.say("metrics: http://127.0.0.1:9100/metrics and many more words than fit into a line of forty columns")
+    lines = drawn(view, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) == 12
+    newest = next(line for line in lines if line.startswith("p99"))
+    assert newest.rstrip().endswith("█") == (width > 36)
+
+
+def test_colours_are_left_out_where_they_are_not_wanted() -> None:
+    assert "32m" in drawn(view_of(), terminal=True)
+    assert "32m" not in drawn(view_of(), terminal=True, NO_COLOR="1")
+
+
+def test_a_sparkline_ends_with_the_newest_value() -> None:
+    assert sparkline([0, 7, 14], 3) == "▁▅█"
+    assert sparkline([9, 9, 1, 2], 2) == "▅█"
+    assert (sparkline([], 5), sparkline([0, 0], 5)) == ("", "▁▁")
