@@ -59,7 +59,9 @@ def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[
     latency.merge(recorder.latency)
     second = latency.without(before)
     return {
+        "time_s": now / 1e9,
         "elapsed_s": elapsed_s,
+        "auto_warmup": config.scenario.auto_warmup,
         "whole_s": (recorder.interval.end - recorder.interval.start) / 1e9,
         "answered": recorder.scheduled - recorder.errors.total() + recorder.outside,
         "asked_rate": _asked_rate(measurement, elapsed_s),

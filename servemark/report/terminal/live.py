@@ -23,8 +23,12 @@ _BEFORE_BARS = _LABEL + 1 + _WORDS + 1
 class LiveFigures(TypedDict):
     """What a run says of itself about once a second. Times in ms where the name says so; null: not known yet."""
 
+    time_s: float
+    """Of the monotonic clock."""
     elapsed_s: float
     """Of the measured interval; below 0 in the warm-up."""
+    auto_warmup: bool
+    """Whether the warm-up may end sooner."""
     whole_s: float
     answered: int
     """Good answers so far, those of the warm-up included."""
@@ -64,7 +68,7 @@ class LiveView:
     def take(self, figures: LiveFigures) -> None:
         """Take what the run says now."""
         before, self._last = self._last, figures
-        if before is not None and (passed_s := figures["elapsed_s"] - before["elapsed_s"]) > 0:
+        if before is not None and (passed_s := figures["time_s"] - before["time_s"]) > 0:
             self._rates.append((figures["answered"] - before["answered"]) / passed_s)
         for kept, value in ((self._p50, figures["second_p50_ms"]), (self._p99, figures["second_p99_ms"])):
             if value is not None:
@@ -127,7 +131,7 @@ def _with_bars(words: str, values: Sequence[float], bars: int) -> Text:
 def _phase(now: LiveFigures) -> str:
     elapsed_s, whole_s = now["elapsed_s"], now["whole_s"]
     if elapsed_s < 0:
-        return f"warm-up, {-elapsed_s:.0f} s left"
+        return f"warm-up, {'at most ' if now['auto_warmup'] else ''}{-elapsed_s:.0f} s left"
     if elapsed_s >= whole_s:
         return f"{whole_s:g} s measured, waiting for answers"
     return f"measuring, {whole_s - elapsed_s:.0f} of {whole_s:g} s left"

@@ -17,6 +17,7 @@ from servemark.results import directory
 from servemark.stats.histogram import Histogram
 from servemark.workload import get
 from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.load_config import config
 from tests.support.locust_run import server_of
 
 INFER = "POST /v2/models/{}_onnxruntime/infer"
@@ -186,7 +187,10 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servema
         metrics = entry["metrics"]
         rate = 120 * entry["share"]
         seed = 3 if entry["workload"] == "ranking_tiny" else 4
-        expected = len(schedule(Distribution.POISSON, rate, 2.2, seed))
+        alone = config("ranking_tiny", "--request-rate", str(rate), "--duration", "2", "--warmup", "0.2")
+        arrivals = alone.scenario.schedule(seed)
+        assert arrivals is not None
+        expected = len(arrivals)
         assert metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] == expected
         assert received[entry["workload"]] == expected
         assert directory.read(folder / entry["directory"])["verdict"] == entry["verdict"]

@@ -8,7 +8,9 @@ from rich.console import Console
 from servemark.report.terminal.live import LiveFigures, LiveView, sparkline
 
 FIGURES: LiveFigures = {
+    "time_s": 1007.2,
     "elapsed_s": 7.2,
+    "auto_warmup": False,
     "whole_s": 12,
     "answered": 8640,
     "asked_rate": 1200,
@@ -46,7 +48,7 @@ def view_of(*figures: dict[str, Any]) -> LiveView:
 
 
 def test_a_frame_has_every_figure() -> None:
-    before = {"elapsed_s": 6.2, "answered": 7400, "second_p99_ms": 9.0}
+    before = {"time_s": 1006.2, "elapsed_s": 6.2, "answered": 7400, "second_p99_ms": 9.0}
     frame = drawn(view_of(before, {}))
     for words in (
         "ranking on onnxruntime",
@@ -69,6 +71,7 @@ def test_a_frame_has_every_figure() -> None:
     ("changes", "words"),
     [
         ({"elapsed_s": -2.4}, "warm-up, 2 s left"),
+        ({"elapsed_s": -2.4, "auto_warmup": True}, "warm-up, at most 2 s left"),
         ({"elapsed_s": 12.5}, "12 s measured, waiting for answers"),
         ({"constraints": {}}, "not judged yet"),
         ({"constraints": {"completed": True, "achieved_rate": False}}, "INVALID achieved_rate"),
