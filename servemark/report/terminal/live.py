@@ -96,7 +96,10 @@ class LiveView:
         words = [Text(line, no_wrap=True, overflow="ellipsis", style="dim") for line in self._words]
         phase = "stopping" if self.stopping else "starting" if self._last is None else _phase(self._last)
         head = Text(self._title, no_wrap=True, overflow="ellipsis", style="bold")
-        yield from (head, Text(phase, no_wrap=True, overflow="ellipsis"), table, *words)
+        yield head
+        yield Text(phase, no_wrap=True, overflow="ellipsis")
+        yield table
+        yield from words
 
     def _rows(self, now: LiveFigures, bars: int) -> list[tuple[str, Text]]:
         """Label and value of each line; a sparkline has room for so many bars."""
