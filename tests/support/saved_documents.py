@@ -136,6 +136,7 @@ def _kernels(header: dict[str, Any]) -> dict[str, Any]:
         "precisions": ["fp32"],
         "cache": "hot",
         "threads": 2,
+        "busy_share": 0.01,
         "cache_mib": 32.0,
         "case_limit_s": 60.0,
         "library": "torch 2",

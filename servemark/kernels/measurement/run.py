@@ -6,6 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import cast
 
+import psutil
+
 from servemark.errors import OptionError, ServerError
 from servemark.kernels.measurement.case import Case, Method, blank, measure, refusal
 from servemark.kernels.measurement.ceilings import ceiling_of
@@ -19,6 +21,7 @@ from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocumen
 GRACE_S = 120.0
 """How long a case may take beyond its limit: tensors are made, PyTorch is imported, an answer is checked."""
 CEILING_S = 600.0
+BUSY_S = 0.5
 FIXED_S = 2.0
 """What a case takes however small it is, for the time that is left."""
 CALLS = 10
@@ -45,6 +48,7 @@ def begin(suite: str, cases: Sequence[Case], method: Method) -> KernelsDocument:
         "precisions": list(dict.fromkeys(case.precision for case in cases)),
         "cache": method.cache,
         "threads": method.device.cores,
+        "busy_share": busy_share(),
         "cache_mib": method.device.cache_bytes / (1 << 20),
         "case_limit_s": method.limit_s,
         "library": f"torch {metadata.version('torch')}",
@@ -54,6 +58,11 @@ def begin(suite: str, cases: Sequence[Case], method: Method) -> KernelsDocument:
         "spent_s": 0.0,
         "partial": True,
     }
+
+
+def busy_share() -> float:
+    """Share of all cores that other work uses now."""
+    return psutil.cpu_percent(interval=BUSY_S) / 100
 
 
 def go_on(folder: Path, document: KernelsDocument, cases: Sequence[Case], method: Method) -> KernelsDocument:

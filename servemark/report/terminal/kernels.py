@@ -7,6 +7,7 @@ from statistics import geometric_mean
 from rich.console import Console
 from rich.table import Table
 
+from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import figure
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument
 
@@ -42,9 +43,11 @@ def title(document: KernelsDocument) -> str:
 def outcome(document: KernelsDocument) -> str:
     """How many cases came to what."""
     status = Counter(case["status"] for case in document["cases"])
+    busy = document["busy_share"]
+    noise = f"; other work used {busy:.0%} of the cores: times are upper bounds" if busy > IDLE_SHARE else ""
     done = ", ".join(f"{status[name]} {name}" for name in ("measured", "skipped", "failed"))
     cut = f", {document['planned'] - len(document['cases'])} still to come" if document["partial"] else ""
-    return f"{document['planned']} cases: {done}{cut}"
+    return f"{document['planned']} cases: {done}{cut}{noise}"
 
 
 def ceiling_words(ceiling: Ceiling) -> str:

@@ -66,6 +66,7 @@ class KernelsDocument(Header):
     precisions: Annotated[list[str], "What they computed in."]
     cache: Annotated[Cache, "Whether a call found its data in the last-level cache, as far as they fit."]
     threads: Annotated[int, "Threads of a CPU's kernels."]
+    busy_share: Annotated[float, "Share of all cores that other work used before the first case."]
     cache_mib: Annotated[float, "Last-level cache (MiB)."]
     case_limit_s: Annotated[float, "Longest time for a case (s)."]
     library: Annotated[str, "Library that computed, with its version."]

@@ -28,6 +28,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return call(*arguments)
 
     monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(run, "busy_share", lambda: 0.25)
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(ceilings, "PRODUCT", {"cpu": 64})
     monkeypatch.setattr(ceilings, "MIN_COPY_BYTES", 1 << 12)
@@ -49,6 +50,7 @@ def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_pa
     assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 0.00256 TFLOP/s" in done.err
     assert "layer_norm rows=512 width=1024" in done.out
     assert "fp32: at most" in done.out
+    assert "3 cases: 3 measured, 0 skipped, 0 failed; other work used 25% of the cores" in done.out
     document = document_of(only(tmp_path))
     assert (document["partial"], document["planned"], len(document["cases"])) == (False, 3, 3)
     assert {case["status"] for case in document["cases"]} == {"measured"}
