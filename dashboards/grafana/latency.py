@@ -137,7 +137,7 @@ def dashboard() -> Dashboard:
             Line(rate("servemark_requests_scheduled_total"), "due"),
             Line(rate("servemark_requests_sent_total"), "sent"),
             Line(rate(REQUESTS, OK), "answered"),
-            Line(rate(REQUESTS, FAILED), "failed"),
+            Line(f"{rate(REQUESTS, FAILED)} or vector(0)", "failed"),
             dashed="requested",
         ),
         graph(
