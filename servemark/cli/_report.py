@@ -57,8 +57,11 @@ def write_page(file: Path, documents: Sequence[Saved], *, quiet: bool = False) -
 
 
 def write_report(folder: Path, *, quiet: bool = False) -> None:
-    """Write the page of a result beside it. Raises ResultError."""
-    write_page(folder / PAGE, [_read(folder)], quiet=quiet)
+    """Write the page of a result beside it. What was measured stands, also where its page cannot be written."""
+    try:
+        write_page(folder / PAGE, [_read(folder)], quiet=quiet)
+    except ResultError as error:
+        note(f"no {PAGE}: {error}")
 
 
 def _read(path: Path) -> Saved:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from loadgen.load.load_config import LoadConfig
@@ -15,10 +16,15 @@ from servemark.results import directory as results
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
-from tests.support.results import objective_of
+from tests.support.results import histogram_of, objective_of
 
 TINY = "ranking_tiny"
 CAPACITY = 400.0
+
+
+def histogram_at(rate: float) -> str:
+    """One sample, so that each rate has its own."""
+    return histogram_of(np.array([rate])).encode()
 
 
 class Drive:
@@ -55,7 +61,7 @@ class Drive:
         judged = objective_of(objective, value=rate) | {"percentile": 90.0, "shown": shown}
         result["verdict"] |= {"objective": objective, "objectives": [judged]}
         result["limited_by"] = {"by": "generator" if late else "server", "evidence": ""}
-        results.write(directory, result, {"latency_us": f"histogram at {rate}"})
+        results.write(directory, result, {"latency_us": histogram_at(rate)})
         return result
 
 
@@ -104,7 +110,7 @@ def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_p
     assert {d.name for d in folder.iterdir() if d.is_dir()} == {"probe", *(p["directory"] for p in found["points"])}
     for point in found["points"]:
         assert results.read(folder / point["directory"])["scenario"]["requested_rate"] == point["rate"]
-    assert f"histogram at {stands}" in (folder / results.HISTOGRAM_FILE).read_text()
+    assert results.read_histograms(folder)["latency_us"] == histogram_at(stands)
     # every run has a schedule of its own
     assert [config.seed for config in drive.made] == list(range(7, 7 + len(drive.made)))
     assert drive.made[0].slo == ()
