@@ -17,7 +17,7 @@ from servemark.kernels.suites import cases_of, suites
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
 from servemark.quantities import one_of
-from servemark.report.terminal.kernels import render_kernels
+from servemark.report.kernels import render_kernels
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
+from servemark.report.kernels import render_kernels
 from servemark.report.terminal.comparison import render_comparison
-from servemark.report.terminal.kernels import render_kernels
 from servemark.report.terminal.load import render
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix

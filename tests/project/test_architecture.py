@@ -65,7 +65,7 @@ USED_BY = {
     "servemark/kernels/measurement/test_run": [
         "servemark/kernels/measurement: ceilings",
         "servemark/cli: kernels",
-        "servemark/report/terminal: kernels",
+        "servemark/report: kernels",
     ],
     "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick"],
     "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],

@@ -4,9 +4,7 @@ from typing import cast
 
 from servemark.report.drawing.axis import logarithmic
 from servemark.report.drawing.plot import Plot
-from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
-from servemark.report.plots.circumstances import environment, made
-from servemark.report.terminal.kernels import (
+from servemark.report.kernels import (
     COLUMNS,
     FAMILY_COLUMNS,
     ceiling_words,
@@ -18,6 +16,8 @@ from servemark.report.terminal.kernels import (
     title,
     unmeasured,
 )
+from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
+from servemark.report.plots.circumstances import environment, made
 from servemark.report.words import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument

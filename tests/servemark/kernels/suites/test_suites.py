@@ -78,7 +78,7 @@ def test_a_row_of_each_table_as_it_is_in_deepbench() -> None:
     assert (gemm.kernel.label(), gemm.source) == ("m=1760 n=16 k=1760", "DeepBench, DeepSpeech")
     speech = cases_of("deepbench-server", ["convolution"])[0].kernel
     # A filter of 5 x 20 over 161 frequencies and 700 frames, stride 2: 79 x 341 come out.
-    assert speech.label() == "n=1 c=1 k=32 size=161x700 filter=5x20 padding=0x0 stride=2x2"
+    assert speech.label() == "n=1 c=1 k=32 size=161x700 filter=5x20 stride=2x2"
     assert speech.flops() == 2 * 32 * 5 * 20 * 79 * 341
     lstm = cases_of("deepbench-server", ["recurrent"])[0].kernel
     assert lstm.label() == "cell=lstm hidden=512 batch=1 timesteps=25"

@@ -1,4 +1,4 @@
-"""Kernels on the terminal: a line for each case, and one for each family."""
+"""Kernels in words and tables: a line for each case, and one for each family. For the terminal, and for a page."""
 
 from collections import Counter
 from collections.abc import Sequence
