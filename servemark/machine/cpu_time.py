@@ -18,7 +18,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # Fields of a line of /proc/stat, after its name.
 _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
 # Fields of /proc/PID/stat, after the name in parentheses: the parent; CPU time of its own and of its ended children.
-_PARENT, _TIMES = 1, slice(11, 15)
+_PARENT, _TIMES, _OWN_TIMES = 1, slice(11, 15), slice(11, 13)
 
 
 class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its reason
@@ -35,7 +35,7 @@ class Snapshot:
     stolen_s: float
     groups_s: Mapping[str, float]
     others_s: Mapping[tuple[str, int], float]
-    """Each process of no group, by name and number."""
+    """Each process of no group, by name and number; without ended children, whose time may be of long ago."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,10 @@ def _tree_times(
 ) -> tuple[dict[str, float], dict[tuple[str, int], float]]:
     """CPU seconds of each group, which is its roots and all that descends from them, and of each other process.
 
-    Ended children that were waited for are part of their parent.
+    In a group, ended children that were waited for are part of their parent.
     """
     ticks: dict[int, int] = {}
+    own: dict[int, int] = {}
     names: dict[int, str] = {}
     children: dict[int, list[int]] = {}
     for folder in (system / "proc").iterdir():
@@ -156,17 +157,18 @@ def _tree_times(
         pid, fields = int(folder.name), tail.split()
         names[pid] = head.partition("(")[2]
         ticks[pid] = sum(int(field) for field in fields[_TIMES])
+        own[pid] = sum(int(field) for field in fields[_OWN_TIMES])
         children.setdefault(int(fields[_PARENT]), []).append(pid)
     claimed: set[int] = set()
     used: dict[str, float] = {}
     # Whole trees first: of two groups the one inside the other is named first.
     for name, roots in groups.items():
-        left, own = [*roots], 0
+        left, total = [*roots], 0
         while left:
             pid = left.pop()
             if pid not in claimed:
                 claimed.add(pid)
-                own += ticks.get(pid, 0)
+                total += ticks.get(pid, 0)
                 left += children.get(pid, ())
-        used[name] = own * _TICK_S
-    return used, {(names[pid], pid): ticks[pid] * _TICK_S for pid in ticks if pid not in claimed}
+        used[name] = total * _TICK_S
+    return used, {(names[pid], pid): own[pid] * _TICK_S for pid in own if pid not in claimed}

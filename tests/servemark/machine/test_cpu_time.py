@@ -18,7 +18,7 @@ ELSEWHERE = ["cpu2 0 0 0 0 0 0 0 0 0 0", "cpu3 0 0 0 0 0 0 0 0 0 0"]
 
 
 class Machine:
-    """A /proc of four cores, two of which are ours, and processes by number: (parent, seconds used)."""
+    """A /proc of four cores, two of which are ours, and processes: (parent, seconds used[, by ended children])."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.now_s = root, 0.0
@@ -28,12 +28,13 @@ class Machine:
         self.show({})
 
     def show(
-        self, processes: dict[int, tuple[int, float]], *, idle: float = 0.0, steal: float = 0.0, irq: float = 0.0
+        self, processes: dict[int, tuple[float, ...]], *, idle: float = 0.0, steal: float = 0.0, irq: float = 0.0
     ) -> None:
         proc = self.root / "proc"
-        for pid, (parent, used) in processes.items():
+        for pid, (parent, used, *of_children) in processes.items():
             (proc / str(pid)).mkdir(parents=True, exist_ok=True)
-            fields = ["S", str(parent), *["0"] * 9, str(round(used * HZ)), "0", "0", "0", *["0"] * 30]
+            times = [used, 0, *of_children, 0, 0]
+            fields = ["S", str(parent), *["0"] * 9, *[str(round(time * HZ)) for time in times[:4]], *["0"] * 30]
             (proc / str(pid) / "stat").write_text(f"{pid} (a) (b {pid}) {' '.join(fields)}")
         proc.mkdir(exist_ok=True)
         half = [0, 0, 0, round(idle / 2 * HZ), 0, 0, round(irq / 2 * HZ), round(steal / 2 * HZ), 0, 0]
@@ -94,6 +95,18 @@ def test_a_process_that_came_or_went(machine: Machine) -> None:
     assert use.groups["generator"] == pytest.approx(0.3)
     assert use.other == pytest.approx(0)
     assert use.largest is None
+
+
+def test_a_shell_is_not_blamed_for_what_its_child_did_long_ago(machine: Machine) -> None:
+    machine.show({30: (1, 1.0), 31: (30, 500.0), 32: (1, 2.0), 10: (1, 0.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    (machine.root / "proc/31/stat").unlink()
+    (machine.root / "proc/31").rmdir()
+    machine.show({30: (1, 1.0, 500.5), 32: (1, 3.0)}, idle=18.5)
+    use = watch.use()
+    assert use.other == pytest.approx(0.15)
+    assert use.largest == "a) (b 32 (pid 32) 0.1"
 
 
 @pytest.mark.parametrize(
