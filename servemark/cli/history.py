@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli._options import Json
+from servemark.cli._options import Json, quantity
 from servemark.cli._report import write_page
 from servemark.errors import ExitCode
 from servemark.history.document import history as history_of
 from servemark.history.metrics import metric as metric_named
 from servemark.output import stdout
-from servemark.quantities import one_of
+from servemark.quantities import PERCENT, one_of
 from servemark.report.terminal.history import render_history
 from servemark.results.directory import print_json
 from servemark.results.saved import Saved
@@ -24,7 +24,9 @@ def history(
     metric: Annotated[
         str, typer.Option(metavar="M", help="latency_p99, inferences_per_s, max_rate, ...")
     ] = "latency_p99",
-    threshold: Annotated[float, typer.Option(metavar="PERCENT", min=0, help="Smaller changes do not count.")] = 5.0,
+    threshold: Annotated[
+        float, quantity("--threshold", "PERCENT", "Smaller changes do not count.", least=0, units=PERCENT)
+    ] = 5.0,
     fail_on: Annotated[
         str,
         typer.Option(metavar="regression", help="Exit 5 where a latest change is for the worse, 2 where undecided."),

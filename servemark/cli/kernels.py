@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from servemark.cli._options import Json
+from servemark.cli._options import Json, quantity
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.measurement import run
 from servemark.kernels.measurement.case import Case, Method, cases_in
@@ -16,7 +16,7 @@ from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.suites import cases_of, suites
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
-from servemark.quantities import one_of
+from servemark.quantities import SECONDS, one_of
 from servemark.report.kernels import render_kernels
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument
@@ -37,7 +37,9 @@ def kernels(
         ),
     ] = None,
     cache: Annotated[str, typer.Option(metavar="hot|cold", help="Whether calls find their data in the cache.")] = "hot",
-    case_limit: Annotated[float, typer.Option(metavar="S", min=1, help="Skip a case that would take longer.")] = 60.0,
+    case_limit: Annotated[
+        float, quantity("--case-limit", "S", "Skip a case that would take longer.", least=1, units=SECONDS)
+    ] = 60.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
