@@ -35,7 +35,7 @@ def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[di
     out = tmp_path_factory.mktemp("out")
     flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
     process = subprocess.run(
-        command(repository, out, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+        command(repository, out, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
     )
     document = json.loads(process.stdout)
     assert document == the_result(out)
@@ -77,7 +77,7 @@ finally:
     print("patched:", saved, [name for name in ("locust", "tritonclient.http") if name in sys.modules])
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.splitlines()[-1] == "patched: {} []"
     assert the_result(tmp_path)["metrics"]["latency_ms"]["count"] > 0
