@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import gevent
@@ -43,7 +44,7 @@ class InferenceUser(User):
         if cls.own is not None:
             return [cls.own.name]
         locustfile = cls.locustfile or cls.__module__.rpartition(".")[2]
-        return [name for name, workload in workloads().items() if workload.locustfile == locustfile]
+        return [name for name, workload in workloads().items() if Path(workload.locustfile).name == locustfile]
 
     @task
     def be_driven(self) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import typer
 
 from servemark import datasets
-from servemark.workload import Tensor, Workload, workloads
+from servemark.workload import Tensor, Workload
+from servemark.workload.registry import zoo
 
 _HEAD = """# Models
 
@@ -24,9 +25,9 @@ checks that it is current.
 
 def cards() -> str:
     """The whole page."""
-    zoo = workloads()
-    contents = "\n".join(f"- [{workload.name}](#{workload.name}): {workload.task}" for workload in zoo.values())
-    models = [_card(workload) for workload in zoo.values()]
+    built_in = zoo().values()
+    contents = "\n".join(f"- [{workload.name}](#{workload.name}): {workload.task}" for workload in built_in)
+    models = [_card(workload) for workload in built_in]
     return "\n".join([_HEAD, contents, *models, "\n## Data sets", *_layouts()])
 
 

@@ -4,7 +4,8 @@ import ast
 import hashlib
 import importlib.util
 import platform
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -36,22 +37,34 @@ def packages(module: Exporter) -> dict[str, str]:
 
 
 def _source_digest(workload: Workload) -> str:
-    """Digest the workload's own file and the zoo's modules it imports, for those who edit them."""
+    """Digest the workload's own file and the modules that it imports, of the zoo and from beside it."""
+    own = workload.build.__module__
+    beside = Path(sys.modules[own].__file__ or "").parent
     sources: dict[str, bytes] = {}
-    waiting = [workload.build.__module__]
+    waiting = [own]
     while waiting:
         name = waiting.pop()
         spec = importlib.util.find_spec(name)
         if name not in sources and spec is not None and spec.origin is not None:
             sources[name] = Path(spec.origin).read_bytes()
-            waiting += _imports(sources[name])
+            waiting += _imports(sources[name], lambda name: _belongs(name, own, beside))
     return hashlib.sha256(b"".join(sources[name] for name in sorted(sources))).hexdigest()
 
 
-def _imports(source: bytes) -> Iterator[str]:
-    """List the zoo's modules that a module imports, at its top or within a function."""
+def _belongs(name: str, own: str, beside: Path) -> bool:
+    """Whether a module is the zoo's, of the workload's package, or a file beside a workload that has no package."""
+    package, first = own.rpartition(".")[0], name.partition(".")[0]
+    if any(f"{name}.".startswith(f"{each}.") for each in (ZOO, package) if each):
+        return True
+    return not package and ((beside / f"{first}.py").is_file() or (beside / first / "__init__.py").is_file())
+
+
+def _imports(source: bytes, belongs: Callable[[str], bool]) -> Iterator[str]:
+    """List the modules of the workload's that a module imports, at its top or within a function."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and f"{node.module}.".startswith(f"{ZOO}."):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if belongs(alias.name))
+        elif isinstance(node, ast.ImportFrom) and node.module and belongs(node.module):
             spec = importlib.util.find_spec(node.module)
             if spec is not None and spec.submodule_search_locations is not None:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)

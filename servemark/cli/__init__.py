@@ -71,16 +71,23 @@ def build() -> TyperGroup:
     )
     from servemark.cli import list as listing
     from servemark.cli._options import MayStandBare
+    from servemark.cli._own_models import takes_own_models
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
-    app.command("list", short_help="Show the workloads.")(listing.list_workloads)
-    app.command("export", short_help="Export workloads to the model repository.")(export.export)
-    app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(serve.serve)
-    app.command("run", cls=MayStandBare, short_help="Measure one workload under load and judge the run.")(run.run)
-    app.command("compare", short_help="Compare engines, or saved results, side by side.")(compare.compare)
-    app.command("tune", short_help="Find the best config.pbtxt for an objective.")(tune.tune)
-    app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(mlperf.mlperf)
-    app.command("suite", short_help="Export and load every workload of a suite.")(suite.suite)
+    app.command("list", short_help="Show the workloads.")(takes_own_models(listing.list_workloads))
+    app.command("export", short_help="Export workloads to the model repository.")(takes_own_models(export.export))
+    app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(takes_own_models(serve.serve))
+    app.command("run", cls=MayStandBare, short_help="Measure one workload under load and judge the run.")(
+        takes_own_models(run.run)
+    )
+    app.command("compare", short_help="Compare engines, or saved results, side by side.")(
+        takes_own_models(compare.compare)
+    )
+    app.command("tune", short_help="Find the best config.pbtxt for an objective.")(takes_own_models(tune.tune))
+    app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(
+        takes_own_models(mlperf.mlperf)
+    )
+    app.command("suite", short_help="Export and load every workload of a suite.")(takes_own_models(suite.suite))
     app.command("kernels", short_help="Time the operations that models are made of.")(kernels.kernels)
     app.command("show", short_help="Show a saved result again.")(show.show)
     app.command("report", short_help="Write saved results as one HTML page.")(report.report)

@@ -1,5 +1,6 @@
 """`servemark list`: the workloads."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -67,5 +68,5 @@ def _row(workload: Workload) -> dict[str, Any]:
         "target": workload.quality.target,
         "dataset": workload.dataset,
         "citation": workload.citation,
-        "locustfile": f"loadgen/{workload.locustfile}.py",
+        "locustfile": str(Path("loadgen", f"{workload.locustfile}.py")),  # of one's own the absolute path
     }

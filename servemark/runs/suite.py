@@ -23,6 +23,7 @@ from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
 from servemark.results.verdict import failed_constraints, said
 from servemark.runs.locust_process import stopping
 from servemark.workload import Workload, workloads
+from servemark.workload.registry import own
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
 """AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
@@ -79,12 +80,13 @@ def run_suite(
 
 def members(name: str) -> list[Workload]:
     """The workloads of a suite. Raises OptionError."""
-    zoo = workloads().values()
+    every = workloads().values()
     found = {
-        "aibench": [w for w in zoo if any(s.startswith("AIBench") for s in w.suites)],
-        "ai-matrix": [w for w in zoo if "AI Matrix" in w.suites],
-        "subset": [w for w in zoo if w.name in SUBSET],
-        "all": list(zoo),
+        "aibench": [w for w in every if any(s.startswith("AIBench") for s in w.suites)],
+        "ai-matrix": [w for w in every if "AI Matrix" in w.suites],
+        "subset": [w for w in every if w.name in SUBSET],
+        "all": list(every),
+        "own": list(own().values()),
     }
     return found[one_of("suite", name, found)]
 

@@ -1,17 +1,33 @@
-"""Finds the workloads: every module of `servemark.models` defines one `WORKLOAD`."""
+"""Finds the workloads: the zoo's, those of installed packages, and files of the user's own.
+
+The environment names the user's: so every process that a command starts sees the same.
+"""
 
 import difflib
 import importlib
+import os
 import pkgutil
+import re
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from servemark.errors import OptionError
+from servemark.workload.agreement import REDUCED
+from servemark.workload.own_files import files_of, load_file, own_workload, telling
 from servemark.workload.spec import Workload
+
+WORKLOADS = "SERVEMARK_WORKLOADS"
+"""The environment variable that names workload files and folders of them, with `:` between."""
+GROUP = "servemark.workloads"
+"""The entry points by which an installed package brings workloads."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_TINY = "_tiny"
 
 
 @cache
-def workloads() -> dict[str, Workload]:
-    """All workloads of the zoo by name, in order of name, without the tiny variants."""
+def zoo() -> dict[str, Workload]:
+    """The built-in workloads by name, in order of name, without the tiny variants."""
     package = importlib.import_module("servemark.models")
     found = {}
     for module in pkgutil.iter_modules(package.__path__):
@@ -21,19 +37,71 @@ def workloads() -> dict[str, Workload]:
     return dict(sorted(found.items()))
 
 
+def own() -> dict[str, Workload]:
+    """The workloads that are not the zoo's, by name. Raises OptionError, for a file's fault with file and line."""
+    found: dict[str, tuple[Workload, str]] = {}
+    sources = [(_of_package(point), f"entry point {point.name}") for point in _entry_points()]
+    places = [Path(place) for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
+    sources += [(load_file(path), str(path)) for path in files_of(places)]
+    for workload, source in sources:
+        check_name(workload.name, source)
+        if workload.name in found:
+            raise OptionError(
+                f"{source} and {found[workload.name][1]} both define {workload.name!r}", fix="rename one of them"
+            )
+        found[workload.name] = workload, source
+    return {name: workload for name, (workload, _) in sorted(found.items())}
+
+
+def workloads() -> dict[str, Workload]:
+    """All workloads by name, in order of name, without the tiny variants. Raises OptionError."""
+    return dict(sorted((zoo() | own()).items()))
+
+
 def names() -> list[str]:
-    """Names of all workloads, sorted."""
+    """Names of all workloads, sorted. Raises OptionError."""
     return list(workloads())
 
 
 def get(name: str) -> Workload:
     """Look up a workload, or the tiny variant of one as `<name>_tiny`. Raises OptionError with the nearest name."""
-    zoo = workloads()
-    if name in zoo:
-        return zoo[name]
-    full = zoo.get(name.removesuffix("_tiny"))
-    if full is not None and full.tiny is not None:
-        return full.tiny
-    near = difflib.get_close_matches(name, zoo, n=1)
+    # A broken file of the user's does not keep the zoo's workloads from running.
+    for found in (zoo, own):
+        known = found()
+        if name in known:
+            return known[name]
+        full = known.get(name.removesuffix(_TINY))
+        if full is not None and full.tiny is not None and name.endswith(_TINY):
+            return full.tiny
+    known = workloads()
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise OptionError(f"unknown workload {name!r}", fix=f"{hint}`servemark list` shows all: {', '.join(zoo)}")
+    raise OptionError(f"unknown workload {name!r}", fix=f"{hint}`servemark list` shows all: {', '.join(known)}")
+
+
+def check_name(name: str, source: str) -> None:
+    """Check a name for a workload of the user's: it is part of a folder's name. Raises OptionError."""
+    if not _NAME.fullmatch(name):
+        raise OptionError(
+            f"{source}: {name!r} is no name for a workload", fix="use letters, digits, '_', '-' and '.', like my_model"
+        )
+    last = name.rpartition("_")[2]
+    if last in REDUCED:
+        raise OptionError(f"{source}: the name {name!r} ends like a precision", fix=f"leave out _{last}")
+    if name in zoo() or (name.endswith(_TINY) and name.removesuffix(_TINY) in zoo()):
+        raise OptionError(f"{source}: {name!r} is a built-in workload", fix="take another name")
+
+
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+@cache
+def _of_package(point: EntryPoint) -> Workload:
+    """The workload that an installed package brings: `name = "package.module:WORKLOAD"`. Raises OptionError."""
+    spec = importlib.util.find_spec(point.module)
+    path = Path(spec.origin) if spec and spec.origin else Path(point.module)
+    with telling(path, OptionError):
+        found = point.load()
+    return own_workload(found, path)

@@ -58,6 +58,7 @@ USED_BY = {
     "loadgen/targets/test_in_process": ["loadgen/targets: engine_threads"],
     "loadgen/test_locustfiles": ["loadgen: users"],
     "loadgen/transport/test_http2_frames": ["loadgen/kserve: grpc_call"],
+    "project/test_new_workload": ["servemark/cli: _own_models"],
     "project/test_docs": ["servemark/cli: mlperf", "servemark/runs: mlperf"],
     "servemark/cli/test_bad_input": ["servemark/cli: _load_flags _options data export list", "servemark: errors"],
     "servemark/comparison/test_run": ["servemark/cli: compare", "servemark/comparison: hosting preparation rounds"],

@@ -1,10 +1,10 @@
 """Adding a workload is adding one file: the worked example of CONTRIBUTING.md, executed."""
 
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +12,16 @@ import numpy as np
 import pytest
 
 import exporters
-import servemark.models
+from exporters.pipeline.provenance import made_by
+from exporters.pipeline.registry import exporter
 from servemark.errors import OptionError
 from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Entry
 from servemark.runs.locust_process import launch
 from servemark.workload import get, names, registry
+from tests.support.command_line import Servemark
 from tests.support.load_config import config
+from tests.support.locust_run import server_of
 
 
 def _shown() -> list[str]:
@@ -34,25 +37,46 @@ servemark.models.__path__.append({folder!r})
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    (tmp_path / "digits_mlp.py").write_text(_shown()[0])
-    monkeypatch.setattr(servemark.models, "__path__", [*servemark.models.__path__, str(tmp_path)])
-    registry.workloads.cache_clear()
-    yield "digits_mlp"
-    registry.workloads.cache_clear()
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in a folder of the user's, with a locustfile of its own beside it."""
+    file = tmp_path / "mine" / "digits_mlp.py"
+    file.parent.mkdir()
+    file.write_text(_shown()[0].replace('locustfile="classification"', 'locustfile="digits"'))
+    (file.parent / "digits.py").write_text(_shown()[1])
+    monkeypatch.setenv(registry.WORKLOADS, str(file.parent))
+    return file
 
 
-def test_one_file_is_a_workload(example: str, tmp_path: Path) -> None:
-    workload = get(example)
-    assert example in names()
+def test_one_file_outside_the_checkout_is_a_workload(example: Path, tmp_path: Path) -> None:
+    workload = get("digits_mlp")
+    assert "digits_mlp" in names()
     model = workload.build()
     assert sum(p.numel() for p in model.parameters()) == workload.parameters == 238_510
-    tiny = get(f"{example}_tiny")
+    tiny = get("digits_mlp_tiny")
     report = exporters.export(tiny, "onnxruntime", tmp_path / "repository")
     golden = Entry(tmp_path / "repository", tiny.name, "onnxruntime").read_golden()
     assert golden is not None
     assert np.unique(golden.outputs["logits"].argmax(axis=1)).size > 1
     assert report.manifest["parameters"] == tiny.parameters
+    before = report.manifest["source_sha256"]
+    assert made_by(tiny, exporter("onnxruntime"))["source_sha256"] == before
+    example.write_text(example.read_text() + "# edited")
+    assert made_by(tiny, exporter("onnxruntime"))["source_sha256"] != before
+
+
+def test_a_command_s_processes_know_it_too(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark
+) -> None:
+    """`run` starts Locust with the locustfile beside the workload; there it is found once more."""
+    tiny = get("digits_mlp_tiny")
+    monkeypatch.delenv(registry.WORKLOADS)
+    load = ["--concurrency", "2", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out"), "--json"]
+    with server_of(tiny) as server:
+        done = servemark("run", tiny.name, "--workloads", str(example), "-u", server.url, *load)
+    result = json.loads(done.out)
+    assert (result["workload"], result["task"]) == ("digits_mlp_tiny", "digit classification")
+    assert result["metrics"]["latency_ms"]["count"] > 0
+    assert os.environ.get(registry.WORKLOADS) is None
 
 
 def test_one_may_have_no_tiny_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
