@@ -14,6 +14,7 @@ from servemark.results.schema.json_schema import fields_of, summary_of
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
+from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.run import Result, Series
 from servemark.results.schema.suite import SuiteDocument
 from servemark.results.schema.tuning import TuningDocument
@@ -39,6 +40,7 @@ a run is judged.
 |---|---|---|
 | `result.json` | `servemark run`, a locustfile | [Result](#result) |
 | `result.json` | `servemark mlperf` | [MlperfResult](#mlperfresult) |
+| `result.json` | `servemark quality` | [QualityResult](#qualityresult) |
 | `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
@@ -51,6 +53,7 @@ a run is judged.
 A mix and `--max-rate` write a directory for each run within theirs. More files may stand beside `result.json`:
 
 - `histograms.json`: `latency_us`, `service_time_us`, `schedule_delay_us` in HdrHistogram's V2 format, base64, in µs.
+- `examples.jsonl` of a quality run: a line for each scored example.
 - `requests.csv` with `--request-log`: a line for each [request](../explanation/metrics.md#percentiles).
 """
 _DOCUMENTS = (
@@ -63,6 +66,7 @@ _DOCUMENTS = (
     TuningDocument,
     SuiteDocument,
     MlperfResult,
+    QualityResult,
     MachineSeries,
     KernelsDocument,
     History,

@@ -1,7 +1,7 @@
-"""A short closed loop in this process, without Locust: a first look at a server, or its warm-up."""
+"""Closed loops in this process, without Locust: a first look at a server, its warm-up, requests sent once each."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoopArrivals
@@ -39,3 +39,66 @@ def probe(
     if not good:
         raise ServerError(f"no request of a first {least_s:g} s was answered: {seen[0].error} {seen[0].message}")
     return min(good) / 1e6, len(good) / passed_s
+
+
+class Once:
+    """A closed loop over so many requests, each of which is sent once: its arrivals, and its payloads."""
+
+    def __init__(self, requests: Iterator[Payload], count: int, concurrency: int) -> None:
+        self._requests, self._left, self._concurrency = requests, count, concurrency
+
+    def payloads(self) -> Iterator[Payload]:
+        """The requests."""
+        for payload in self._requests:
+            self._left -= 1
+            yield payload
+
+    def next_due(self) -> int | None:
+        """None: nothing is scheduled."""
+        return None
+
+    def pop(self) -> int:
+        """Never called: nothing is scheduled."""
+        raise IndexError("a closed loop has no schedule")
+
+    def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - it begins at once
+        return max(min(self._concurrency - in_flight, self._left), 0)
+
+    def finished(self, now: int) -> bool:  # noqa: ARG002
+        return not self._left
+
+
+def answer_each(
+    target: Target,
+    requests: Iterator[Payload],
+    count: int,
+    concurrency: int,
+    *,
+    timeout_s: float,
+    on_outcome: Callable[[Outcome], None],
+    on_tick: Callable[[int], None],
+) -> None:
+    """Send `count` requests once each, `concurrency` of them in flight; all outcomes are reported in this thread.
+
+    Requests are made as they are wanted. Raises what making one or a callback raises, KeyboardInterrupt where this
+    process is to end; what was in flight then has no outcome.
+    """
+
+    def tick(now: int) -> None:
+        interrupts.check()
+        on_tick(now)
+
+    loop = Once(requests, count, concurrency)
+    driver = Driver(
+        target.connect,
+        loop.payloads(),
+        timeout_s=timeout_s,
+        max_in_flight=concurrency,
+        on_outcome=on_outcome,
+        on_tick=tick,
+    )
+    try:
+        driver.connect(concurrency)
+        driver.run(loop)
+    finally:
+        driver.close()

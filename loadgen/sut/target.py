@@ -1,12 +1,13 @@
 """The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loadgen.sut.channel import Channel, Payload
 from servemark.repository.entry import Golden
+from servemark.workload import Arrays
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class Target(Protocol):
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         """Make the endless stream of requests ahead, the golden ones among them. Raises InputDataError."""
+
+    def encoder(self) -> Callable[[Arrays], Any]:
+        """What makes a request of a batch. Raises OptionError where its memory is set out before the run."""
 
     def connect(self) -> Channel:
         """Make a closed channel to it, which the driver opens."""

@@ -1,6 +1,7 @@
 """A model behind a KServe v2 server, over gRPC."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.kserve.grpc_call import Method
@@ -8,14 +9,12 @@ from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.channel import Channel
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget
-from loadgen.targets.payloads import payloads
 from loadgen.transport.limits import max_message_bytes
 from loadgen.transport.server_url import is_secure
 from servemark.errors import ServerError
-from servemark.repository.entry import Golden
 from servemark.workload import Arrays
 
 
@@ -53,8 +52,8 @@ class GrpcTarget(HttpTarget):
             )
         return placement
 
-    def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        return payloads(self._config, grpc_encoder(self._config), golden)
+    def encoder(self) -> Callable[[Arrays], Any]:
+        return grpc_encoder(self._config)
 
     def connect(self) -> Channel:
         return self._channel(self.address, self._method)

@@ -58,7 +58,10 @@ class HttpTarget:
         return read_placement(self.control.placement(config.model), config.metrics_url, config.model)
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        return payloads(self._config, http_encoder(self._config, urlsplit(self.url).netloc), golden)
+        return payloads(self._config, self.encoder(), golden)
+
+    def encoder(self) -> Callable[[Arrays], Any]:
+        return http_encoder(self._config, urlsplit(self.url).netloc)
 
     def connect(self) -> Channel:
         return Connection(self.address, self._checker)

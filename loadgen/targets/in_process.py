@@ -115,7 +115,10 @@ class InProcessTarget:
         return Placement(engine.name, ",".join(devices), engine.provider, {})
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
-        return payloads(self._config, _read_only, golden)
+        return payloads(self._config, self.encoder(), golden)
+
+    def encoder(self) -> Callable[[Arrays], Any]:
+        return _read_only
 
     def connect(self) -> EngineChannel:
         return EngineChannel(self._threads, self._judge)

@@ -108,22 +108,31 @@ def _samples(config: LoadConfig) -> Iterator[Sample]:
     if source == "dataset":
         if workload.dataset is None or workload.read is None:
             raise InputDataError(f"{workload.name} has no data set of its own", fix="--input-data synthetic, or a path")
-        path = config.data_root / workload.dataset
-        if not path.exists():
-            elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""
-            raise InputDataError(
-                f"the data set {workload.dataset!r} is not in {config.data_root}",
-                fix=f"servemark data {workload.dataset}{elsewhere}",
-            )
-        return _read(workload, path)
-    path = Path(source)
-    if not path.exists():
-        raise InputDataError(f"--input-data {source}: no such file or folder", fix="synthetic, dataset, or a path")
+        return _read(workload, data_path(config, workload.dataset))
+    path = data_path(config, workload.dataset)
     if path.suffix == ".json":
         return _checked(path, _from_json(path, workload))
     if path.is_dir() and any(path.glob("*.npz")):
         return _checked(path, _from_npz(path, workload))
     return _read(workload, path)
+
+
+def data_path(config: LoadConfig, dataset: str | None) -> Path:
+    """Where the real data lie that `--input-data` names. Raises InputDataError where nothing is there."""
+    if config.input_data == "dataset" and dataset is not None:
+        path = config.data_root / dataset
+        if not path.exists():
+            elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""
+            raise InputDataError(
+                f"the data set {dataset!r} is not in {config.data_root}", fix=f"servemark data {dataset}{elsewhere}"
+            )
+        return path
+    path = Path(config.input_data)
+    if not path.exists():
+        raise InputDataError(
+            f"--input-data {config.input_data}: no such file or folder", fix="synthetic, dataset, or a path"
+        )
+    return path
 
 
 def _read(workload: Workload, path: Path) -> Iterator[Sample]:

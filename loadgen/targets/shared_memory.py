@@ -1,7 +1,7 @@
 """A model behind a KServe v2 server that shares memory with this machine: the system's, or a GPU's."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,10 @@ class SharedMemoryTarget:
         self._slots = Slots(region, self._encoding, outputs)
         self._target.control.register_memory(region.kind, region.name, region.registration)
         return made
+
+    def encoder(self) -> Callable[[Arrays], Any]:
+        """There is none: the region is laid out before the run."""
+        raise OptionError("these requests cannot lie in shared memory", fix="--shared-memory none")
 
     def connect(self) -> Channel:
         return SharedChannel(self._target.connect(), self._slots)

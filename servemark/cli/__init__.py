@@ -61,6 +61,7 @@ def build() -> TyperGroup:
         history,
         kernels,
         mlperf,
+        quality,
         report,
         run,
         schema,
@@ -87,6 +88,7 @@ def build() -> TyperGroup:
     app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(
         takes_own_models(mlperf.mlperf)
     )
+    app.command("quality", short_help="Score the answers to a labelled data set.")(takes_own_models(quality.quality))
     app.command("suite", short_help="Export and load every workload of a suite.")(takes_own_models(suite.suite))
     app.command("kernels", short_help="Time the operations that models are made of.")(kernels.kernels)
     app.command("show", short_help="Show a saved result again.")(show.show)

@@ -11,6 +11,7 @@ from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
 from servemark.report.kernels import render_kernels
+from servemark.report.quality import render_quality
 from servemark.report.terminal.comparison import render_comparison
 from servemark.report.terminal.load import render
 from servemark.report.terminal.max_rate import render_max_rate
@@ -27,7 +28,7 @@ def show(
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the report
 ) -> None:
-    """Show a saved run, search, comparison, tuning, suite, MLPerf run or kernels again.
+    """Show a saved run, search, comparison, tuning, suite, MLPerf run, quality run or kernels again.
 
     Example: servemark show results/20261120-140000-ranking_onnxruntime -v
     """
@@ -52,6 +53,7 @@ def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], 
         "suite": render_suite,
         "mlperf": render_mlperf,
         "kernels": render_kernels,
+        "quality": render_quality,
     }
     kind = str(document.get("kind"))
     if kind not in renderers:

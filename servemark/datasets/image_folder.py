@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 if TYPE_CHECKING:
     from PIL import Image
 
+CLASSES = 1000
+LABELS = "val_map.txt"
+_LABELS_FIX = f"a folder for each of the {CLASSES} classes, or {LABELS} with a line `FILE CLASS` for each picture"
 SUFFIXES = {".jpg", ".jpeg", ".png"}
 SHORTER_SIDE, CROP = 256, 224
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
@@ -34,6 +38,37 @@ def paths(folder: Path) -> list[Path]:
     if not found:
         raise InputDataError(f"{folder} holds no JPEG or PNG files", fix="give a folder with JPEG or PNG files in it")
     return found
+
+
+def classes(folder: Path) -> list[tuple[Path, int]]:
+    """List the pictures of `folder` with their classes, counted from 0.
+
+    Either `val_map.txt`, as MLPerf Inference has it (`ILSVRC2012_val_00000001.JPEG 65`), names them, or each of 1,000
+    folders holds those of a class, in order of the folders' names (torchvision's ImageFolder). Raises InputDataError
+    with file and line.
+    """
+    if (folder / LABELS).is_file():
+        return [_mapped(folder, place, line) for place, line in _text.lines(folder / LABELS, _LABELS_FIX)]
+    found = paths(folder)
+    names = sorted(child.name for child in folder.iterdir() if child.is_dir())
+    if len(names) != CLASSES:
+        raise InputDataError(
+            f"{folder} has no labels: it holds {len(names)} folders and no {LABELS}", fix=f"lay it out as {_LABELS_FIX}"
+        )
+    number = {name: index for index, name in enumerate(names)}
+    stray = [path for path in found if path.parent.parent != folder]
+    if stray:
+        raise InputDataError(f"{stray[0]} lies in no folder of a class", fix=f"lay it out as {_LABELS_FIX}")
+    return [(path, number[path.parent.name]) for path in found]
+
+
+def _mapped(folder: Path, place: str, line: str) -> tuple[Path, int]:
+    name, _, label = line.rpartition(" ")
+    if not name or not label.isdecimal() or int(label) >= CLASSES:
+        raise InputDataError(f"{place}: {line[:80]!r} is no file with a class from 0 to 999", fix=_LABELS_FIX)
+    if not (folder / name).is_file():
+        raise InputDataError(f"{place}: {folder / name} is not there", fix="get the whole data set")
+    return folder / name, int(label)
 
 
 def decode(file: Path | BinaryIO, place: str | Path) -> "Image.Image":

@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 EMBEDDING_STD = 1.0
 """The paper's N(0, 0.01) is for training: untrained it leaves every score at 0.5, which would hide a wrong engine."""
 NEGATIVES_SEED = 0
+HELD_OUT = 0
+"""Place of the held-out film among the candidates."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,12 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"user": users.draw(rng, 1), "items": np.concatenate([film, others]).astype(np.int32)}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same queries; the film that was held out is the first candidate. Raises InputDataError."""
+    queries = list(read(path))
+    return LabelledSet(len(queries), lambda index: Example((queries[index],), HELD_OUT))
+
+
 def read(path: Path) -> Iterator[Sample]:
     """Make the HR@10 query of each MovieLens-100K user: the film they rated last, then 99 they never rated.
 
@@ -134,4 +142,5 @@ WORKLOAD = define(
     samples=samples,
     dataset="ml-100k",
     read=read,
+    labelled=labelled,
 )

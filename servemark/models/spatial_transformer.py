@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servemark.datasets import mnist
 from servemark.models.blocks.weights import centre, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -105,6 +105,15 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": _normalise(image)}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their classes. Raises InputDataError."""
+    digits = mnist.read(path)
+    return LabelledSet(
+        len(digits.labels),
+        lambda index: Example(({"image": _normalise(digits.images[index])},), int(digits.labels[index])),
+    )
+
+
 def _normalise(pixels: npt.NDArray[np.float64] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     normalised: npt.NDArray[np.float32] = (pixels[None].astype(np.float32) / np.float32(255) - MEAN) / STD
     return normalised
@@ -130,4 +139,5 @@ WORKLOAD = define(
     samples=lambda _, rng: samples(rng),
     dataset=mnist.KEY,
     read=read,
+    labelled=labelled,
 )

@@ -29,14 +29,10 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
     `quiet` keeps stdout free. A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises
     ArtifactError, ServerError, and what the engine raises where it cannot be loaded.
     """
-    from servers.engines._loading import engine_options
-
-    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
-    model = configuration(config.entry, settings)
-    with EngineThreads(_loaders(config.entry, model)) as threads:
+    with targets_for(config, settings) as target_of:
 
         def measure(config: LoadConfig) -> Result:
-            target = InProcessTarget(config, threads, engine_options(model))
+            target = target_of(config)
             sender = Sender(config, target, on_request=lambda *_: None)
             measurement = Measurement(config, target, sender, on_progress=progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
@@ -46,6 +42,20 @@ def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Itera
             return result
 
         yield measure
+
+
+@contextlib.contextmanager
+def targets_for(config: LoadConfig, settings: Settings) -> Iterator[Callable[[LoadConfig], InProcessTarget]]:
+    """Load the model, exported first where it is missing, and yield what makes its target for a configuration.
+
+    Raises as `engines_for`.
+    """
+    from servers.engines._loading import engine_options
+
+    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
+    model = configuration(config.entry, settings)
+    with EngineThreads(_loaders(config.entry, model)) as threads:
+        yield lambda config: InProcessTarget(config, threads, engine_options(model))
 
 
 def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:

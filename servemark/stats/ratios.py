@@ -73,7 +73,7 @@ def ratio_of_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
     if len(logs) < MINIMUM_PAIRS:
         return Ratio(float(np.exp(logs.mean())), None, None)
     resampled = np.random.default_rng(0).choice(logs, size=(RESAMPLES, len(logs))).mean(axis=1)
-    low, high = np.exp(np.quantile(resampled, _expanded(len(logs))))
+    low, high = np.exp(np.quantile(resampled, expanded(len(logs))))
     return Ratio(float(np.exp(logs.mean())), float(low), float(high))
 
 
@@ -124,7 +124,7 @@ def ratio_of_windows(first: Sequence[float], second: Sequence[float], confidence
     means = [rng.choice(values, size=(RESAMPLES, len(values))).mean(axis=1) for values in (first, second)]
     with np.errstate(divide="ignore"):
         ratios = means[0] / means[1]
-    low, high = np.quantile(ratios, _expanded(min(len(first), len(second)), confidence))
+    low, high = np.quantile(ratios, expanded(min(len(first), len(second)), confidence))
     return Ratio(value, float(low), float(high) if math.isfinite(high) else None)
 
 
@@ -146,7 +146,7 @@ def ratio_of_merged(
     seeds = (0, 0) if paired else (0, 1)
     sides = zip(seeds, (first, second), strict=True)
     drawn = [_merged(runs, percentile, np.random.default_rng(seed)) for seed, runs in sides]
-    low, high = np.quantile(drawn[0] / drawn[1], _expanded(min(len(first), len(second)), confidence))
+    low, high = np.quantile(drawn[0] / drawn[1], expanded(min(len(first), len(second)), confidence))
     value = merge(first).percentile(percentile) / merge(second).percentile(percentile)
     return Ratio(value, float(low), float(high))
 
@@ -160,7 +160,7 @@ def merged_interval(rounds: Sequence[Histogram], percentile: float) -> list[floa
     if len(rounds) < MINIMUM_PAIRS:
         return None
     drawn = _merged(rounds, percentile, np.random.default_rng(0))
-    return [float(bound) for bound in np.quantile(drawn, _expanded(len(rounds)))]
+    return [float(bound) for bound in np.quantile(drawn, expanded(len(rounds)))]
 
 
 def merge(rounds: Sequence[Histogram]) -> Histogram:
@@ -176,7 +176,7 @@ def mean_interval(values: Sequence[float]) -> list[float] | None:
     if len(values) < MINIMUM_PAIRS:
         return None
     means = np.random.default_rng(0).choice(values, size=(RESAMPLES, len(values))).mean(axis=1)
-    return [float(bound) for bound in np.quantile(means, _expanded(len(values)))]
+    return [float(bound) for bound in np.quantile(means, expanded(len(values)))]
 
 
 def variation(values: Sequence[float | None]) -> float | None:
@@ -230,7 +230,7 @@ def _merged(rounds: Sequence[Histogram], percentile: float, rng: np.random.Gener
     return found
 
 
-def _expanded(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def expanded(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The quantiles of bootstrap means that make an interval, of 95 % unless told, from few samples.
 
     The plain 2.5 % and 97.5 % ones cover the truth in 84 of 100 cases at 5 samples, since a bootstrap has no factor

@@ -10,6 +10,7 @@ import numpy as np
 
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
+from servemark.workload.labelled import LabelledSet
 from servemark.workload.tensor import Sample, Tensor
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Workload:
     """Key of the data set that `--input-data dataset` reads from DATA_ROOT/<key>."""
     read: Callable[[Path], Iterator[Sample]] | None = None
     """Requests from real data in its official layout at a path; finite; raises InputDataError with file and line."""
+    labelled: Callable[[Path], LabelledSet] | None = None
+    """The same data with its labels, as `quality.metric` takes them; raises as `read`."""
     agreement: Agreement = field(default_factory=Agreement)
     trained: bool = False
     """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
@@ -96,6 +99,7 @@ def define(
     samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
     dataset: str | None = None,
     read: Callable[[Path], Iterator[Sample]] | None = None,
+    labelled: Callable[[Path], LabelledSet] | None = None,
     agreement: Agreement | None = None,
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
@@ -126,7 +130,7 @@ def define(
         )
 
     small = of(f"{name}_tiny", tiny) if tiny else None
-    return of(name, full, dataset=dataset, read=read, tiny=small)
+    return of(name, full, dataset=dataset, read=read, labelled=labelled, tiny=small)
 
 
 def _bound(function: Callable[..., Made], *first: object) -> Callable[..., Made]:

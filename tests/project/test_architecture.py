@@ -16,6 +16,7 @@ REGISTRIES = {
     "loadgen": "tests/loadgen/test_locustfiles.py",
     "servemark/models": "tests/servemark/models/test_models.py",
     "servemark/datasets": "tests/servemark/datasets/test_datasets.py",
+    "servemark/quality/metrics": "tests/servemark/quality/metrics/test_metrics.py",
     "servemark/kernels": "tests/servemark/kernels/test_kernels.py",
     "servers/engines": "tests/servers/engines/test_engines.py",
     "exporters": "tests/exporters/pipeline/test_parity.py",
@@ -73,6 +74,14 @@ USED_BY = {
     "servemark/machine/test_environment": ["servemark/machine: gpus"],
     "servemark/max_rate/test_curve": ["servemark/report/terminal: series"],
     "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
+    "servemark/quality/metrics/test_metrics": ["servemark/quality: metric registry"],
+    "servemark/runs/test_quality": [
+        "servemark/cli: quality",
+        "servemark/quality: document journal scoring",
+        "servemark/report: quality",
+        "servemark/runs: labelled",
+        "servemark/workload: labelled",
+    ],
     "servemark/runs/test_suite": [
         "servemark/cli: suite",
         "servemark/report/terminal: suite",

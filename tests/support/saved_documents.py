@@ -85,6 +85,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "tuning": Saved("tuning", _tuning(header)),
         "mlperf": Saved("mlperf", _mlperf(header, result)),
         "kernels": Saved("kernels", _kernels(header)),
+        "quality": Saved("quality", _quality(header, result)),
     }
 
 
@@ -212,6 +213,36 @@ def _tuning(header: dict[str, Any]) -> dict[str, Any]:
         "rounds": 6,
         "rates_requests_per_s": {"before": 900.0, "after": 1800.0},
         "ratio": {"value": 2.0, "ci95": [1.9, 2.1], "significant": True},
+    }
+
+
+def _quality(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    data = {"source": "ml-100k", "size": 943, "samples": 943, "subset_seed": None, "scored": 900, "continued": 100}
+    found = {
+        "metric": "HR@10",
+        "higher_is_better": True,
+        "figures": [
+            {"name": "HR@10", "value": 0.65, "ci95": [0.62, 0.68]},
+            {"name": "NDCG@10", "value": None, "ci95": None},
+        ],
+        "target": 0.635,
+        "protocol": "a protocol",
+        "outcome": "missed",
+        "weights": "trained",
+        "wrong": 2,
+        "left_out": 1,
+        "data": {**data, "sha256": "ab" * 32},
+    }
+    return {
+        **header,
+        "kind": "quality",
+        **{key: result[key] for key in ("workload", "engine", "device", "provider", "precision", "protocol")},
+        "config": {**result["config"], "samples": None},
+        "artifact_sha256": None,
+        "quality": found,
+        "errors": {"count": 3, "by_kind": {"timeout": 3}, "messages": {"timeout": "no answer"}},
+        "seconds": 1.5,
+        "partial": True,
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
 from servemark.models.synthesis.images import image
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +47,17 @@ def read(path: Path) -> Iterator[Sample]:
     folder = path / "val" if (path / "val").is_dir() else path
     for picture in image_folder.read(folder):
         yield {"image": picture}
+
+
+def labelled(path: Path) -> LabelledSet:
+    """ImageNet's validation pictures with their classes (servemark/datasets/image_folder.py). Raises InputDataError."""
+    pictures = image_folder.classes(path / "val" if (path / "val").is_dir() else path)
+
+    def example(index: int) -> Example:
+        picture, label = pictures[index]
+        return Example(({"image": image_folder.load(picture)},), label)
+
+    return LabelledSet(len(pictures), example)
 
 
 def seeded_classifier(
@@ -103,5 +114,6 @@ def classification(
         samples=lambda sizes, rng: samples(sizes.side, rng),
         dataset="imagenet",
         read=read,
+        labelled=labelled,
         agreement=Agreement(atol=1e-3),
     )

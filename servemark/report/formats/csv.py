@@ -193,6 +193,28 @@ def _mlperf(saved: Saved) -> list[Row]:
     ]
 
 
+def _quality(saved: Saved) -> list[Row]:
+    """A row for each figure."""
+    result, found = saved.document, saved.document["quality"]
+    return [
+        {
+            **_header(saved),
+            **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol")},
+            "figure": figure["name"],
+            "value": figure["value"],
+            **dict(zip(("value_low", "value_high"), figure["ci95"] or (None, None), strict=True)),
+            "target": found["target"] if number == 0 else None,
+            "outcome": found["outcome"] if number == 0 else None,
+            "weights": found["weights"],
+            "examples": found["data"]["scored"],
+            "wrong_examples": found["wrong"],
+            "data_sha256": found["data"]["sha256"],
+            **_circumstances(result),
+        }
+        for number, figure in enumerate(found["figures"] if found else [])
+    ]
+
+
 def _kernels(saved: Saved) -> list[Row]:
     """A row for each case."""
     document = saved.document
@@ -236,5 +258,6 @@ _ROWS: dict[str, Callable[[Saved], list[Row]]] = {
     "tuning": _tuning,
     "mlperf": _mlperf,
     "kernels": _kernels,
+    "quality": _quality,
     "history": _history,
 }

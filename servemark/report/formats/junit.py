@@ -126,6 +126,17 @@ def _tuning(saved: Saved) -> Iterator[Case]:
     yield Case(f"{document['workload']}.{document['engine']}", "tuning", None if decided else document["reason"])
 
 
+def _quality(saved: Saved) -> Iterator[Case]:
+    result, found = saved.document, saved.document["quality"]
+    subject = f"{result['workload']}.{result['engine']}"
+    if found is None:
+        yield Case(subject, "quality", "nothing was scored")
+        return
+    value = f"{figure(found['figures'][0]['value'])} (target {figure(found['target'])})"
+    missed = "the target is missed" if found["outcome"] == "missed" else None
+    yield Case(subject, found["metric"], missed, value, found.get("reason"))
+
+
 def _kernels(saved: Saved) -> Iterator[Case]:
     for case in saved.document["cases"]:
         reason = case["reason"] or case["status"]
@@ -147,5 +158,6 @@ _CASES: dict[str, Callable[[Saved], Iterator[Case]]] = {
     "suite": _suite,
     "tuning": _tuning,
     "kernels": _kernels,
+    "quality": _quality,
     "history": _history,
 }

@@ -10,6 +10,7 @@ from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
+from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.run import PendingResult, Result, Series
 from servemark.results.schema.suite import SuiteDocument
 from servemark.results.schema.tuning import TuningDocument
@@ -25,6 +26,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "history": (History,),
     "machine_series": (MachineSeries,),
     "kernels": (KernelsDocument,),
+    "quality": (QualityResult,),
 }
 """Each kind of document, and the types that it may have."""
 _REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}

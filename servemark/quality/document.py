@@ -1,0 +1,83 @@
+"""What is found of scored examples, as documents hold it."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from servemark.quality.interval import intervals
+from servemark.quality.journal import Scored
+from servemark.quality.metric import Metric
+from servemark.quality.scoring import set_digest
+from servemark.results.schema.quality import QualityData, QualityFigure, QualityScore
+from servemark.workload import Quality
+
+Outcome = Literal["met", "missed", "not judged"]
+TRAINED, RANDOM, UNKNOWN = "trained", "random", "unknown"
+_UNJUDGED = {
+    RANDOM: "the weights are random",
+    UNKNOWN: "the repository does not hold the model that is served: whether its weights are trained is not known",
+}
+
+
+def score(
+    metric: Metric,
+    asked: Quality,
+    scored: Sequence[Scored],
+    *,
+    weights: str,
+    source: str,
+    size: int,
+    samples: int | None,
+    seed: int,
+    continued: int,
+) -> QualityScore:
+    """The figures of scored examples, of which there is one at least, with their intervals, against the target."""
+    ordered = sorted(scored, key=lambda entry: entry.example)  # the figures must not depend on who answered first
+    rows = [entry.row for entry in ordered if entry.row is not None]
+    values = metric.values(rows) if rows else (math.nan,) * len(metric.figures)
+    bounds = intervals(metric, rows, seed)
+    figures: list[QualityFigure] = [
+        {"name": name, "value": float(value) if math.isfinite(value) else None, "ci95": interval}
+        for name, value, interval in zip(metric.figures, values, bounds, strict=True)
+    ]
+    wanted = size if samples is None else min(samples, size)
+    data: QualityData = {
+        "source": source,
+        "size": size,
+        "samples": wanted,
+        "subset_seed": seed if wanted < size else None,
+        "scored": len(scored),
+        "continued": continued,
+        "sha256": set_digest(scored),
+    }
+    outcome, reason = _outcome(metric, asked, figures[0]["value"], weights, data)
+    failed = [entry for entry in scored if entry.error is not None]
+    found: QualityScore = {
+        "metric": metric.figures[0],
+        "higher_is_better": metric.higher_is_better,
+        "figures": figures,
+        "target": asked.target,
+        "protocol": asked.protocol,
+        "outcome": outcome,
+        "weights": weights,
+        "wrong": sum(entry.row is not None for entry in failed),
+        "left_out": sum(entry.row is None for entry in failed),
+        "data": data,
+    }
+    if reason:
+        found["reason"] = reason
+    return found
+
+
+def _outcome(
+    metric: Metric, asked: Quality, value: float | None, weights: str, data: QualityData
+) -> tuple[Outcome, str | None]:
+    if asked.target is None:
+        return "not judged", "no target is published"
+    if weights in _UNJUDGED:
+        return "not judged", _UNJUDGED[weights]
+    if value is None:
+        return "not judged", "these examples do not tell the metric"
+    if data["scored"] < data["size"]:
+        return "not judged", f"{data['scored']:,} of {data['size']:,} examples were scored; the target is of all"
+    return ("met" if (value >= asked.target) == metric.higher_is_better or value == asked.target else "missed"), None

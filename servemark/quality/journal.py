@@ -1,0 +1,69 @@
+"""What has been scored so far, on the disk, so that a run that was cut short goes on where it stopped."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from servemark.errors import ResultError, parsing
+from servemark.quality.metric import Row
+
+FILE = "examples.jsonl"
+
+
+class Scored(NamedTuple):
+    """One example: its number, the digest of its requests and label, its row, and the kind of failure."""
+
+    example: int
+    digest: str
+    row: Row | None
+    """None where it failed, and no answer would be the worst one."""
+    error: str | None = None
+
+
+class Journal:
+    """A line of JSON for each example, in the order of their answers. A context manager.
+
+    Raises ResultError where it cannot be read or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.scored: dict[int, Scored] = {entry.example: entry for entry in self._read()}
+
+    def __enter__(self) -> Self:
+        try:
+            # Anew: a line that was cut in the middle is left out.
+            self._file = self.path.open("w")
+        except OSError as error:
+            raise ResultError(f"{self.path} cannot be written: {error.strerror}", fix="--out DIR") from error
+        for entry in self.scored.values():
+            self._write(entry)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, entry: Scored) -> None:
+        """Keep an example."""
+        self.scored[entry.example] = entry
+        self._write(entry)
+
+    def flush(self) -> None:
+        """Hand over to the operating system what was added."""
+        self._file.flush()
+
+    def _write(self, entry: Scored) -> None:
+        self._file.write(json.dumps(entry) + "\n")
+
+    def _read(self) -> Iterator[Scored]:
+        if not self.path.exists():
+            return
+        with parsing(self.path, ResultError, fix="--fresh begins anew"):
+            for line in self.path.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    fields: list[Any] = json.loads(line)
+                    yield Scored(*fields)

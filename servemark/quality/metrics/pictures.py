@@ -1,0 +1,60 @@
+"""How like the right pictures the answered ones are: MS-SSIM, MSE; of volumes their overlap."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.quality.metric import Means
+
+OCCUPIED = 0.5
+Array = npt.NDArray[Any]
+
+
+class MsSsim(Means):
+    """Predictions and labels are pictures [3, H, W] in [0, 1].
+
+    Wang et al. 2003, "Multi-scale Structural Similarity for Image Quality Assessment", by torchmetrics.
+    """
+
+    figures = ("MS-SSIM",)
+
+    def scores(self, prediction: Array, label: Array) -> tuple[float, ...]:
+        import torch
+        from torchmetrics.functional.image import multiscale_structural_similarity_index_measure as ms_ssim
+
+        answered, right = (torch.tensor(np.asarray(each, np.float32)[None]) for each in (prediction, label))
+        return (float(ms_ssim(answered.clamp(0, 1), right, data_range=1.0)),)
+
+
+class SquaredError(Means):
+    """Predictions and labels are frames [T, 3, H, W] in [0, 1]: squared errors summed over a frame, averaged over all.
+
+    Beside it the mean over values, and the peak signal-to-noise ratio of it in dB. What was not answered is black.
+    """
+
+    figures = ("MSE", "MSE per value", "PSNR")
+    higher_is_better = False
+
+    def scores(self, prediction: Array, label: Array) -> tuple[float, ...]:
+        right = np.asarray(label, np.float64)
+        squares = (np.asarray(prediction, np.float64) - right) ** 2
+        mean = float(squares.mean())
+        return float(squares.sum() / len(right)), mean, -10 * float(np.log10(max(mean, 1e-12)))
+
+    def wrong(self, label: Any) -> list[Any]:
+        return [*self.scores(np.zeros_like(label), label), 1]
+
+
+class VolumeOverlap(Means):
+    """Predictions and labels are occupancies of voxels; overlap is intersection over union of what is above 0.5."""
+
+    figures = ("mean IoU",)
+
+    def scores(self, prediction: Array, label: Array) -> tuple[float, ...]:
+        answered, right = (np.asarray(each).reshape(-1) > OCCUPIED for each in (prediction, label))
+        union = int((answered | right).sum())
+        return (float((answered & right).sum() / union) if union else 1.0,)
+
+
+METRICS = (MsSsim(), SquaredError(), VolumeOverlap())

@@ -1,0 +1,31 @@
+"""Precision at 10, 5 and 3 of next-item recommendation (Tang & Wang 2018, Ranking Distillation, section 4.1)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from servemark.quality.metric import Means
+
+PLACES = (10, 5, 3)
+
+
+class PrecisionAtK(Means):
+    """Predictions are item ids, best first; labels the items that the user really chose later.
+
+    `mAP` averages the precision at each hit, over the lesser of what was chosen and what is listed.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.figures = (name, *(f"precision@{k}" for k in PLACES[1:]), "mAP")
+
+    def scores(self, prediction: npt.NDArray[Any], label: Sequence[int]) -> tuple[float, ...]:
+        chosen = {int(item) for item in label}
+        if not chosen:
+            raise ValueError("the user chose nothing later")
+        hits = [int(item) in chosen for item in prediction.reshape(-1)]
+        at_hits = [sum(hits[: place + 1]) / (place + 1) for place, hit in enumerate(hits) if hit]
+        return *(sum(hits[:k]) / k for k in PLACES), sum(at_hits) / min(len(chosen), len(hits))
+
+
+METRICS = (PrecisionAtK("precision@k"), PrecisionAtK("precision@10"))

@@ -1,0 +1,89 @@
+"""A quality run in words and tables. For the terminal, and for a page."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from servemark.results.schema.quality import QualityFigure, QualityResult, QualityScore
+
+COLUMNS = ("figure", "value", "95 % interval")
+
+
+def render_quality(result: QualityResult, console: Console) -> None:
+    """Print a result of kind `quality`."""
+    console.print(Text(title(result)))
+    found = result["quality"]
+    if found is not None:
+        table = Table(box=None, header_style="", pad_edge=False)
+        for column in COLUMNS:
+            table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
+        for figure in found["figures"]:
+            table.add_row(*cells(figure))
+        console.print(table)
+    for line in lines(result):
+        console.print(Text(line))
+    console.print(Text(answer(result), style=style_of(found)))
+
+
+def title(result: QualityResult) -> str:
+    """What ran where: "ncf on onnxruntime, cpu, fp32, http  |  quality on ml-100k"."""
+    place = ", ".join(str(result[key]) for key in ("engine", "device", "precision", "protocol"))
+    source = f" on {result['quality']['data']['source']}" if result["quality"] else ""
+    return f"{result['workload']} on {place}  |  quality{source}"
+
+
+def answer(result: QualityResult) -> str:
+    """The value against its target, in one sentence."""
+    found = result["quality"]
+    if found is None:
+        return "nothing was scored"
+    first = found["figures"][0]
+    sign = ">=" if found["higher_is_better"] else "<="
+    target = "no target is published" if found["target"] is None else f"target {sign} {found['target']:g}"
+    reason = f" ({found['reason']})" if found["target"] is not None and "reason" in found else ""
+    return f"{first['name']} {_number(first['value'])}: {target}, {found['outcome']}{reason}"
+
+
+def style_of(found: QualityScore | None) -> str:
+    """How the terminal shows it."""
+    return {"met": "bold green", "missed": "bold red"}.get(found["outcome"] if found else "", "")
+
+
+def cells(figure: QualityFigure) -> list[str]:
+    """A figure's row, as COLUMNS names it."""
+    interval = figure["ci95"]
+    return [
+        figure["name"],
+        _number(figure["value"]),
+        "-" if interval is None else f"{_number(interval[0])} to {_number(interval[1])}",
+    ]
+
+
+def lines(result: QualityResult) -> list[str]:
+    """How many examples of what, and what failed."""
+    found, errors = result["quality"], result["errors"]
+    if found is None:
+        return []
+    data = found["data"]
+    subset = "" if data["subset_seed"] is None else f", a random subset by seed {data['subset_seed']}"
+    continued = f", {data['continued']:,} of them by an earlier run" if data["continued"] else ""
+    said = [
+        f"{data['scored']:,} of {data['size']:,} examples{subset}{continued}; sha256 {data['sha256'][:12]}",
+        f"weights: {found['weights']}; target of: {found['protocol']}",
+    ]
+    if result["partial"]:
+        missing = data["samples"] - data["scored"]
+        said.append(f"cut short: {missing:,} examples are missing; the same command continues")
+    if errors["count"]:
+        said.append(f"{errors['count']:,} requests failed: {found['wrong']:,} examples count as wrong")
+        said += [f"  {kind}: {count:,} {errors['messages'].get(kind, '')}" for kind, count in errors["by_kind"].items()]
+    if found["left_out"]:
+        said.append(f"{found['left_out']:,} failed examples are left out: {found['metric']} has no worst value")
+    return said
+
+
+def _number(value: float | None) -> str:
+    """Four decimals of a share, four digits of anything larger."""
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"

@@ -1,0 +1,185 @@
+"""A labelled data set through a served model, or through its engine in this process: how right the answers are."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.sut.target import Placement, Target
+from loadgen.targets.open import open_target
+from loadgen.targets.payloads import data_path
+from servemark.errors import InputDataError, ResultError
+from servemark.output import note
+from servemark.quality.document import RANDOM, TRAINED, UNKNOWN, score
+from servemark.quality.journal import Journal
+from servemark.quality.registry import metric_named
+from servemark.quality.scoring import Scorer, chosen, digest_of
+from servemark.repository.model_config import Settings
+from servemark.results import directory as results
+from servemark.results.schema.header import opening
+from servemark.results.schema.mlperf import MlperfErrors
+from servemark.results.schema.quality import QualityConfig, QualityResult
+from servemark.runs.in_process import targets_for
+from servemark.runs.labelled import Labels, Sending
+from servemark.runs.server import server_for
+
+KIND = "quality"
+REPEATED_EXAMPLES = 4
+"""So many examples of an earlier run are read again, to see that the data are still the same."""
+_ASKED = ("workload", "engine", "precision", "url", "model", "batch_size", "seed", "input_data", "samples")
+"""Equal options of a run that another one continues."""
+
+
+def labels_of(config: LoadConfig, samples: int | None) -> Labels:
+    """Read the labelled data set of a configuration's workload. Raises OptionError, InputDataError."""
+    workload = config.workload
+    metric = metric_named(workload.quality.metric)
+    if workload.labelled is None:
+        raise InputDataError(
+            f"no labels can be read for {workload.name}", fix="docs/guides/quality.md says which workloads have them"
+        )
+    if config.input_data == "synthetic":
+        raise InputDataError("synthetic requests have no labels", fix="--input-data dataset, or a path")
+    path = data_path(config, workload.dataset)
+    data = workload.labelled(path)
+    if not data.size:
+        raise InputDataError(f"{path} holds no labelled example", fix="see docs/guides/quality.md for the layout")
+    source = str(workload.dataset) if config.input_data == "dataset" else config.input_data
+    return Labels(metric, data, source, samples, chosen(data.size, samples, config.seed))
+
+
+def run_quality(
+    config: LoadConfig,
+    *,
+    samples: int | None = None,
+    given: bool = False,
+    in_process: bool = False,
+    fresh: bool = False,
+    settings: Settings,
+) -> tuple[Path, QualityResult]:
+    """Score a workload and write the result; the directory and the result.
+
+    An interrupted run of the same options and artifact is continued in its directory, unless `fresh`. Raises
+    ServemarkError, KeyboardInterrupt after what was scored is kept.
+    """
+    labels = labels_of(config, samples)
+    with _target(config, given=given, in_process=in_process, settings=settings) as (served, target):
+        return measure(served, target, labels, fresh=fresh)
+
+
+@contextlib.contextmanager
+def _target(
+    config: LoadConfig, *, given: bool, in_process: bool, settings: Settings
+) -> Iterator[tuple[LoadConfig, Target]]:
+    if in_process:
+        with targets_for(config, settings) as target_of:
+            yield config, target_of(config)
+        return
+    with server_for([config], given=given, settings=settings) as [served]:
+        target = open_target(served)
+        try:
+            yield served, target
+        finally:
+            target.close()
+
+
+def measure(config: LoadConfig, target: Target, labels: Labels, *, fresh: bool) -> tuple[Path, QualityResult]:
+    """Score what a target answers, and write the result before and after."""
+    placement = target.prepare()
+    pending = _pending(config, target, placement, labels)
+    found = None if fresh else _interrupted(config.out, pending)
+    directory = found or results.new_directory(config.out, f"{config.model}-quality")
+    with Journal(directory) as journal:
+        _require_same(journal, labels, directory)
+        continued = len(journal.scored)
+        if continued:
+            note(f"continuing {directory}: {continued:,} of {len(labels.examples):,} examples are scored")
+        results.write(directory, pending)
+        sending = Sending(config, target, labels, Scorer(labels.metric, labels.data, journal))
+        try:
+            sending.run()
+        except KeyboardInterrupt:
+            results.write(directory, _whole(pending, config, labels, sending, continued, partial=True))
+            note(f"{len(journal.scored):,} of {len(labels.examples):,} examples are kept; the same command continues")
+            raise
+        result = _whole(pending, config, labels, sending, continued, partial=False)
+    results.write(directory, result)
+    return directory, result
+
+
+def _pending(config: LoadConfig, target: Target, placement: Placement, labels: Labels) -> QualityResult:
+    """The result before anything is scored."""
+    manifest = config.entry.read_manifest() or {}
+    return {
+        **opening(KIND),
+        "config": cast(QualityConfig, {**config.to_dict(), **target.config, "samples": labels.samples}),
+        "workload": config.workload.name,
+        "engine": placement.engine,
+        "device": placement.device,
+        "provider": placement.provider,
+        "precision": config.precision,
+        "protocol": target.protocol,
+        "artifact_sha256": manifest.get("artifact_sha256"),
+        "quality": None,
+        "errors": {"count": 0, "by_kind": {}, "messages": {}},
+        "seconds": 0.0,
+        "partial": True,
+    }
+
+
+def _whole(
+    pending: QualityResult, config: LoadConfig, labels: Labels, sending: Sending, continued: int, *, partial: bool
+) -> QualityResult:
+    scored = list(sending.scorer.journal.scored.values())
+    errors: MlperfErrors = {
+        "count": sending.errors.total(),
+        "by_kind": dict(sending.errors),
+        "messages": sending.messages,
+    }
+    found = None
+    if scored:
+        found = score(
+            labels.metric,
+            config.workload.quality,
+            scored,
+            weights=weights_of(config),
+            source=labels.source,
+            size=labels.data.size,
+            samples=labels.samples,
+            seed=config.seed,
+            continued=continued,
+        )
+    return {**pending, "quality": found, "errors": errors, "seconds": sending.seconds, "partial": partial}
+
+
+def weights_of(config: LoadConfig) -> str:
+    """Whether the weights that are served are trained ones, as far as the repository knows."""
+    manifest = config.entry.read_manifest()
+    if manifest is None:
+        return UNKNOWN
+    return TRAINED if config.workload.trained or manifest.get("weights") else RANDOM
+
+
+def _interrupted(out: Path, pending: QualityResult) -> Path | None:
+    """The newest interrupted run of the same options and artifact, None where there is none."""
+    for folder in sorted(out.glob("*-quality*"), reverse=True):
+        with contextlib.suppress(ResultError):
+            result = results.read(folder)
+            same = (
+                result.get("kind") == KIND
+                and result["artifact_sha256"] == pending["artifact_sha256"]
+                and all(result["config"].get(key) == pending["config"].get(key) for key in _ASKED)
+            )
+            if same:
+                return folder if result["partial"] else None
+    return None
+
+
+def _require_same(journal: Journal, labels: Labels, directory: Path) -> None:
+    """Check that examples which were scored before are still the same. Raises InputDataError."""
+    for number in sorted(journal.scored)[:REPEATED_EXAMPLES]:
+        if number >= labels.data.size or digest_of(labels.data.example(number)) != journal.scored[number].digest:
+            raise InputDataError(
+                f"example {number} is not what {directory} has scored: the data set has changed", fix="add --fresh"
+            )

@@ -1,0 +1,163 @@
+"""`servemark quality`: labelled data through a real connection, scored by hand; failures, subsets, interruptions."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.quality.journal import FILE
+from servemark.results import directory
+from servemark.runs import labelled
+from tests.golden.server import GoldenServer
+from tests.support.command_line import Servemark
+from tests.support.digits import COUNT, write_answers, write_digits
+from tests.support.documents import validated
+from tests.support.locust_run import server_of, the_result
+
+RIGHT = 15
+NAME = "spatial_transformer"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with small MNIST, and the answers of a model that knows three quarters of it."""
+    root = tmp_path_factory.mktemp("data")
+    write_digits(root)
+    write_answers(root, root / "answers.npz", RIGHT)
+    return root
+
+
+@contextlib.contextmanager
+def served(data: Path, **behaviour: Any) -> Iterator[GoldenServer]:
+    from servemark.workload import get
+
+    with server_of(get(NAME), answers=str(data / "answers.npz"), **behaviour) as server:
+        yield server
+
+
+def flags(server: GoldenServer, data: Path, out: Path, *more: str) -> list[str]:
+    places = ["--data-root", str(data), "--out", str(out), "--model-repository", str(out / "none")]
+    return ["quality", NAME, "-u", server.url, *places, *more]
+
+
+def test_every_digit_is_sent_once_and_scored(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data) as server:
+        done = servemark(*flags(server, data, tmp_path, "-b", "3", "--report"))
+        sent = len(server.requests())
+    result = validated(the_result(tmp_path))
+    found = result["quality"]
+    assert done.code == 0
+    assert sent == 7  # 20 digits in batches of 3, the last one filled
+    assert [figure["value"] for figure in found["figures"]] == [RIGHT / COUNT]
+    [low, high] = found["figures"][0]["ci95"]
+    assert 0.4 < low < RIGHT / COUNT < high < 1
+    assert (found["outcome"], found["weights"]) == ("not judged", "unknown")
+    assert (found["data"]["scored"], found["data"]["size"], found["data"]["subset_seed"]) == (COUNT, COUNT, None)
+    assert "accuracy 0.7500: target >= 0.99, not judged" in done.out
+    [folder] = tmp_path.glob("*-quality")
+    assert "accuracy" in (folder / "report.html").read_text()
+    assert servemark("show", str(folder)).out == done.out
+
+
+def test_a_failed_request_is_a_wrong_answer(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data, error_every=2) as server:
+        done = servemark(*flags(server, data, tmp_path, "--concurrency", "1"))
+    result = the_result(tmp_path)
+    assert result["quality"]["wrong"] == result["errors"]["count"] == COUNT // 2
+    # of the first 15, which are right, requests 2, 4, ... 14 fail
+    assert result["quality"]["figures"][0]["value"] == (RIGHT - RIGHT // 2) / COUNT
+    assert "10 requests failed: 10 examples count as wrong" in done.out
+
+
+def test_a_server_that_only_fails_is_an_error(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data, error_every=1) as server:
+        done = servemark(*flags(server, data, tmp_path))
+    assert done.code == 3
+    assert "none of the first 20 requests was answered: http_500" in done.err
+
+
+def test_a_subset_is_drawn_by_the_seed_and_said(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data) as server:
+        done = servemark(*flags(server, data, tmp_path / "1", "--samples", "6", "--seed", "3"))
+        servemark(*flags(server, data, tmp_path / "2", "--samples", "6", "--seed", "3"))
+        servemark(*flags(server, data, tmp_path / "3", "--samples", "6", "--seed", "4"))
+    first, again, other = (the_result(tmp_path / name)["quality"]["data"] for name in "123")
+    assert first == again
+    assert first["sha256"] != other["sha256"]
+    assert "6 of 20 examples, a random subset by seed 3" in done.out
+
+
+def test_an_interrupted_run_continues_where_it_stopped(
+    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = False
+
+    def stop_once(self: labelled.Sending, _now: int) -> None:
+        nonlocal stopped
+        if not stopped and len(self.scorer.journal.scored) >= 5:
+            stopped = True
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(labelled.Sending, "_tick", stop_once)
+    with served(data, delay_s=0.02) as server:
+        again = flags(server, data, tmp_path, "--concurrency", "1")
+        cut = servemark(*again)
+        partial = validated(the_result(tmp_path))
+        kept = partial["quality"]["data"]["scored"]
+        done = servemark(*again)
+        sent = len(server.requests())
+    result = the_result(tmp_path)  # still one directory
+    assert (cut.code, done.code, partial["partial"], result["partial"]) == (130, 0, True, False)
+    assert 5 <= kept < COUNT
+    assert result["quality"]["data"]["continued"] == kept
+    assert sent <= COUNT + 1  # the one that was in flight
+    assert result["quality"]["figures"][0]["value"] == RIGHT / COUNT
+
+
+def test_changed_data_are_not_mixed_with_old_scores(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(data, changed)
+    with served(data) as server:
+        servemark(*flags(server, changed, tmp_path))
+        [folder] = tmp_path.glob("*-quality")
+        document = directory.read(folder) | {"partial": True}
+        directory.write(folder, document)
+        (changed / "mnist" / "t10k-images-idx3-ubyte").unlink()
+        write_digits(changed, COUNT + 1)
+        refused = servemark(*flags(server, changed, tmp_path))
+        fresh = servemark(*flags(server, changed, tmp_path, "--fresh"))
+    assert refused.code == 3
+    assert "the data set has changed" in refused.err
+    assert fresh.code == 0
+
+
+def test_a_line_cut_in_the_middle_is_scored_again(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data) as server:
+        servemark(*flags(server, data, tmp_path))
+        [folder] = tmp_path.glob("*-quality")
+        lines = (folder / FILE).read_text().splitlines(keepends=True)
+        (folder / FILE).write_text("".join(lines[:-1]) + lines[-1][:5])
+        directory.write(folder, directory.read(folder) | {"partial": True})
+        servemark(*flags(server, data, tmp_path))
+    assert the_result(tmp_path)["quality"]["data"]["continued"] == COUNT - 1
+    assert sorted(json.loads(line)[0] for line in (folder / FILE).read_text().splitlines()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["quality", "ncf", "--input-data", "synthetic"], "synthetic requests have no labels"),
+        (["quality", "ncf_tiny"], "no labels can be read for ncf_tiny"),
+        (["quality", NAME, "--data-root", "/nowhere"], "the data set 'mnist' is not in /nowhere"),
+        (["quality", NAME, "--samples", "0"], "--samples"),
+        (["quality", NAME, "--in-process", "-u", "localhost:1"], "--in-process has no server"),
+    ],
+)
+def test_what_cannot_be_scored_says_why(arguments: list[str], said: str, servemark: Servemark) -> None:
+    done = servemark(*arguments)
+    assert done.code == 3
+    assert said in done.err

@@ -1,0 +1,41 @@
+"""A small MNIST in its official layout, and a server's known answers to it."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.workload import get
+
+COUNT = 20
+
+
+def idx(array: npt.NDArray[np.uint8]) -> bytes:
+    """An IDX file."""
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+def write_digits(root: Path, count: int = COUNT, split: str = "t10k") -> npt.NDArray[np.uint8]:
+    """Lay out `root`/mnist with so many different digits, whose labels are returned."""
+    folder = root / "mnist"
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, count).astype(np.uint8)
+    (folder / f"{split}-images-idx3-ubyte").write_bytes(idx(rng.integers(0, 256, (count, 28, 28)).astype(np.uint8)))
+    (folder / f"{split}-labels-idx1-ubyte").write_bytes(idx(labels))
+    return labels
+
+
+def write_answers(root: Path, path: Path, right: int) -> None:
+    """Answers of a model that knows the first so many digits, and takes the others for the next class."""
+    workload = get("spatial_transformer")
+    assert workload.labelled is not None
+    digits = workload.labelled(root / "mnist")
+    examples = [digits.example(index) for index in range(digits.size)]
+    scores = np.full((digits.size, 10), -9, np.float32)
+    for index, example in enumerate(examples):
+        scores[index, example.label if index < right else (example.label + 1) % 10] = -0.1
+    images = np.stack([example.requests[0]["image"] for example in examples])
+    theta = np.zeros((digits.size, 2, 3), np.float32)
+    np.savez(path, **{"input:image": images, "output:logprobs": scores, "output:theta": theta})
