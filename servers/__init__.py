@@ -42,11 +42,13 @@ def open_server(
     metrics_port: int = 0,
     start_timeout_s: float = 120.0,
     reloadable: bool = False,
+    otlp: str = "",
 ) -> Server:
     """Choose how Triton is started; `auto` takes the first mode of `find_modes()` that can be used.
 
     The server starts with `start()`, or on entering its context, which also waits until it is ready. A port of 0
-    picks a free one. A `reloadable` one loads models anew for who has its key. Raises OptionError on an unknown mode,
+    picks a free one. A `reloadable` one loads models anew for who has its key. Requests with a traceparent
+    have spans at the collector `otlp`. Raises OptionError on an unknown mode,
     ServerError where it, or each one, cannot be used here.
     """
     from servers.modes import docker, embedded, native
@@ -67,6 +69,7 @@ def open_server(
                 port_flags={"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port},
                 start_timeout_s=start_timeout_s,
                 reloadable=reloadable,
+                otlp=otlp,
             )
         reasons[name] = reason
     why = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())

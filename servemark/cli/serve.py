@@ -26,6 +26,7 @@ from servemark.quantities import SECONDS
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
 from servemark.runs.entries import find_models, repository_with
+from servemark.telemetry.metrics.destinations import http_url
 
 _CHECK_S = 0.5
 EXPOSED = (
@@ -59,6 +60,9 @@ def serve(
     start_timeout: Annotated[
         float, quantity("--start-timeout", "S", "Give up when not ready by then.", least=0, units=SECONDS)
     ] = 120.0,
+    otlp: Annotated[
+        str, typer.Option(metavar="URL", help="Collector (OTLP, HTTP) for spans of requests that carry a traceparent.")
+    ] = "",
     model_repository: Repository = DEFAULT_REPOSITORY,
     with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the parent process ends.")] = False,
     json: Json = False,
@@ -89,6 +93,7 @@ def serve(
                 grpc_port=grpc_port,
                 metrics_port=metrics_port,
                 start_timeout_s=start_timeout,
+                otlp=http_url("--otlp", otlp),
             ) as server,
         ):
             url = f"http://{server.http}"

@@ -45,7 +45,12 @@ def server_for(
     found = entries(names, first.engine, first.model_repository, first.precision)
     with (
         repository_with(first.model_repository, found, settings) as repository,
-        servers.open_server("auto", repository, [entry.model for entry in found]) as server,
+        servers.open_server(
+            "auto",
+            repository,
+            [entry.model for entry in found],
+            otlp=first.metrics.otlp if first.metrics.trace_requests else "",
+        ) as server,
     ):
         address = address_of(server, first.protocol)
         note(f"serving at {address}")

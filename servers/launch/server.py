@@ -21,6 +21,8 @@ from servers.launch.process import Command, Process
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
+NEVER_BY_ITSELF = 2**31 - 1
+"""One request in so many is traced that carries no traceparent."""
 KEY_FIELD = "servemark-key"
 """The header field that opens what a Triton of ours restricts."""
 
@@ -39,6 +41,8 @@ class ServerJob:
     """A directory of this server alone, for its log and for what it needs to start."""
     reloadable: bool = False
     """Whether models may be loaded and unloaded while it runs, by who sends the key."""
+    otlp: str = ""
+    """The OpenTelemetry collector that gets the spans of requests which carry a traceparent."""
     key: str = field(default_factory=secrets.token_hex, repr=False)
 
     def arguments(self, repository: str | None = None) -> list[str]:
@@ -61,7 +65,23 @@ class ServerJob:
             # A model that fails to load must not end the server before its reason has been asked for.
             "--exit-on-error=false",
             f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
+            *(tracing(self.otlp) if self.otlp else []),
         ]
+
+
+def tracing(collector: str) -> list[str]:
+    """Triton's flags for spans of its own, over OTLP; requests that carry a traceparent have them, whatever the rate.
+
+    Source: Triton's user guide, "Trace", OpenTelemetry trace support, context propagation.
+    """
+    settings = [
+        "mode=opentelemetry",
+        "level=TIMESTAMPS",
+        f"rate={NEVER_BY_ITSELF}",
+        f"opentelemetry,url={collector.rstrip('/')}/v1/traces",
+        "opentelemetry,resource=service.name=triton",
+    ]
+    return [f"--trace-config={setting}" for setting in settings]
 
 
 class Server:
@@ -81,6 +101,7 @@ class Server:
         port_flags: Mapping[str, int] = FREE_PORTS,
         start_timeout_s: float = 120.0,
         reloadable: bool = False,
+        otlp: str = "",
     ) -> None:
         self.mode = mode
         self.models = _with_steps(repository, models)
@@ -90,6 +111,7 @@ class Server:
         self._ports = port_flags
         self._start_timeout_s = start_timeout_s
         self._reloadable = reloadable
+        self._otlp = otlp
         self._job: ServerJob | None = None
         self._process: Process | None = None
 
@@ -133,7 +155,7 @@ class Server:
         served.mkdir()
         for model in self.models:
             (served / model).symlink_to(self._repository / model)
-        self._job = ServerJob(served, self.models, self._host, self._ports, scratch, self._reloadable)
+        self._job = ServerJob(served, self.models, self._host, self._ports, scratch, self._reloadable, self._otlp)
         self._process = Process(self._command(self._job), scratch / "triton.log")
 
     def wait_ready(self, timeout_s: float) -> None:

@@ -48,9 +48,9 @@ class Destinations:
             metrics_port=port,
             metrics_host=options.metrics_host,
             metrics_linger_s=linger_s,
-            push_gateway=_url("--push-gateway", options.push_gateway),
-            remote_write=_url("--remote-write", options.remote_write),
-            otlp=_url("--otlp", options.otlp),
+            push_gateway=http_url("--push-gateway", options.push_gateway),
+            remote_write=http_url("--remote-write", options.remote_write),
+            otlp=http_url("--otlp", options.otlp),
             trace_requests=trace_requests,
         )
 
@@ -80,7 +80,7 @@ class Destinations:
         return replace(self, metrics_port=self.metrics_port + number) if self.metrics_port else self
 
 
-def _url(flag: str, text: str) -> str:
+def http_url(flag: str, text: str) -> str:
     """A URL of HTTP without credentials, or "". Raises OptionError."""
     if not text:
         return ""

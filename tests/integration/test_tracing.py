@@ -1,0 +1,67 @@
+"""A traced request through a real Triton: the generator's span and Triton's own have one trace."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.command_line import Servemark
+from tests.support.exporting import Exports
+from tests.support.receiver import Receiver, receiver
+from tests.support.triton import triton_only
+
+pytestmark = triton_only
+TINY = "ranking_tiny"
+LOAD = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1", "--warmup", "0.2"]
+EXPORTED_S = 20.0
+"""Triton sends its spans in batches, 5 s apart, and what is left when it ends."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a span belongs; IDs in hexadecimal."""
+
+    service: str
+    name: str
+    trace: str
+    own: str
+    parent: str
+
+
+def spans(found: Receiver) -> Iterator[Span]:
+    """All that came: Triton writes OTLP's JSON, in which IDs are hexadecimal, and our SDK protobuf."""
+    for _, path, headers, body in found.requests:
+        if path != "/v1/traces":
+            continue
+        if headers["content-type"] == "application/json":
+            for resource in json.loads(body)["resourceSpans"]:
+                [service] = [a["value"] for a in resource["resource"]["attributes"] if a["key"] == "service.name"]
+                for span in (span for scope in resource["scopeSpans"] for span in scope["spans"]):
+                    ids = span["traceId"], span["spanId"], span.get("parentSpanId", "")
+                    yield Span(service["stringValue"], span["name"], *ids)
+            continue
+        for each in ExportTraceServiceRequest.FromString(body).resource_spans:
+            [name] = [a.value.string_value for a in each.resource.attributes if a.key == "service.name"]
+            for span in (span for scope in each.scope_spans for span in scope.spans):
+                yield Span(name, span.name, span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
+
+
+def test_triton_s_spans_are_children_of_the_generator_s(
+    exported: Exports, servemark: Servemark, tmp_path: Path
+) -> None:
+    exported(TINY, "onnxruntime")
+    with receiver() as found:
+        flags = ["--otlp", found.url, "--trace-requests", "10", "--out", str(tmp_path)]
+        servemark("run", TINY, *LOAD, *flags, "--model-repository", str(exported.repository))
+        deadline = time.monotonic() + EXPORTED_S
+        while not any(span.service == "triton" for span in spans(found)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    ours = {(span.trace, span.own) for span in spans(found) if span.service == "servemark"}
+    triton = [span for span in spans(found) if span.service == "triton"]
+    assert len(ours) == 6  # of 60, the warm-up's included
+    assert {(span.trace, span.parent) for span in triton if span.name == "InferRequest"} == ours
+    assert {span.name for span in triton} >= {"request", f"{TINY}_onnxruntime"}
+    assert {span.trace for span in triton} == {trace for trace, _ in ours}, "others are traced too"
