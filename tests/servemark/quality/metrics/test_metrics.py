@@ -1,5 +1,6 @@
 """Each metric against answers known by hand, and against the libraries of its field."""
 
+import json
 import math
 from typing import Any
 
@@ -76,8 +77,217 @@ def test_precision_by_hand() -> None:
     assert found == pytest.approx((0.2 / 2, 0.4 / 2, 2 / 3 / 2, (1 + 2 / 3) / 3 / 2))
 
 
+def test_word_error_rate_by_hand() -> None:
+    # "sat" becomes "sit" and "down" is inserted: 2 of 3 words; 1 and 5 of 11 letters
+    assert values("WER", ("the CAT  sit down", "the cat sat")) == pytest.approx((2 / 3, 6 / 11))
+    assert values("WER", ("hello duck", "hello world"), ("a b", "a b")) == pytest.approx((1 / 4, 5 / 14))
+
+
+def test_bleu_is_that_of_sacrebleu() -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # sacrebleu's own example, as tokens
+    right = ["The dog bit the man .", "It was not unexpected .", "The man bit him first ."]
+    answered = ["The dog bit the man .", "It was not surprising .", "The man had just bitten him ."]
+    whole = BLEU(tokenize="none").corpus_score(answered, [right]).score
+    assert 30 < whole < 60
+    assert values("BLEU", *zip(answered, right, strict=True)) == pytest.approx((whole,))
+
+
+def test_token_accuracy_by_hand() -> None:
+    assert values("token accuracy", ([1, 2, 3, 9], [1, 5, 3]), ([4], [4]), ([], [7, 8])) == pytest.approx(
+        (3 / 6, 1 / 3)
+    )
+
+
+def test_perplexity_by_hand() -> None:
+    logs = np.log(np.array([0.25, 0.25, 0.5], np.float32))
+    assert values("perplexity", (logs[:2], 2)) == pytest.approx((4, 2))
+    assert values("perplexity", (logs, 3)) == pytest.approx((2 ** (5 / 3), 5 / 3))
+    assert values("perplexity", (logs, 2)) == pytest.approx((4, 2))  # the third does not count
+
+
+def test_rouge_by_hand() -> None:
+    # of "quick brown ... jumps" and so on 5 words are common and in order: of 8 answered, of 9 right
+    found = values("ROUGE-L", ("The quick brown dog jumps on the log.", "The quick brown fox jumps over the lazy dog"))
+    precision, recall = 5 / 8, 5 / 9
+    assert found == pytest.approx(
+        (200 * precision * recall / (precision + recall), 100 * precision, 100 * recall), rel=1e-5
+    )
+
+
+def test_grouped_area_under_the_curve_by_hand() -> None:
+    metric = metric_named("GAUC")
+    pair = metric.row([scores(0.9), scores(0.1)], [1, 0])  # in order
+    three = metric.row([scores(0.2), scores(0.3), scores(0.2)], [1, 0, 0])  # one pair wrong, one equal
+    alone = metric.row([scores(0.5)], [1])  # no area
+    grouped, everything = metric.values([pair, three, alone])
+    assert grouped == pytest.approx((2 * 1 + 3 * 0.25) / 5)
+    # clicked 0.9, 0.2, 0.5 against 0.1, 0.3, 0.2: 3 + 1.5 + 3 of 9
+    assert everything == pytest.approx(7.5 / 9)
+
+
+def detections(*found: tuple[list[float], float, int]) -> Any:
+    boxes, confidences, labels = zip(*found, strict=True) if found else ((), (), ())
+    return {"boxes": np.array(boxes).reshape(-1, 4), "scores": np.array(confidences), "labels": np.array(labels)}
+
+
+def annotated(*objects: tuple[list[float], int]) -> Any:
+    entries = [
+        {"bbox": [a, b, c - a, d - b], "area": (c - a) * (d - b), "iscrowd": 0, "category_id": name}
+        for (a, b, c, d), name in objects
+    ]
+    return {"height": 100, "width": 100, "objects": entries}
+
+
+def outlined(box: list[float]) -> Any:
+    """An object that is its box, as a polygon."""
+    label, (a, b, c, d) = annotated((box, 1)), box
+    label["objects"][0]["segmentation"] = [[a, b, c, b, c, d, a, d]]
+    return label
+
+
+def test_average_precision_by_hand() -> None:
+    box, other = [10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]
+    label = annotated((box, 1), (other, 1))
+    assert values("mAP@[.5:.95]", (detections((box, 0.9, 1), (other, 0.8, 1)), label)) == pytest.approx((1, 1, 1))
+    # half of the objects, found at once: precision 1 up to recall 0.5, of 101 points the first 51
+    assert values("mAP@[.5:.95]", (detections((box, 0.9, 1)), label)) == pytest.approx((51 / 101,) * 3)
+    assert values("mAP@[.5:.95]", (detections(), label)) == pytest.approx((0, 0, 0))
+
+
+def test_average_precision_is_that_of_pycocotools() -> None:
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    rng = np.random.default_rng(3)
+    examples, objects, answered = [], [], []
+    for picture in range(12):
+        corners = rng.uniform(0, 60, (6, 2))
+        truth = np.concatenate([corners, corners + rng.uniform(10, 40, (6, 2))], axis=1)
+        names = rng.integers(1, 4, 6)
+        label = annotated(*((list(map(float, box)), int(name)) for box, name in zip(truth, names, strict=True)))
+        label["objects"][0]["iscrowd"] = int(picture == 0)
+        moved = truth + rng.normal(0, 3, truth.shape)
+        found = detections(*((list(b), float(rng.random()), int(n)) for b, n in zip(moved, names, strict=True)))
+        examples.append((found, label))
+        objects += [each | {"image_id": picture} for each in label["objects"]]
+        answered += [
+            {"image_id": picture, "category_id": int(n), "score": float(s), "bbox": [*b[:2], *(b[2:] - b[:2])]}
+            for b, s, n in zip(found["boxes"], found["scores"], found["labels"], strict=True)
+        ]
+    truth_set = COCO()
+    truth_set.dataset = {
+        "info": {},
+        "images": [{"id": picture, "height": 100, "width": 100} for picture in range(12)],
+        "annotations": [each | {"id": number} for number, each in enumerate(objects, 1)],
+        "categories": [{"id": name} for name in (1, 2, 3)],
+    }
+    truth_set.createIndex()
+    whole = COCOeval(truth_set, truth_set.loadRes(answered), "bbox")
+    whole.evaluate()
+    whole.accumulate()
+    whole.summarize()
+    assert values("mAP@[.5:.95]", *examples) == pytest.approx(tuple(whole.stats[:3]))
+    assert 0.1 < whole.stats[0] < 0.9
+
+
+def test_mask_precision_by_hand() -> None:
+    from pycocotools import mask
+
+    left, right = np.zeros((2, 100, 100), np.uint8)
+    left[:, :50], right[:, 30:80] = 1, 1
+    encoded = [mask.encode(np.asfortranarray(each)) for each in (left, right)]
+    label = annotated(([0.0, 0.0, 50.0, 100.0], 1))
+    label["objects"][0]["segmentation"] = encoded[0]
+    answer = detections(([0.0, 0.0, 50.0, 100.0], 0.9, 1))
+    assert values("mask AP@[.5:.95]", (answer | {"masks": encoded[:1]}, label)) == pytest.approx((1, 1, 1))
+    assert values("mask AP@[.5:.95]", (answer | {"masks": encoded[1:]}, label)) == pytest.approx((0, 0, 0))  # IoU 0.25
+
+
+def test_voc_average_precision_by_hand() -> None:
+    box, far, small = [1.0, 1, 10, 10], [50.0, 50, 80, 80], [20.0, 20, 29, 29]
+    label = [(7, box, False), (7, far, False), (7, small, True)]
+    # right, difficult (counts for nobody), the same object again, elsewhere
+    answer = detections((box, 0.9, 7), (small, 0.8, 7), (box, 0.7, 7), ([90.0, 90, 95, 95], 0.6, 7))
+    # recall 0.5 at precision 1, and no more: 6 of 11 points
+    assert values("mAP@0.5", (answer, label)) == pytest.approx((6 / 11,))
+    second = detections((far, 0.5, 7))
+    # in another picture the same class, found at rank 4 of 4: recall 2/3 at precision 2/4
+    found = values("mAP@0.5", (answer, label), (second, [(7, far, False)]))
+    assert found == pytest.approx(((4 * 1 + 3 * 0.5) / 11,))
+
+
+def test_pictures_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    picture = rng.random((3, 176, 176)).astype(np.float32)
+    assert values("MS-SSIM", (picture, picture)) == pytest.approx((1,))
+    assert values("MS-SSIM", (1 - picture, picture))[0] < 0.2
+    frames = np.zeros((2, 3, 4, 4), np.float32)
+    answered = frames.copy()
+    answered[0] = 0.5  # 48 values off by 0.5, in one of two frames
+    assert values("MSE", (answered, frames)) == pytest.approx((6, 0.125, 10 * math.log10(8)))
+    volume = np.zeros((4, 4, 4), np.float32)
+    volume[:2] = 1
+    shifted = np.roll(volume, 1, axis=0)
+    assert values("mean IoU", (shifted, volume), (volume, volume)) == pytest.approx(((1 / 3 + 1) / 2,))
+
+
+def test_segmentation_by_hand() -> None:
+    right = np.array([[0, 0, 1], [1, 255, 2]])
+    answered = np.array([[0, 1, 1], [1, 0, 30]])
+    # 3 of 5 labelled pixels; classes 1/2, 2/2, 0/1; overlaps 1/2, 2/3, 0/1
+    assert values("FCN-8s pixel accuracy", (answered, right)) == pytest.approx((3 / 5, 1.5 / 3, (1 / 2 + 2 / 3) / 3))
+
+
+def test_verification_takes_each_fold_s_threshold_from_the_others() -> None:
+    metric = metric_named("LFW accuracy")
+
+    def pair(distance: float, same: int, fold: int) -> Any:
+        angle = 2 * math.asin(math.sqrt(distance) / 2)
+        return metric.row([scores(3, 0), scores(math.cos(angle), math.sin(angle))], [same, fold])
+
+    rows = [pair(0.5, 1, 0), pair(1.5, 0, 0), pair(1.0, 1, 1), pair(1.7, 0, 1)]
+    # fold 0 by fold 1's threshold just above 1.0: both right; fold 1 by fold 0's just above 0.5: one of two
+    assert rows[0][0] == pytest.approx(0.5, abs=1e-6)
+    assert metric.values(rows) == pytest.approx((0.75, 1.0))
+
+
+def test_earth_mover_by_hand() -> None:
+    assert values("estimated Earth-Mover distance", (3.0, 1), (5.0, 1), (1.0, 0)) == pytest.approx((3.0,))
+
+
+WRONG: dict[str, Any] = {
+    "top-1": 3,
+    "accuracy": 3,
+    "HR@10": 0,
+    "precision@k": [1],
+    "precision@10": [1],
+    "WER": "a b",
+    "BLEU": "a b c d e",
+    "token accuracy": [1, 2],
+    "perplexity": 2,
+    "ROUGE-L": "a b",
+    "GAUC": [1, 0],
+    "mAP@[.5:.95]": annotated(([0.0, 0.0, 9.0, 9.0], 1)),
+    "mask AP@[.5:.95]": outlined([0.0, 0.0, 9.0, 9.0]),
+    "mAP@0.5": [(1, [0, 0, 9, 9], False)],
+    "MS-SSIM": None,
+    "MSE": np.ones((1, 3, 2, 2)),
+    "mean IoU": None,
+    "FCN-8s pixel accuracy": np.zeros((2, 2), int),
+    "LFW accuracy": [1, 0],
+    "estimated Earth-Mover distance": 1,
+}
+NO_WORST = {"perplexity", "estimated Earth-Mover distance"}
+
+
 @pytest.mark.parametrize("name", metrics())
-def test_what_was_not_answered_is_never_better(name: str) -> None:
+def test_what_was_not_answered_is_as_wrong_as_can_be(name: str) -> None:
     metric = metric_named(name)
-    assert len(metric.figures) == len(set(metric.figures))
-    assert metric.figures[0] == name
+    row = metric.wrong(WRONG[name])
+    assert (row is None) == (name in NO_WORST)
+    if row is not None:
+        worst = 0.0 if metric.higher_is_better else {"WER": 1.0, "MSE": 12.0}[name]
+        json.loads(json.dumps(row))  # it goes to the disk
+        assert metric.values([row])[0] == worst
