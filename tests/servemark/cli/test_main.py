@@ -1,11 +1,17 @@
 """The command group itself: what it answers without a command, and what all flags have in common."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servemark.cli import OTHERS_FLAGS, build
+from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 
 EXAMPLES = {"S": ("90s", 90), "PERCENT": ("10%", 10), "N": ("2k", 2000), "R": ("1.5k", 1500)}
@@ -61,3 +67,11 @@ def test_what_users_of_other_tools_type(flag: str, meant: str, servemark: Servem
     code, _, err = servemark("run", "ranking", flag, "5")
     assert code == BAD_INPUT
     assert err.splitlines() == [f"servemark: No such option: {flag}", f"  fix: {meant} is what it is called here"]
+
+
+def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"}
+    command = [sys.executable, "-m", "servemark", "list"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
