@@ -46,6 +46,11 @@ class Flag:
     shown_default: str = ""
 
     @property
+    def of_the_place(self) -> bool:
+        """Whether it says where this run is kept or who made it, not what it is."""
+        return self.of_locustfiles or self.name == "out"
+
+    @property
     def option(self) -> str:
         """As the command line spells it."""
         return f"--{self.name.replace('_', '-')}"
@@ -181,6 +186,12 @@ FLAGS = (
     Flag("out", "Where result directories are made.", str(RESULTS), metavar="DIR", shown_default="results"),
     Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
     Flag("start_file", "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
+    Flag(
+        "command_options",
+        "What the caller was given besides; the result keeps it for a rerun.",
+        metavar="JSON",
+        of_locustfiles=True,
+    ),
     Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
     Flag(
         "power_command",

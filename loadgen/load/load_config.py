@@ -1,17 +1,18 @@
 """The configuration of a run: resolved from flags, and written as the command line of a run of its own."""
 
 import argparse
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from loadgen.load import flags
 from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
-from servemark.errors import OptionError
+from servemark.errors import OptionError, parsing
 from servemark.quantities import SECONDS, SHARES, above, at_least, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
@@ -64,6 +65,8 @@ class LoadConfig:
     """How often this machine's meters are read, 0: never."""
     power: tuple[str, str] | None
     """A command of the user's that meters power, and what it meters."""
+    command_options: Mapping[str, Any]
+    """Options of the command that makes this run, by name, which its load does not have or has otherwise."""
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -167,6 +170,7 @@ class LoadConfig:
             metrics=Destinations.from_options(options),
             sampling_rate_hz=_sampling_rate(options.sampling_rate),
             power=_power(options.power_command, options.power_boundary),
+            command_options=_command_options(options.command_options),
         )
 
     def at(self, address: str) -> "LoadConfig":
@@ -204,7 +208,15 @@ class LoadConfig:
             "sampling_rate": text_of(self.sampling_rate_hz),
             "power_command": self.power[0] if self.power else "",
             "power_boundary": self.power[1] if self.power else "",
+            "command_options": json.dumps(self.command_options) if self.command_options else "",
         }
+
+    def run_options(self) -> dict[str, Any]:
+        """The options of `servemark run` that make this run again, by name, without those at their default."""
+        load = {flags.BY_NAME[name]: value for name, value in self.options().items()}
+        given = {flag.name: value for flag, value in load.items() if value != flag.value and not flag.of_the_place}
+        found = {"workload": self.workload.name, **given, **self.command_options}
+        return {name: value for name, value in found.items() if value not in ("", None, False, [])}
 
     def arguments(self) -> list[str]:
         """The command line of this run, for a process of its own."""
@@ -232,8 +244,15 @@ class LoadConfig:
             "sampling_rate_hz": self.sampling_rate_hz,
             "power_command": self.power[0] if self.power else None,
             "windows": self.windows,
+            "options": self.run_options(),
         }
         return cast(Config, document)
+
+
+def _command_options(text: str) -> dict[str, Any]:
+    """Read --command-options. Raises OptionError."""
+    with parsing("--command-options", OptionError, fix="leave it out: it is for commands of servemark"):
+        return dict(json.loads(text or "{}"))
 
 
 def _power(command: str, boundary: str) -> tuple[str, str] | None:

@@ -1,5 +1,6 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
+import json
 import logging
 import socket
 from argparse import Namespace
@@ -65,6 +66,7 @@ class Session:
             self.options.run_time = None
         if self.options.serve:
             self.server = ServeProcess(config)
+            self.options.command_options = json.dumps({"url": "", "protocol": self.options.protocol})
         if isinstance(self.environment.runner, MasterRunner):
             self.environment.runner.register_message(MESSAGE, self._on_message)
         # The web UI shows the host that a test will ask.

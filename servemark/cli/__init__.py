@@ -28,7 +28,6 @@ app = typer.Typer(
     name="servemark",
     help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
     epilog=EPILOG,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,7 +44,7 @@ def _show_version(wanted: bool) -> None:
 def _version(
     # Its own callback comes before a missing command is noticed.
     version: bool = typer.Option(
-        False, "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+        False, "--version", "-V", help="Show the version and exit.", is_eager=True, callback=_show_version
     ),
 ) -> None: ...
 
@@ -59,10 +58,12 @@ def build() -> TyperGroup:
         doctor,
         export,
         history,
+        init,
         kernels,
         mlperf,
         quality,
         report,
+        rerun,
         run,
         schema,
         serve,
@@ -71,16 +72,17 @@ def build() -> TyperGroup:
         tune,
     )
     from servemark.cli import list as listing
-    from servemark.cli._options import MayStandBare
     from servemark.cli._own_models import takes_own_models
+    from servemark.cli._run_file import TakesDefaults
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
     app.command("list", short_help="Show the workloads.")(takes_own_models(listing.list_workloads))
     app.command("export", short_help="Export workloads to the model repository.")(takes_own_models(export.export))
     app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(takes_own_models(serve.serve))
-    app.command("run", cls=MayStandBare, short_help="Measure one workload under load and judge the run.")(
+    app.command("run", cls=TakesDefaults, short_help="Measure one workload under load and judge the run.")(
         takes_own_models(run.run)
     )
+    app.command("rerun", context_settings=rerun.PASSES_ON, short_help="Run again what made a result.")(rerun.rerun)
     app.command("compare", short_help="Compare engines, or saved results, side by side.")(
         takes_own_models(compare.compare)
     )
@@ -94,6 +96,7 @@ def build() -> TyperGroup:
     app.command("show", short_help="Show a saved result again.")(show.show)
     app.command("report", short_help="Write saved results as one HTML page.")(report.report)
     app.command("history", short_help="Find where a figure changed over all saved results.")(history.history)
+    app.command("init", short_help="Write a starter configuration and locustfile.")(init.init)
     app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
     app.command("data", short_help="Fetch a data set.")(data.data)
     app.add_typer(dashboards.app, name="dashboards", short_help="Watch runs with Prometheus and Grafana.")

@@ -8,22 +8,25 @@ from servemark.errors import OptionError
 from servemark.quantities import COUNTS, RATES, number, text_of
 
 MAX_POINTS = 100
+LOADS = {
+    "max_rate": "--max-rate",
+    "concurrency": "--concurrency",
+    "request_rate": "--request-rate",
+    "concurrency_range": "--concurrency-range",
+    "request_rate_range": "--request-rate-range",
+    "stages": "--stages",
+    "trace": "--trace",
+}
+"""Options of which a run has one."""
 
 
 def load_points(
     load: Namespace, *, concurrency_range: str = "", request_rate_range: str = "", max_rate: str = ""
 ) -> list[dict[str, str]]:
     """The runs that these options ask for, each as the options that make it. Raises OptionError."""
-    given = {
-        "--max-rate": max_rate,
-        "--concurrency": load.num_users,
-        "--request-rate": load.request_rate,
-        "--concurrency-range": concurrency_range,
-        "--request-rate-range": request_rate_range,
-        "--stages": load.stages,
-        "--trace": load.trace,
-    }
-    named = [flag for flag, value in given.items() if value]
+    own = {"max_rate": max_rate, "concurrency_range": concurrency_range, "request_rate_range": request_rate_range}
+    given = {**vars(load), "concurrency": load.num_users, **own}
+    named = [flag for name, flag in LOADS.items() if given[name]]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
     if request_rate_range:

@@ -7,7 +7,7 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,7 @@ from servemark.cli._options import (
 )
 from servemark.cli._ranges import load_points, search_bounds
 from servemark.cli._report import Report, write_report
+from servemark.cli._run_file import ConfigFile
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
@@ -43,6 +44,7 @@ from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive, drive_captured
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
+from servemark.workload.registry import WORKLOADS
 
 
 @takes_load()
@@ -66,6 +68,7 @@ def run(
     repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed.")] = 1,
     *,
     load: Namespace,
+    config_file: ConfigFile = None,  # noqa: ARG001 - its callback reads it
     report: Report = False,
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the processes that report
@@ -82,6 +85,7 @@ def run(
     if max_rate and repeat > 1:
         raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
     load.engine, load.precision = engine, precision
+    besides = _besides(load, device=device, option=option, instances=instances, in_process=in_process, workers=workers)
     if "=" in workload:
         others = {
             "--concurrency-range": concurrency_range,
@@ -96,10 +100,10 @@ def run(
             "--instances": instances,
         }
         raise typer.Exit(
-            _mix(workload, load, [flag for flag, given in others.items() if given], report=report, json=json)
+            _mix(workload, load, besides, [flag for flag, given in others.items() if given], report=report, json=json)
         )
     # Everything is checked before a server is started.
-    configs = [resolve(load, model=workload, **point) for point in points]
+    configs = [replace(resolve(load, model=workload, **point), command_options=besides) for point in points]
     settings = Settings.from_options(device, option or (), instances)
     if in_process and (concerns_a_server(load) or max_rate or workers > 1):
         raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
@@ -107,7 +111,9 @@ def run(
     if max_rate:
         between = search_bounds(max_rate)
         with server_for(configs, given=given, settings=settings) as [config]:
-            raise typer.Exit(_search(config, search_load(load), between, workers, json=json))
+            search = replace(config, scenario=search_load(load)).run_options() | {"max_rate": max_rate}
+            del search["request_rate"]
+            raise typer.Exit(_search(config, search_load(load), between, workers, search, json=json))
     target = (
         engines_for(configs[0], settings, quiet=json)
         if in_process
@@ -160,12 +166,21 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
     return result
 
 
-def _mix(text: str, load: Namespace, others: list[str], *, report: bool, json: bool) -> int:
+def _besides(load: Namespace, **own: Any) -> dict[str, Any]:
+    """What makes a run again besides its load: the command's own options, and that it had no --url."""
+    own["workloads"] = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
+    own["instances"] = str(own["instances"] or "")
+    own["workers"] = str(own["workers"]) if own["workers"] > 1 else ""
+    return own if load.host else {**own, "url": "", "protocol": load.protocol}
+
+
+def _mix(text: str, load: Namespace, besides: dict[str, Any], others: list[str], *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     if others:
         raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
     shares = parse_mix(text)
-    config = resolve(load, model=next(iter(shares)))
+    whole = {"workload": text, "request_rate": load.request_rate, "seed": load.seed}
+    config = replace(resolve(load, model=next(iter(shares))), command_options={**besides, **whole})
     folder, result = run_mix(shares, config, given=bool(load.host), output=subprocess.DEVNULL)
     if json:
         directory.print_json(result)
@@ -178,13 +193,19 @@ def _mix(text: str, load: Namespace, others: list[str], *, report: bool, json: b
 
 
 def _search(
-    config: LoadConfig, at_rate: ConstantRate, between: tuple[float, float] | None, workers: int, *, json: bool
+    config: LoadConfig,
+    at_rate: ConstantRate,
+    between: tuple[float, float] | None,
+    workers: int,
+    options: dict[str, Any],
+    *,
+    json: bool,
 ) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
     drive = functools.partial(drive_captured, workers=workers)
-    runs = RateRuns(config, at_rate, folder, drive, say=(lambda _: None) if json else note)
-    result = write_max_rate(folder, find_max_rate(runs, between))
+    runs = RateRuns(config, at_rate, folder, drive, say=(lambda _: None) if json else note, options=options)
+    result = write_max_rate(runs, find_max_rate(runs, between))
     if json:
         directory.print_json(result)
     else:

@@ -30,7 +30,7 @@ def show(
 ) -> None:
     """Show a saved run, search, comparison, tuning, suite, MLPerf run, quality run or kernels again.
 
-    Example: servemark show results/20261120-140000-ranking_onnxruntime -v
+    Example: servemark show results/latest -v
     """
     file = file_of(result)
     document = directory.read(file)

@@ -26,7 +26,7 @@ from servemark.quantities import SECONDS
 from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.runs.entries import entries
+from servemark.runs.entries import entries, export_missing
 from servemark.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
 
 CODES = {
@@ -67,6 +67,7 @@ def tune(
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
     require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
+    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()

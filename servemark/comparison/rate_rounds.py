@@ -65,6 +65,6 @@ class RateTurns:
                 self.rates[participant.label] = HighestRate(None, reason, directory.name)
                 note(f"{participant.label}: {reason}")
                 return
-        write_max_rate(directory, found)
+        write_max_rate(runs, found)
         self._runs[participant.label] = runs
         self.rates[participant.label] = HighestRate.of(found, directory.name)

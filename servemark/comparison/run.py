@@ -1,6 +1,5 @@
 """Engines side by side: prepare all of them, measure in rounds, keep what was measured."""
 
-import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -97,8 +96,7 @@ class Comparison:
                 if reason:
                     note(f"partial result: {os.path.relpath(self.folder)}")
             else:
-                with contextlib.suppress(OSError):
-                    self.folder.rmdir()
+                directory.discard(self.folder)
 
     def _measure(self) -> None:
         request, prepared, participants = self._request, self._prepared, self._prepared.participants

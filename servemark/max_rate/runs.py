@@ -3,9 +3,10 @@
 import contextlib
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from loadgen.load.flags import SHARED_MEMORY
 from loadgen.load.load_config import LoadConfig
@@ -62,6 +63,8 @@ class RateRuns:
     settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
+    options: Mapping[str, Any] | None = None
+    """Those of the command that make the search again; None: the run's that stands for it."""
 
     @property
     def percentile(self) -> float:
@@ -138,7 +141,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
         return search(runs.measure, bounds)
     except KeyboardInterrupt:
         if any(point.result for point in runs.points):
-            write_max_rate(runs.folder, interrupted(runs.points))
+            write_max_rate(runs, interrupted(runs.points))
         raise
 
 
@@ -180,17 +183,18 @@ def probe(
     return result
 
 
-def write_max_rate(folder: Path, found: MaxRate) -> Result:
+def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     """Write the search's result: that of the run which stands for it, and every point that was tried.
 
     The run that was met nearest to the rate stands for it. Where no rate was met, the run at the lowest does, and its
     verdict says why.
     """
     point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
-    run = point.result
+    run, folder = point.result, runs.folder
     assert run is not None
     result: Result = {
         **run,
+        "config": {**run["config"], **({"options": dict(runs.options)} if runs.options else {})},
         "command": command(),
         "scenario": {**run["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, run["verdict"]),

@@ -18,8 +18,8 @@ _VARYING = {"collected", "load_average"}
 """What of an environment differs from run to run by itself."""
 _SERVED = ("engine", "device", "provider", "precision", "artifact_sha256", "shared_memory", "protocol")
 """What was served, and how it was reached, as the server and the export say."""
-_PLACES = {"url", "model"}
-"""What of a configuration says where, not what."""
+_PLACES = {"url", "model", "options"}
+"""What of a configuration says where, not what, or the same again."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ def _read(path: Path) -> list[Run]:
         listed = results.read_comparison(path / COMPARISON_FILE)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
-        return [_run(file.parent) for file in sorted(path.glob(f"*/{results.RESULT_FILE}"))]
+        found = sorted(path.glob(f"*/{results.RESULT_FILE}"))
+        return [_run(file.parent) for file in found if file.parent.name != results.LATEST]
     return [_run(path if path.is_dir() else path.parent)]
 
 

@@ -1,8 +1,10 @@
 """Result directories: a versioned result.json written atomically, and the histograms beside it."""
 
+import contextlib
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from typing import Any, cast
 
 from servemark import interrupts
 from servemark.errors import ResultError, parsing
+from servemark.paths import RESULTS
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
@@ -21,6 +24,8 @@ from servemark.stats.histogram import Histogram
 RESULT_FILE = "result.json"
 HISTOGRAM_FILE = "histograms.json"
 SERIES_FILE = "series.json"
+LATEST = "latest"
+_NAME = re.compile(r"\d{8}-\d{6}-")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -73,10 +78,35 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
             except FileExistsError:
                 continue
             _check_space(directory)
+            _link_latest(root)
             return directory
     except OSError as error:
         raise _cannot_write(root, error) from error
     raise ResultError(f"{root} already holds 1000 results of {stamp}-{name}", fix="give another --out")
+
+
+def discard(directory: Path) -> None:
+    """Remove a directory that has stayed empty."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+        _link_latest(directory.parent)
+
+
+def _link_latest(root: Path) -> None:
+    """Make `results/latest` the newest result of the usual place; a file system without links has none."""
+    if root.resolve() != RESULTS.resolve():
+        return
+    newest = max((path.name for path in root.iterdir() if _NAME.match(path.name)), default=None)
+    temporary = root / f".{LATEST}.{os.getpid()}"
+    with contextlib.suppress(OSError):
+        try:
+            if newest is None:
+                (root / LATEST).unlink()
+            else:
+                temporary.symlink_to(newest)
+                temporary.replace(root / LATEST)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write(directory: Path, result: Mapping[str, object], histograms: Mapping[str, str] | None = None) -> Path:

@@ -154,7 +154,6 @@ def read_result(directory: Path, code: int) -> Result:
     result = results.read_run(directory) if (directory / results.RESULT_FILE).exists() else None
     if result is None or result["verdict"] is None:
         # Locust has said why on stderr; the code is the one it ended with.
-        with contextlib.suppress(OSError):
-            directory.rmdir()
+        results.discard(directory)
         raise NoResultError(code or ExitCode.INTERNAL)
     return result

@@ -95,6 +95,12 @@ class Config(TypedDict):
     sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
     power_command: NotRequired[Annotated[str | None, "The user's command that metered power."]]
     windows: Annotated[int, "Windows of the measured interval."]
+    options: NotRequired[
+        Annotated[
+            dict[str, Any],
+            "Options of `servemark run`, by name, that `servemark rerun` gives. Without those at default.",
+        ]
+    ]
     tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
     headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
     streaming: NotRequired[Annotated[bool, "gRPC: one stream for each connection."]]

@@ -16,6 +16,7 @@ from tests.support.command_line import BAD_INPUT, Servemark
 
 EXAMPLES = {"S": ("90s", 90), "PERCENT": ("10%", 10), "N": ("2k", 2000), "R": ("1.5k", 1500)}
 """What a flag's metavar stands for -> a value with a unit, and what it is read as."""
+RATES = ["--request-rate", "--request-distribution", "--request-timeout", "--request-log", "--request-rate-range"]
 
 
 def numbers() -> Iterator[Any]:
@@ -75,3 +76,16 @@ def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(tmp_path: Pa
     command = [sys.executable, "-m", "servemark", "list"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_short_form_of_version(servemark: Servemark) -> None:
+    assert servemark("-V") == servemark("--version")
+    assert servemark("-V").out.startswith("servemark ")
+
+
+def test_a_shell_completes_commands_and_options(servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_SERVEMARK_COMPLETE", "complete_bash")
+    for words, place, found in (("servemark re", "1", ["rerun", "report"]), ("servemark run --req", "2", RATES)):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", place)
+        assert set(servemark().out.split()) == set(found)

@@ -193,3 +193,25 @@ def test_deep_json_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("[" * 200_000)
     with pytest.raises(ResultError, match="not a result"):
         results.read(tmp_path)
+
+
+def test_the_newest_result_of_the_usual_place_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    link = tmp_path / "latest"
+    first = results.new_directory(tmp_path, "a", now=NOW)
+    assert link.readlink() == Path(first.name)
+    second = results.new_directory(tmp_path, "b", now=NOW.replace(hour=4))
+    assert link.resolve() == second
+    results.discard(second)
+    assert link.resolve() == first
+    results.discard(first)
+    assert not link.is_symlink()
+    (tmp_path / "latest").mkdir()  # somebody's own
+    results.new_directory(tmp_path, "c", now=NOW)
+    assert not link.is_symlink()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_no_other_place_has_one(tmp_path: Path) -> None:
+    results.new_directory(tmp_path / "out", "a", now=NOW)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["20260102-030405-a"]
