@@ -49,7 +49,9 @@ def rerun(
         return
     for difference in _differences(document, options):
         note(f"differs from {result}: {difference}")
-    code = run.main(args=context.args, prog_name="servemark run", standalone_mode=False, default_map=defaults(options, known))
+    code = run.main(
+        args=context.args, prog_name="servemark run", standalone_mode=False, default_map=defaults(options, known)
+    )
     raise typer.Exit(int(code or 0))
 
 

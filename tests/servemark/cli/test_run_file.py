@@ -43,7 +43,16 @@ def test_every_option_of_a_run_may_stand_in_a_file(tmp_path: Path) -> None:
     values |= {name: ["a", "b"] for name, parameter in KNOWN.items() if getattr(parameter, "multiple", False)}
     file.write_text(written(values))
     assert RunFile.read(file, KNOWN).values == values
-    assert {"workload", "request-rate", "engine", "device", "option", "in-process", "json", "workloads"} <= values.keys()
+    assert {
+        "workload",
+        "request-rate",
+        "engine",
+        "device",
+        "option",
+        "in-process",
+        "json",
+        "workloads",
+    } <= values.keys()
 
 
 def test_the_options_of_a_file_are_those_of_the_run(servemark: Servemark, tmp_path: Path, resolved: list[Any]) -> None:
