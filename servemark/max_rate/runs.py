@@ -194,7 +194,7 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     assert run is not None
     result: Result = {
         **run,
-        "config": {**run["config"], **({"options": dict(runs.options)} if runs.options else {})},
+        "config": {**run["config"], "options": dict(runs.options)} if runs.options else run["config"],
         "command": command(),
         "scenario": {**run["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, run["verdict"]),

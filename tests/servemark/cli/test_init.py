@@ -9,7 +9,7 @@ from servemark.cli import build
 from servemark.cli._run_file import RunFile, parameters
 from tests.support.command_line import BAD_INPUT, Servemark
 
-KNOWN = parameters(build().commands["run"])  # type: ignore[attr-defined]
+KNOWN = parameters(build().commands["run"])
 
 
 def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

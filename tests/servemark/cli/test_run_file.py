@@ -13,7 +13,7 @@ from servemark.cli._run_file import RunFile, is_switch, parameters, written
 from servemark.errors import OptionError
 from tests.support.command_line import BAD_INPUT, Servemark
 
-KNOWN = parameters(build().commands["run"])  # type: ignore[attr-defined]
+KNOWN = parameters(build().commands["run"])
 OPTIONS = """\
 workload: ranking_tiny
 url: http://127.0.0.1:1
