@@ -16,14 +16,14 @@ _OUTCOMES = {"worse": "bold red", "not worse": "bold green", "undecided": "bold 
 
 
 def render_regression(found: SavedComparison, console: Console) -> None:
-    """Print how B differs from A; the last lines are the answer."""
+    """Print how B differs from A; the first lines are the answer."""
+    for line in answer(found):
+        console.print(line, style=_OUTCOMES[found["outcome"]], soft_wrap=True, highlight=False)
     for subject in found["subjects"]:
         console.print(title(subject, found), style="bold", highlight=False)
         console.print(_table(subject, found))
     for line in notes(found):
         console.print(line, soft_wrap=True, highlight=False)
-    for line in answer(found):
-        console.print(line, style=_OUTCOMES[found["outcome"]], soft_wrap=True, highlight=False)
 
 
 def markdown(found: SavedComparison) -> str:
@@ -63,7 +63,7 @@ def cells(difference: Difference) -> list[str]:
     """A figure's row: name, values, ratio and interval, the smallest loss it would have shown, and the reading."""
     ratio, reading = difference["ratio"], difference["reading"]
     interval = ratio and ratio["ci95"]
-    # What a judged figure lacks closes the report.
+    # What a judged figure lacks is in the answer.
     said = reading == "undecided" or (difference["judged"] and reading == "not known")
     reason = None if said else reason_of(difference, "figure")
     return [
