@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -17,10 +18,11 @@ from loadgen.load.flags import add_arguments
 from loadgen.locust_bridge.locust_internals import leave_with_own_code
 from loadgen.locust_bridge.session import Session
 from loadgen.locust_bridge.worker_session import WorkerSession
+from loadgen.targets.any_model import workload_of
 from servemark import interrupts
 from servemark.errors import ExitCode, ServemarkError
 from servemark.output import stderr
-from servemark.workload import Workload, get, workloads
+from servemark.workload import Workload, workloads
 
 _sessions: dict[int, Session | WorkerSession] = {}
 _started_early: set[int] = set()
@@ -56,10 +58,10 @@ def _models() -> list[str]:
     return [model for user_class in InferenceUser.__subclasses__() for model in user_class.models()]
 
 
-def _lookup(name: str) -> Workload:
-    """Find a workload: a locustfile's own before the zoo's. Raises OptionError."""
+def _lookup(options: Namespace) -> Workload:
+    """Find a workload: a locustfile's own before the zoo's and the server's. Raises OptionError, ServerError."""
     own = {user_class.own.name: user_class.own for user_class in InferenceUser.__subclasses__() if user_class.own}
-    return own.get(name) or get(name)
+    return own.get(options.model) or workload_of(options)
 
 
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:

@@ -44,18 +44,19 @@ def _layouts() -> Iterator[str]:
 
 
 def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
-    quality = workload.quality
+    quality, slo = workload.quality, workload.slo
     yield "task", f"{workload.task} ({', '.join(workload.suites)})"
     yield "citation", workload.citation
-    yield "parameters", f"{workload.parameters:,}"
-    yield "GFLOPs", f"{workload.flops / 1e9:,.4g}"
+    yield "parameters", "" if workload.parameters is None else f"{workload.parameters:,}"
+    yield "GFLOPs", "" if workload.flops is None else f"{workload.flops / 1e9:,.4g}"
     yield "inputs", _tensors(workload.inputs)
     yield "outputs", _tensors(workload.outputs)
     yield "maximum batch", str(workload.max_batch)
     yield "requests", _summary(workload.samples, "samples")
-    yield "metric", f"{quality.metric}: {quality.protocol}"
-    yield "target", f"{quality.target:g}" if quality.target is not None else "none published"
-    yield "objective", f"p{workload.slo.percentile:g} within {workload.slo.limit:g} ms"
+    if quality is not None:
+        yield "metric", f"{quality.metric}: {quality.protocol}"
+        yield "target", f"{quality.target:g}" if quality.target is not None else "none published"
+    yield "objective", "" if slo is None else f"p{slo.percentile:g} within {slo.limit:g} ms"
     if workload.dataset:
         yield "data set", f"`DATA_ROOT/{workload.dataset}`: {_summary(workload.read, 'read')}"
     yield "load it with", f"`locust -f loadgen/{workload.locustfile}.py --model {workload.name}`"

@@ -71,7 +71,7 @@ def main() -> None:
     record = Record(options.size)
     cells = [
         Cell(name, engine, precision)
-        for name in sorted(options.workload or names(), key=lambda name: get(name).flops)
+        for name in sorted(options.workload or names(), key=lambda name: get(name).flops or 0)
         if options.size == "full" or get(name).tiny
         for engine in options.engine or exporters.engines()
         for precision in exporters.precisions(engine)

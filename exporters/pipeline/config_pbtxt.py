@@ -62,7 +62,7 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str, device
         outputs=_tensors(workload.outputs),
         on_host="" if device == "cpu" else ON_DEVICE,
         place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
-        threads=ONE_THREAD if workload.flops < SMALL_FLOPS else ALL_CORES,
+        threads=ONE_THREAD if workload.flops is not None and workload.flops < SMALL_FLOPS else ALL_CORES,
         preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",
     )
 

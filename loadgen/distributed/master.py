@@ -59,7 +59,7 @@ class Master:
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
         self._workers = {name: WorkerView(name, index) for index, name in enumerate(ids)}
-        self._golden = False
+        self._golden: Golden | None = None
         self._stale = self._prepared = False
         self._decided = config.open_loop
         self._heard = Event()
@@ -88,7 +88,7 @@ class Master:
         """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
         if not self._workers:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
-        self._golden, self._prepared = golden is not None, True
+        self._golden, self._prepared = golden, True
         for worker in self._workers.values():
             if worker.token is not None:
                 self._invite(worker)
@@ -102,7 +102,7 @@ class Master:
 
     def _await_ready(self) -> None:
         schedule = self._schedule = self.config.scenario.schedule(self.config.seed)
-        ours = fingerprint(self.config, schedule, golden=self._golden)
+        ours = fingerprint(self.config, schedule, self._golden)
         self._wait(lambda worker: worker.fingerprint is not None, READY_TIMEOUT_S, "be ready")
         for worker in self._workers.values():
             theirs = worker.fingerprint or {}
@@ -204,7 +204,9 @@ class Master:
     def _invite(self, worker: WorkerView) -> None:
         """Answer a worker that asks for its part."""
         share = {"index": worker.index, "of": len(self._workers)}
-        self._order(worker, "prepare", **share, token=worker.token, options=self._options, golden=self._golden)
+        self._order(
+            worker, "prepare", **share, token=worker.token, options=self._options, golden=self._golden is not None
+        )
 
     def _order(self, worker: WorkerView, kind: str, **content: Any) -> None:
         self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, worker.id)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from loadgen.load.load_config import LoadConfig
 from servemark import __version__
+from servemark.repository.entry import Golden
 
 MESSAGE = "servemark"
 """Locust's name for all of these messages."""
@@ -33,11 +34,14 @@ Message = Mapping[str, Any]
 Send = Callable[[dict[str, Any]], None]
 
 
-def fingerprint(config: LoadConfig, schedule: npt.NDArray[np.int64] | None, *, golden: bool) -> dict[str, str]:
+def fingerprint(config: LoadConfig, schedule: npt.NDArray[np.int64] | None, golden: Golden | None) -> dict[str, str]:
     """What has to be the same in every process for the shares to be parts of one load, by the name a user knows."""
     parts = {"version of servemark": __version__}
     if golden:
-        parts["golden outputs (another export)"] = _digest(config.entry.golden.read_bytes())
+        parts["golden outputs (another export, or another file)"] = _digest(repr(golden.digests).encode())
+    if config.workload.served:
+        tensors = config.workload.inputs, config.workload.outputs, config.workload.max_batch
+        parts["model (its server says other tensors)"] = _digest(repr(tensors).encode())
     if schedule is not None:
         parts["schedule (another version of numpy, or another trace file)"] = _digest(schedule.tobytes())
     return parts

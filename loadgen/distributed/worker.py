@@ -17,6 +17,7 @@ from gevent.queue import Empty, Queue
 
 from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
 from loadgen.distributed.recorder_state import state_of
+from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.boundary_readings import Boundaries
@@ -128,7 +129,7 @@ class Worker:
         share = Share(first["index"], first["of"])
         try:
             target.prepare()
-            golden = config.entry.read_golden() if first["golden"] else None
+            golden = golden_of(config) if first["golden"] else None
             if first["golden"] and golden is None:
                 raise WorkerError(
                     f"{config.entry.golden} is not there, which the master has",
@@ -137,7 +138,7 @@ class Worker:
             if golden is not None:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
             prepared = Sender(config, target, on_request=self._on_request(config), share=share).prepare(golden)
-            return prepared, fingerprint(config, prepared.schedule, golden=golden is not None)
+            return prepared, fingerprint(config, prepared.schedule, golden)
         except BaseException as error:
             target.close()
             if isinstance(error, KeyboardInterrupt):

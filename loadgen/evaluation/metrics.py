@@ -12,6 +12,7 @@ from loadgen.load.scenario import Mode
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
+from servemark.repository.entry import EAGER, Golden
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     Accuracy,
@@ -156,24 +157,32 @@ def _throughput(config: LoadConfig, recorder: Recorder, duration_s: float) -> Th
     return cast(Throughput, {**rates, **known})
 
 
-def accuracy_of(config: LoadConfig, measured: Measured) -> tuple[Accuracy, str | None]:
+def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[Accuracy, str | None]:
     """The figures on accuracy and, where an output lies outside the limits, which one and how far."""
     quality = config.workload.quality
     not_measured: dict[str, Any] = {
-        "metric": quality.metric,
+        "metric": quality and quality.metric,
         "value": None,
         "value_reason": "a load run compares outputs; task quality needs labels and trained weights",
-        "target": quality.target,
+        "target": quality and quality.target,
         "dataset": config.workload.dataset,
     }
-    if quality.target is None:
+    if quality is None:
+        not_measured["metric_reason"] = "the workload names none"
+    if quality is None or quality.target is None:
         not_measured["target_reason"] = "no target is published"
     if config.workload.dataset is None:
         not_measured["dataset_reason"] = "the workload has no data set of its own"
     if measured.checked is None:
-        reason = f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
+        reason = (
+            "no right outputs are known: --input-data FILE.json with validation_data"
+            if config.workload.served
+            else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
+        )
         return {"output_agreement": unchecked(reason), "quality": cast(Quality, not_measured)}, None
-    figures, mismatch = agreement_figures(measured.checked, config.workload, config.precision)
+    figures, mismatch = agreement_figures(
+        measured.checked, config.workload, config.precision, reference=golden.origin if golden else EAGER
+    )
     return {"output_agreement": figures, "quality": cast(Quality, not_measured)}, mismatch
 
 

@@ -20,7 +20,8 @@ from servemark.stats.truncation import METHOD
 def header(measurement: Measurement) -> PendingResult:
     """What is known before the run; written first, marked partial."""
     config, placement, target = measurement.config, measurement.placement, measurement.target
-    workload, manifest = config.workload, config.entry.read_manifest() or {}
+    workload = config.workload
+    manifest = {} if workload.served else config.entry.read_manifest() or {}
     kept = recorded(placement.model_config)
     result: PendingResult = {
         **opening("load"),
@@ -54,7 +55,12 @@ def header(measurement: Measurement) -> PendingResult:
         unnamed, "the server does not report it, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
     )
     unsaid = [key for key in ("precision", "artifact_sha256") if manifest.get(key) is None]
-    reasons |= unknown(unsaid, f"no {config.entry.manifest.name} beside the local model")
+    nowhere = (
+        "the model is the server's own"
+        if workload.served
+        else f"no {config.entry.manifest.name} beside the local model"
+    )
+    reasons |= unknown(unsaid, nowhere)
     return cast(PendingResult, {**result, **kept, **reasons})
 
 
@@ -62,7 +68,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     """The whole result, from its header and what was measured."""
     config, measured = measurement.config, measurement.measured
     assert measured is not None
-    accuracy, mismatch = accuracy_of(config, measured)
+    accuracy, mismatch = accuracy_of(config, measured, measurement.golden)
     verdict = judge(observe(config, measured, mismatch)).to_dict()
     metrics = figures(measurement, measured, accuracy)
     whole = {

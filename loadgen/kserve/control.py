@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
+from loadgen.kserve.http_messages import model_path
+from loadgen.kserve.served_model import ServedModel, read_served_model
 from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
@@ -21,6 +23,7 @@ from servemark.errors import ServerError
 from servemark.workload import Tensor, Workload
 
 TIMEOUT_S = 5.0
+START_ONE = "start one with `servemark serve WORKLOAD`"
 NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
@@ -33,13 +36,14 @@ _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionEr
 
 @dataclass(frozen=True)
 class Control:
-    """One server's control plane. `url` is like http://127.0.0.1:8000."""
+    """One server's control plane. `url` is like http://127.0.0.1:8000; without a `version` the server chooses one."""
 
     url: str
     access: Access = NO_ACCESS
+    version: str = ""
 
-    def ask(self, path: str, body: bytes | None = None, serve_command: str = "servemark serve WORKLOAD") -> Reply:
-        """GET, or POST where there is a body. Raises ServerError where no server answers."""
+    def ask(self, path: str, body: bytes | None = None, *, fix: str = START_ONE) -> Reply:
+        """GET, or POST where there is a body. Raises ServerError, with this fix where no server answers."""
         endpoint = urlsplit(self.url).netloc
         tls = self.access.context(self.url) if is_secure(self.url) else None
         try:
@@ -47,10 +51,7 @@ class Control:
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:
-            raise ServerError(
-                f"no server answers at {self.url} ({_reason(error)})",
-                fix=f"start one with `{serve_command}`",
-            ) from error
+            raise ServerError(f"no server answers at {self.url} ({_reason(error)})", fix=fix) from error
         except HTTPException as error:
             raise ServerError(
                 f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
@@ -78,9 +79,9 @@ class Control:
         """What an error shows of a server's words."""
         return self.access.redact(words.strip())[:MAX_QUOTED]
 
-    def _ready(self, model: str, serve_command: str) -> bool:
+    def _ready(self, model: str, fix: str) -> bool:
         """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
-        reply = self.ask(f"/v2/models/{quote(model, safe='')}/ready", serve_command=serve_command)
+        reply = self.ask(f"{model_path(model, self.version)}/ready", fix=fix)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
         return reply.status == HTTPStatus.OK
@@ -101,14 +102,37 @@ class Control:
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
-        return self._json(f"/v2/models/{quote(model, safe='')}/{kind}".rstrip("/"))
+        return self._json(f"{model_path(model, self.version)}/{kind}".rstrip("/"))
+
+    def lists_binary_tensors(self) -> bool | None:
+        """Whether the server says that it knows the extension for binary tensors; None where it says nothing."""
+        try:
+            extensions = self._json("/v2").get("extensions", [])
+        except ServerError:
+            return None
+        return isinstance(extensions, list) and "binary_tensor_data" in extensions
+
+    def require_ready(self, model: str, fix: str) -> None:
+        """Check that the server is ready to serve the model. Raises ServerError."""
+        if not self._ready(model, fix):
+            version = f" in version {self.version}" if self.version else ""
+            raise ServerError(f"the server at {self.url} does not serve {model!r}{version}", fix=fix)
+
+    def served_model(self, model: str) -> ServedModel:
+        """What a model takes and gives, as the server says. Raises ServerError."""
+        self.require_ready(model, "name a model that is served there: MODEL, --model-version, --url")
+        metadata = self._document(model, "")
+        try:
+            config = self._document(model, "config")
+        except ServerError:
+            config = {}  # only Triton has one
+        return read_served_model(f"{model!r} at {self.url}", metadata, config)
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        if not self._ready(model, serve_command):
-            raise ServerError(
-                f"the server at {self.url} does not serve {model!r}", fix=f"start one with `{serve_command}`"
-            )
+        self.require_ready(model, f"start one with `{serve_command}`")
+        if workload.served:
+            return  # its tensors are the server's own words
         metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
@@ -142,7 +166,8 @@ class Control:
     def statistics(self, model: str) -> dict[str, Any] | None:
         """Triton's counters of a model since it was loaded; None where the server has none or does not answer."""
         try:
-            stats: dict[str, Any] = self._document(model, "stats")["model_stats"][0]
+            listed: list[dict[str, Any]] = self._document(model, "stats")["model_stats"]
+            stats = max(listed, key=_version)  # the one that Triton chooses
         except (ServerError, *_OTHER_SHAPE):
             return None
         return stats if is_whole(stats) else None
@@ -164,6 +189,12 @@ class Control:
         if reply.status != HTTPStatus.OK:
             words = self._words(reply.body.decode(errors="replace"))
             raise ServerError(f"{self.url}{path} answered {reply.status}: {words}", fix=NOT_SHARED)
+
+
+def _version(statistics: Mapping[str, Any]) -> int:
+    """Of a model's version, 0 where it has no number."""
+    version = str(statistics.get("version", ""))
+    return int(version) if version.isdecimal() and len(version) < 20 else 0
 
 
 def _finite(number: str) -> float:

@@ -26,15 +26,15 @@ _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatist
 class GrpcControl(Control):
     """One server's control plane. `url` is like grpc://127.0.0.1:8001."""
 
-    def _ready(self, model: str, serve_command: str) -> bool:
+    def _ready(self, model: str, fix: str) -> bool:
         try:
-            answer = self._call("ModelReady", name=model)
+            answer = self._call("ModelReady", name=model, version=self.version)
         except ConnectionFailed as error:
             if error.kind == TLS_ERROR:
                 raise self._not_secure(str(error)) from error
             raise ServerError(
                 f"no server answers at {self.url} ({error})",
-                fix=f"start one with `{serve_command}`; http:// where that is a server's HTTP port",
+                fix=f"{fix}; http:// where that is a server's HTTP port",
             ) from error
         if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
             raise self._refused(answer.error, answer.message())
@@ -47,7 +47,7 @@ class GrpcControl(Control):
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         method = _METHODS[kind]
         try:
-            answer = self._call(method, name=model)
+            answer = self._call(method, name=model, version=self.version)
             if answer.error is not None:
                 raise ServerError(f"{self.url} {method}: {answer.error} {self._words(answer.message())}".rstrip())
             document = to_dict(_read(f"{method}Response", answer), absent=kind != "config")

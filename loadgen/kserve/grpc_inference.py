@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parse
 from loadgen.kserve.http_messages import judge_output
+from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.workload import Arrays, Tensor
 
@@ -26,27 +26,34 @@ _LENGTH_DELIMITED = 2
 _TYPED_CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
+    "INT16": "int_contents",
     "INT32": "int_contents",
     "INT64": "int64_contents",
     "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
+    "BYTES": "bytes_contents",
 }
-"""Where the values of a datatype stand if they are not raw (InferTensorContents); those of FP16 always are."""
+"""Where the values of a datatype stand if they are not raw (InferTensorContents); those of FP16 and BF16 always are."""
 
 
-def encode_request(model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str]) -> bytes:
+def encode_request(
+    model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str], *, version: str = ""
+) -> bytes:
     """One enclosed ModelInferRequest. `inputs` carry the batch dimension."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
     request = message(
         "ModelInferRequest",
         model_name=model,
+        model_version=version,
         inputs=[
             message("InferInputTensor", name=name, datatype=datatypes[name], shape=array.shape)
-            for name, array in arrays.items()
+            for name, array in inputs.items()
         ],
         outputs=[message("InferRequestedOutputTensor", name=tensor.name) for tensor in outputs],
-        raw_input_contents=[array.tobytes() for array in arrays.values()],
+        raw_input_contents=[to_bytes(array, datatypes[name]) for name, array in inputs.items()],
     )
     return enclose(request.SerializeToString())
 
@@ -89,13 +96,13 @@ class AnswerReader:
 
     def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
         """The output arrays of an answer that was judged right, each with the batch dimension."""
-        dtypes = {tensor.name: tensor.dtype for tensor in outputs}
+        datatypes = {tensor.name: tensor.datatype for tensor in outputs}
         return {
-            output["name"]: np.asarray(output["data"], dtypes[output["name"]]).reshape(output["shape"])
+            name: from_json(output["data"], datatypes[name], output["shape"])
             if "data" in output
-            else np.frombuffer(raw, dtypes[output["name"]]).reshape(output["shape"])
+            else from_bytes(raw, datatypes[name], output["shape"])
             for output, raw in _described(self._parse(enclosed))
-            if output["name"] in dtypes
+            if (name := output["name"]) in datatypes
         }
 
     def error_message(self, enclosed: bytes) -> str:

@@ -33,7 +33,7 @@ _MESSAGES = {
     ),
     "InferTensorContents": (
         "bool_contents bool* 1, int_contents int32* 2, int64_contents int64* 3, uint_contents uint32* 4, "
-        "uint64_contents uint64* 5, fp32_contents float* 6, fp64_contents double* 7"
+        "uint64_contents uint64* 5, fp32_contents float* 6, fp64_contents double* 7, bytes_contents bytes* 8"
     ),
     "InferOutputTensor": (
         "name string 1, datatype string 2, shape int64* 3, parameters Parameter* 4, contents InferTensorContents 5"

@@ -10,19 +10,33 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
+from loadgen.kserve.tensors.json_answers import JsonForm
+from loadgen.kserve.tensors.values import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
 from loadgen.sut.channel import ConnectionFailed
 from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
 from servemark.workload import Arrays, Tensor
 
 HEAD_END = b"\r\n\r\n"
+MAX_FORMS = 4
+"""How many forms of JSON answers are tried; a server has one, or one for each shape of its outputs."""
 REMEMBERED = 1024
 """How many distinct response heads are remembered; a server that varies them is parsed anew each time."""
+
+
+class Formats(NamedTuple):
+    """How tensors travel, each `binary` (the protocol's extension) or `json`."""
+
+    inputs: str
+    outputs: str
+
+
+BINARY = Formats("binary", "binary")
 
 
 def encode_request(
@@ -32,34 +46,44 @@ def encode_request(
     outputs: Sequence[Tensor],
     datatypes: Mapping[str, str],
     headers: Sequence[tuple[str, str]] = (),
+    *,
+    version: str = "",
+    formats: Formats = BINARY,
 ) -> bytes:
-    """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
-    header = {
-        "inputs": [
-            {
-                "name": name,
-                "shape": list(array.shape),
-                "datatype": datatypes[name],
-                "parameters": {"binary_data_size": array.nbytes},
-            }
-            for name, array in arrays.items()
-        ],
-        "outputs": [{"name": tensor.name, "parameters": {"binary_data": True}} for tensor in outputs],
-    }
+    """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension.
+
+    Raises OptionError, InputDataError for what JSON cannot carry.
+    """
+    tensors, wanted = b"", {"parameters": {"binary_data": True}} if formats.outputs == "binary" else {}
+    listed: list[dict[str, Any]] = []
+    for name, array in inputs.items():
+        described = {"name": name, "shape": list(array.shape), "datatype": datatypes[name]}
+        if formats.inputs == "binary":
+            raw = to_bytes(array, datatypes[name])
+            tensors += raw
+            listed.append({**described, "parameters": {"binary_data_size": len(raw)}})
+        else:
+            listed.append({**described, "data": to_json(array, datatypes[name])})
+    header = {"inputs": listed, "outputs": [{"name": tensor.name, **wanted} for tensor in outputs]}
     text = json.dumps(header, separators=(",", ":")).encode()
-    tensors = b"".join(array.tobytes() for array in arrays.values())
-    fields = dict(headers) | {
-        "Content-Type": "application/octet-stream",
-        "Inference-Header-Content-Length": len(text),
-        "Content-Length": len(text) + len(tensors),
-    }
-    return request_head(host, model, fields) + text + tensors
+    kind: dict[str, object] = (
+        {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": len(text)}
+        if formats.inputs == "binary"
+        else {"Content-Type": "application/json"}
+    )
+    fields = dict(headers) | kind | {"Content-Length": len(text) + len(tensors)}
+    return request_head(host, model, version, fields) + text + tensors
 
 
-def request_head(host: str, model: str, fields: Mapping[str, object]) -> bytes:
+def model_path(model: str, version: str) -> str:
+    """Where a server has a model, or one version of it."""
+    path = f"/v2/models/{quote(model, safe='')}"
+    return f"{path}/versions/{quote(version, safe='')}" if version else path
+
+
+def request_head(host: str, model: str, version: str, fields: Mapping[str, object]) -> bytes:
     """The head of an inference request, with these header fields."""
-    lines = [f"POST /v2/models/{quote(model, safe='')}/infer HTTP/1.1", f"Host: {host}"]
+    lines = [f"POST {model_path(model, version)}/infer HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in fields.items()]
     return "\r\n".join(lines).encode() + HEAD_END
 
@@ -96,8 +120,10 @@ class ResponseChecker:
 
     outputs: Sequence[Tensor]
     batch_size: int
+    """0: the tensors have no batch dimension."""
     _heads: dict[bytes, Head] = field(default_factory=dict)
     _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
+    _forms: list[JsonForm] = field(default_factory=list)
 
     @functools.cached_property
     def max_bytes(self) -> int:
@@ -119,9 +145,7 @@ class ResponseChecker:
         if head.status != 200:
             return f"http_{head.status}"
         if head.json_length is None:
-            # The values are part of the text: no two are alike.
-            error, binary_size = self._judge_header(body)
-            return error or ("wrong_size" if binary_size else None)
+            return self._judge_json(body)
         text = body[: head.json_length]
         known = self._headers.get(text)
         if known is None:
@@ -130,6 +154,19 @@ class ResponseChecker:
         error, binary_size = known
         if error is None and head.content_length - head.json_length != binary_size:
             return "wrong_size"
+        return error
+
+    def _judge_json(self, body: bytes) -> str | None:
+        """The kind of error of an answer without binary tensors: its values are part of the text, no two are alike."""
+        if any(form.fits(body) for form in self._forms):
+            return None
+        error, binary_size = self._judge_header(body)
+        if error is None and binary_size:
+            return "wrong_size"
+        if error is None and len(self._forms) < MAX_FORMS:
+            sizes = [math.prod(output["shape"]) for output in json.loads(body)["outputs"]]
+            if (form := JsonForm.of(body, sizes)) is not None:
+                self._forms.append(form)
         return error
 
     def _judge_header(self, text: bytes) -> tuple[str | None, int]:
@@ -174,37 +211,39 @@ def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     size = output.get("parameters", {}).get("binary_data_size")
     if size is None and "data" not in output:
         return "missing_output"
-    have = np.array(output["data"], tensor.dtype).nbytes if size is None else size
-    return None if have == math.prod(shape) * tensor.dtype.itemsize else "wrong_size"
+    right = (
+        json_count(output["data"], tensor) == math.prod(shape) if size is None else raw_size_fits(size, tensor, shape)
+    )
+    return None if right else "wrong_size"
 
 
 def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
-    """Whether a described shape is that of a batch of the tensor."""
+    """Whether a described shape is that of a batch of the tensor, or of the tensor where there are no batches."""
+    lead = [batch_size] if batch_size else []
     return (
         isinstance(shape, list)
         and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too
-        and shape[:1] == [batch_size]
-        and tensor.fits(shape[1:])
+        and shape[: len(lead)] == lead
+        and tensor.fits(shape[len(lead) :])
     )
 
 
 def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
     """The output arrays of a response that was judged right, each with the batch dimension."""
     text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
-    dtypes = {tensor.name: tensor.dtype for tensor in outputs}
+    datatypes = {tensor.name: tensor.datatype for tensor in outputs}
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     offset = 0
     for output in json.loads(text)["outputs"]:
         size = output.get("parameters", {}).get("binary_data_size")
-        dtype = dtypes.get(output["name"])
-        if dtype is not None:
-            flat = (
-                np.array(output["data"], dtype)
+        datatype, end = datatypes.get(output["name"]), offset + int(size or 0)
+        if datatype is not None:
+            arrays[output["name"]] = (
+                from_json(output["data"], datatype, output["shape"])
                 if size is None
-                else np.frombuffer(binary, dtype, int(size) // dtype.itemsize, offset)
+                else from_bytes(binary[offset:end], datatype, output["shape"])
             )
-            arrays[output["name"]] = flat.reshape(output["shape"])
-        offset += int(size or 0)
+        offset = end
     return arrays
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadgen.load.arrivals import Distribution
+from loadgen.load.input_options import DEFAULT_STRING_LENGTH
 from loadgen.transport.server_url import DEFAULT_URLS
 from servemark.machine.scheduling import Priority
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
@@ -16,6 +17,7 @@ from servemark.workload.agreement import PRECISIONS
 AUTO = "auto"
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
+TENSOR_FORMATS = (AUTO, "binary", "json")
 PRIORITIES = (AUTO, *Priority)
 """How soon the sending thread runs: the best that is permitted for an open loop, or one by name."""
 
@@ -106,6 +108,23 @@ FLAGS = (
         group="server",
     ),
     Flag("model_name", "The model's name on the server, else WORKLOAD_ENGINE.", group="server"),
+    Flag("model_version", "Its version; else the server chooses.", metavar="V", short="-x", group="server"),
+    Flag(
+        "input_tensor_format",
+        "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
+        AUTO,
+        metavar="F",
+        choices=TENSOR_FORMATS,
+        group="server",
+    ),
+    Flag(
+        "output_tensor_format",
+        "HTTP: the same for the answers.",
+        AUTO,
+        metavar="F",
+        choices=TENSOR_FORMATS,
+        group="server",
+    ),
     Flag("serve", "Start Triton for this run, and stop it after.", switch=True, of_locustfiles=True),
     Flag("batch_size", "Samples in a request.", "1", metavar="N", short="-b", in_web_ui=True),
     Flag("concurrency", "Closed loop: requests in flight.", metavar="N", group="arrivals", locust_dest="num_users"),
@@ -171,10 +190,24 @@ FLAGS = (
     ),
     Flag(
         "input_data",
-        "synthetic, dataset, or a path (.json, folder of .npz, real data).",
+        "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).",
         "synthetic",
         in_web_ui=True,
     ),
+    Flag(
+        "shape",
+        "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
+        metavar="NAME:3,224,224",
+        repeatable=True,
+    ),
+    Flag(
+        "range",
+        "random: an input's least and greatest value; may come again.",
+        metavar="NAME:0:30521",
+        repeatable=True,
+    ),
+    Flag("string_length", "random: letters of each string.", str(DEFAULT_STRING_LENGTH), metavar="N"),
+    Flag("string_data", "random: this string instead, in each element.", metavar="TEXT"),
     Flag(
         "data_root",
         "Where data sets lie, one folder for each.",
@@ -286,14 +319,15 @@ def names_of(group: str) -> tuple[str, ...]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, locust: bool = True) -> None:
-    """Add the flags to a parser; the first model is the default.
+    """Add the flags to a parser; the first model is the default, and none stands for any that a server has.
 
     Locust's parser has some of them under another name, and shows flags as fields of its web UI unless told otherwise.
     """
     for flag in FLAGS:
         settings: dict[str, Any] = {"dest": flag.dest, "help": flag.help, "default": flag.value}
         if flag.name == "model":
-            settings |= {"default": models[0], "help": f"{flag.help}: {', '.join(models)} (or <name>_tiny)."}
+            named = f"{', '.join(models)} (or <name>_tiny)" if models else "the name of any model on the server"
+            settings |= {"default": models[0] if models else "", "help": f"{flag.help}: {named}."}
         if locust and flag.locust_dest:
             settings["default"] = argparse.SUPPRESS
         if locust and not flag.in_web_ui:

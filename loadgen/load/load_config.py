@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from loadgen.load import flags
+from loadgen.load.input_options import InputOptions
 from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
@@ -19,12 +22,19 @@ from servemark.results.objectives import Objectives, parse_objectives, written
 from servemark.results.schema.run import Config
 from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.destinations import Destinations
-from servemark.workload import Workload, get
+from servemark.workload import Tensor, Workload, get
 from servemark.workload.agreement import PRECISIONS
 
 MAX_SAMPLING_RATE_HZ = 100.0
+Lookup = Callable[[argparse.Namespace], Workload]
+"""Finds the workload that options name. Raises OptionError, and ServerError where only a server knows it."""
 WALL = "wall"
 """What a power command meters where nothing else is said: the machine's plug."""
+
+
+def in_zoo(options: argparse.Namespace) -> Workload:
+    """The workload of the zoo that options name. Raises OptionError."""
+    return get(options.model)
 
 
 @dataclass(frozen=True)
@@ -42,11 +52,14 @@ class LoadConfig:
     """Where the server shows what really runs a model, None where that is not known."""
     access: Access
     model_name: str | None
+    model_version: str
+    """Empty: the server chooses."""
     batch_size: int
     scenario: Scenario
     seed: int
     slo: Objectives
     input_data: str
+    inputs: InputOptions
     data_root: Path
     model_repository: Path
     out: Path
@@ -58,6 +71,8 @@ class LoadConfig:
     max_error_share: float
     streaming: bool
     shared_memory: str
+    input_tensor_format: str
+    output_tensor_format: str
     request_log: bool
     metrics: Destinations
     """Where the metrics of the run go while it goes on."""
@@ -70,16 +85,41 @@ class LoadConfig:
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
-        most = self.workload.max_batch
+        workload, most = self.workload, max(self.workload.max_batch, 1)
         if self.batch_size > most:
+            why = f"above {workload.name}'s maximum of {most}" if workload.batched else "for a model with batches"
+            raise OptionError(f"--batch-size {self.batch_size} is {why}", fix=f"give at most --batch-size {most}")
+        self._check_inputs()
+        as_json = "json" in {self.input_tensor_format, self.output_tensor_format}
+        if as_json and (self.protocol != "http" or self.shared_memory != "none"):
             raise OptionError(
-                f"--batch-size {self.batch_size} is above {self.workload.name}'s maximum of {most}",
-                fix=f"give at most --batch-size {most}",
+                "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
         if self.streaming and self.protocol != "grpc":
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         if self.metrics.trace_requests and (self.protocol != "http" or self.shared_memory != "none"):
             raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
+
+    def _check_inputs(self) -> None:
+        """Check that what is said of inputs is said of inputs that there are, and fits them. Raises OptionError."""
+        tensors, model = {tensor.name: tensor for tensor in self.workload.inputs}, self.workload.name
+        for flag, named in (("--shape", self.inputs.shapes), ("--range", self.inputs.ranges)):
+            if unknown := [name for name in named if name not in tensors]:
+                raise OptionError(
+                    f"{flag} names {unknown[0]!r}, which is no input of {model}", fix=f"one of: {', '.join(tensors)}"
+                )
+        for name, shape in self.inputs.shapes.items():
+            if not (tensor := tensors[name]).fits(shape):
+                raise OptionError(
+                    f"--shape {name}:{','.join(map(str, shape))} does not fit {model}'s {name} "
+                    f"{tensor.datatype}{list(tensor.shape)}",
+                    fix="give each size that is -1 there, and repeat the others; the batch is --batch-size",
+                )
+        for name, (least, most) in self.inputs.ranges.items():
+            if (why := out_of_range(tensors[name], least, most)) is not None:
+                raise OptionError(
+                    f"--range {name}:{text_of(least)}:{text_of(most)} {why}", fix="--range NAME:LEAST:MOST"
+                )
 
     @property
     def address(self) -> str:
@@ -100,6 +140,16 @@ class LoadConfig:
     def model(self) -> str:
         """The model's name on the server."""
         return self.model_name or self.entry.model
+
+    @property
+    def wire_batch(self) -> int:
+        """The batch size in shapes, 0 where they have none."""
+        return self.batch_size if self.workload.batched else 0
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """What a request's shapes begin with before a sample's: the batch size, or nothing."""
+        return (self.wire_batch,) if self.wire_batch else ()
 
     @property
     def open_loop(self) -> bool:
@@ -127,21 +177,21 @@ class LoadConfig:
         return sum(self.scenario.windows_per_stage)
 
     @classmethod
-    def parse(cls, arguments: Sequence[str], lookup: Callable[[str], Workload] = get) -> "LoadConfig":
+    def parse(cls, arguments: Sequence[str], lookup: Lookup = in_zoo) -> "LoadConfig":
         """Read a command line of load flags, as `arguments` writes it. Raises OptionError, InputDataError."""
         parser = argparse.ArgumentParser(allow_abbrev=False)
         flags.add_arguments(parser, [""], locust=False)
         return cls.from_options(parser.parse_args(arguments), lookup)
 
     @classmethod
-    def from_options(cls, options: argparse.Namespace, lookup: Callable[[str], Workload] = get) -> "LoadConfig":
+    def from_options(cls, options: argparse.Namespace, lookup: Lookup = in_zoo) -> "LoadConfig":
         """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
-        workload = lookup(options.model)
+        workload = lookup(options)
         batch_size = whole("--batch-size", options.batch_size, 1)
         share = number("--max-error-share", options.max_error_share, SHARES)
         if not 0 <= share <= 1:
             raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
-        url, metrics = _server(options.host or "", options.protocol)
+        url, metrics = server_address(options)
         return cls(
             workload=workload,
             engine=options.engine,
@@ -149,12 +199,14 @@ class LoadConfig:
             url=url,
             metrics_url=metrics,
             access=Access.from_options(options, url),
-            model_name=options.model_name or None,
+            model_name=workload.name if workload.served else options.model_name or None,
+            model_version=options.model_version or "",
             batch_size=batch_size,
             scenario=read_scenario(options),
             seed=whole("--seed", options.seed, 0),
             slo=parse_objectives(options.slo),
             input_data=options.input_data,
+            inputs=InputOptions.from_options(options),
             data_root=Path(options.data_root),
             model_repository=Path(options.model_repository),
             out=Path(options.out),
@@ -166,6 +218,8 @@ class LoadConfig:
             max_error_share=share,
             streaming=options.streaming,
             shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
+            input_tensor_format=_tensor_format("input", options),
+            output_tensor_format=_tensor_format("output", options),
             request_log=options.request_log,
             metrics=Destinations.from_options(options),
             sampling_rate_hz=_sampling_rate(options.sampling_rate),
@@ -181,17 +235,20 @@ class LoadConfig:
     def options(self) -> dict[str, str | bool]:
         """The flags that make this configuration, by name."""
         return {
-            "model": self.workload.name,
+            # A served model may have the name of a workload.
+            "model": "" if self.workload.served else self.workload.name,
             "engine": self.engine,
             "precision": self.precision,
             "url": self.address,
             **self.access.options(),
             "model_name": self.model_name or "",
+            "model_version": self.model_version,
             "batch_size": str(self.batch_size),
             **self.scenario.options(),
             "seed": str(self.seed),
             "slo": written(self.slo),
             "input_data": self.input_data,
+            **self.inputs.options(),
             "data_root": str(self.data_root),
             "model_repository": str(self.model_repository),
             "out": str(self.out),
@@ -203,6 +260,8 @@ class LoadConfig:
             "max_error_share": text_of(self.max_error_share),
             "streaming": self.streaming,
             "shared_memory": self.shared_memory,
+            "input_tensor_format": self.input_tensor_format,
+            "output_tensor_format": self.output_tensor_format,
             "request_log": self.request_log,
             **self.metrics.options(),
             "sampling_rate": text_of(self.sampling_rate_hz),
@@ -226,15 +285,17 @@ class LoadConfig:
         """The resolved configuration for result.json."""
         document = {
             "workload": self.workload.name,
-            "engine": self.engine,
-            "precision": self.precision,
+            "engine": None if self.workload.served else self.engine,
+            "precision": None if self.workload.served else self.precision,
             "url": self.url,
             "model": self.model,
+            "model_version": self.model_version or None,
             "batch_size": self.batch_size,
             **self.scenario.to_config(),
             "seed": self.seed,
             "slo": written(self.slo) or None,
             "input_data": self.input_data,
+            **self.inputs.to_config(),
             "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
@@ -253,6 +314,32 @@ def _command_options(text: str) -> dict[str, Any]:
     """Read --command-options. Raises OptionError."""
     with parsing("--command-options", OptionError, fix="leave it out: it is for commands of servemark"):
         return dict(json.loads(text or "{}"))
+
+
+def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
+    """Why a tensor cannot hold values of a range, None where it can."""
+    if tensor.dtype.kind in "Ob":
+        return f"is no range of {tensor.datatype}"
+    if tensor.dtype.kind in "iu":
+        limits = np.iinfo(tensor.datatype.lower())
+        if least != int(least) or most != int(most):
+            return f"has no whole numbers, and {tensor.name} is {tensor.datatype}"
+        if least < limits.min or most > limits.max:
+            return f"is beyond {tensor.datatype} ({limits.min} to {limits.max})"
+    elif max(abs(least), abs(most)) > np.finfo(tensor.dtype.char).max:
+        return f"is beyond {tensor.datatype}"
+    return None
+
+
+def server_address(options: argparse.Namespace) -> tuple[str, str | None]:
+    """The URL of the server that options name, and that of its metrics. Raises OptionError."""
+    return _server(options.host or "", options.protocol)
+
+
+def _tensor_format(which: str, options: argparse.Namespace) -> str:
+    """Read --input-tensor-format or --output-tensor-format. Raises OptionError."""
+    value: str = getattr(options, f"{which}_tensor_format")
+    return one_of(f"--{which}-tensor-format", value, flags.TENSOR_FORMATS)
 
 
 def _power(command: str, boundary: str) -> tuple[str, str] | None:

@@ -4,7 +4,6 @@ import json
 import logging
 import socket
 from argparse import Namespace
-from collections.abc import Callable
 from typing import Any, cast
 
 import gevent
@@ -18,7 +17,7 @@ from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import progress, record
 from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.flags import BY_NAME
-from loadgen.load.load_config import LoadConfig
+from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
 from loadgen.locust_bridge.server_process import ServeProcess
@@ -30,7 +29,6 @@ from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import printable, stderr
-from servemark.workload import Workload
 
 STOP_TIMEOUT_S = 15.0
 INTERRUPTED_STOP_TIMEOUT_S = 5.0
@@ -40,7 +38,7 @@ INTERRUPTED_STOP_TIMEOUT_S = 5.0
 class Session:
     """One Locust process. Each test that Locust starts (headless: one) is one measurement with one result."""
 
-    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
+    def __init__(self, environment: Environment, lookup: Lookup) -> None:
         self.environment = environment
         # Locust leaves it None only where it is used as a library.
         self.options = cast(Namespace, environment.parsed_options)

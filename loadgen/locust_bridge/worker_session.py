@@ -2,7 +2,6 @@
 
 import time
 from argparse import Namespace
-from collections.abc import Callable
 from typing import Any, cast
 
 import gevent
@@ -14,7 +13,7 @@ from locust.runners import WorkerRunner
 from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
 from loadgen.load.flags import FLAGS
-from loadgen.load.load_config import LoadConfig
+from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_internals import remember_default_options
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
@@ -22,13 +21,12 @@ from loadgen.measurement.sender import OnRequest
 from servemark import interrupts
 from servemark.errors import ServemarkError
 from servemark.output import stderr
-from servemark.workload import Workload
 
 
 class WorkerSession:
     """One Locust worker process, which takes part in each test that the master starts."""
 
-    def __init__(self, environment: Environment, lookup: Callable[[str], Workload]) -> None:
+    def __init__(self, environment: Environment, lookup: Lookup) -> None:
         self.environment = environment
         self.lookup = lookup
         self.runner = cast(WorkerRunner, environment.runner)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadgen.driver.traffic import Traffic
+from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import Warmed
 from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
@@ -118,7 +119,7 @@ class Measurement:
         self.config = config
         self.target = target
         self.load = load
-        self.golden: Golden | None = config.entry.read_golden()
+        self.golden: Golden | None = golden_of(config)
         self.placement = Placement(None, None, None)
         self.measured: Measured | None = None
         """What was seen so far, None before the schedule begins."""

@@ -6,16 +6,23 @@ import numpy as np
 
 from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Entry, Golden
+from servemark.repository.entry import EAGER, Entry, Golden
 from servemark.workload import Tensor
 from servemark.workload.agreement import Agreement, compare_rows
 from servemark.workload.checked import Checked
 
+UNLIKE = (None, np.nan)
+"""A whole number, and a float, that equals none."""
 Sampled = Sequence[tuple[tuple[int, ...], Answer]]
 
 
 def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    """Check that golden samples are the workload's, before a run depends on them. Raises ArtifactError."""
+    """Check that an export's golden samples are the workload's. Raises ArtifactError.
+
+    Those of a user's file were checked where they were read.
+    """
+    if golden.origin != EAGER:
+        return
     for tensors, arrays in ((inputs, golden.inputs), (outputs, golden.outputs)):
         for tensor in tensors:
             array = arrays.get(tensor.name)
@@ -27,15 +34,19 @@ def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs:
 
 
 def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement) -> Checked:
-    """Compare sampled answers with the golden outputs."""
+    """Compare sampled answers with the golden outputs that there are."""
     if not sampled:
         return Checked()
     samples = np.array([row for golden_rows, _ in sampled for row in golden_rows])
-    decoded = [answer.arrays(outputs) for _, answer in sampled]
-    rows = {
-        tensor.name: compare_rows(
-            np.concatenate([arrays[tensor.name] for arrays in decoded]), golden.outputs[tensor.name][samples], limits
-        )
-        for tensor in outputs
-    }
+    known = [tensor for tensor in outputs if tensor.name in golden.outputs]
+    decoded = [(len(golden_rows), answer.arrays(known)) for golden_rows, answer in sampled]
+    rows = {}
+    for tensor in known:
+        reference = golden.outputs[tensor.name][samples].reshape(len(samples), -1)
+        # Row by row: without batches an answer is one.
+        found = [arrays[tensor.name].reshape(count, -1) for count, arrays in decoded]
+        if any(each.shape[1] != reference.shape[1] for each in found):
+            # Of another length, which agrees with nothing.
+            found = [np.full((len(samples), reference.shape[1]), UNLIKE[tensor.dtype.kind == "f"])]
+        rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits)
     return Checked.of(len(sampled), samples, rows)

@@ -26,7 +26,7 @@ class SharedGrpc:
     """A request is two messages one after the other, which protobuf reads as one with the fields of both."""
 
     def __init__(self, config: LoadConfig) -> None:
-        self._model = config.model
+        self._model, self._version = config.model, config.model_version
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
@@ -40,7 +40,8 @@ class SharedGrpc:
             )
             for p in tensors
         ]
-        return _serialised(message("ModelInferRequest", model_name=self._model, inputs=described))
+        named = {"model_name": self._model, "model_version": self._version}
+        return _serialised(message("ModelInferRequest", **named, inputs=described))
 
     def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in tensors]

@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
+from loadgen.kserve.tensors.values import from_bytes
 from loadgen.shared_memory.region import Region
 from loadgen.sut.channel import Answer, Channel, Payload, State
 from servemark.workload import Arrays, Tensor
@@ -56,9 +55,10 @@ class Layout:
         self.region = region
         self.size = 0
 
-    def add(self, tensor: Tensor, shape: tuple[int, ...]) -> SharedTensor:
-        """Add a tensor at the end."""
-        added = SharedTensor(tensor, shape, self.region, self.size, math.prod(shape) * tensor.dtype.itemsize)
+    def add(self, tensor: Tensor, shape: tuple[int, ...], size: int | None = None) -> SharedTensor:
+        """Add a tensor at the end; where its elements vary in size, it takes so many bytes."""
+        size = math.prod(shape) * tensor.itemsize if size is None else size
+        added = SharedTensor(tensor, shape, self.region, self.size, size)
         self.size = -(-(added.offset + added.size) // ALIGNMENT) * ALIGNMENT
         return added
 
@@ -91,9 +91,9 @@ class Slots:
 
     def read(self, slot: Slot) -> Arrays:
         return {
-            tensor.tensor.name: np.frombuffer(
-                self._region.read(tensor.offset, tensor.size), tensor.tensor.dtype
-            ).reshape(tensor.shape)
+            tensor.tensor.name: from_bytes(
+                self._region.read(tensor.offset, tensor.size), tensor.tensor.datatype, tensor.shape
+            )
             for tensor in slot.outputs
         }
 

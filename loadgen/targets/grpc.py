@@ -29,7 +29,7 @@ class GrpcTarget(HttpTarget):
     def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
         self.config["streaming"] = config.streaming
-        reader = reader_class(config.workload.outputs, config.batch_size, streamed=config.streaming)
+        reader = reader_class(config.workload.outputs, config.wire_batch, streamed=config.streaming)
         self._channel = GrpcStream if config.streaming else GrpcConnection
         self._method = Method(
             path=STREAM_INFER if config.streaming else INFER,
@@ -64,6 +64,6 @@ def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(arrays: Arrays) -> bytes:
-        return encode_request(config.model, arrays, config.workload.outputs, datatypes)
+        return encode_request(config.model, arrays, config.workload.outputs, datatypes, version=config.model_version)
 
     return encode

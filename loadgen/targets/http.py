@@ -6,7 +6,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.kserve.http_connection import Connection
-from loadgen.kserve.http_messages import ResponseChecker, encode_request
+from loadgen.kserve.http_messages import BINARY, Formats, ResponseChecker, encode_request
+from loadgen.load.flags import AUTO
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
@@ -32,8 +33,9 @@ class HttpTarget:
         self.config: dict[str, Any] = {"url": config.url, **config.access.to_dict(config.url)}
         self.control = control_of(config)
         self._config = config
-        self._checker = checker(config.workload.outputs, config.batch_size)
+        self._checker = checker(config.workload.outputs, config.wire_batch)
         self._address: Address | None = None
+        self._formats = BINARY
 
     @property
     def address(self) -> Address:
@@ -53,15 +55,26 @@ class HttpTarget:
     def prepare(self) -> Placement:
         config = self._config
         self.control.require_model(config.model, config.workload, config.entry.serve_command())
+        self._choose_formats()
         if is_secure(self.url):
             self.config["tls"] |= config.access.agreed(self.url)
         return read_placement(self.control.placement(config.model), config.metrics_url, config.model)
+
+    def _choose_formats(self) -> None:
+        """Take JSON where the server does not say that it knows binary tensors, and note what was taken."""
+        config = self._config
+        if config.protocol != "http" or config.shared_memory != "none":
+            return
+        asked = Formats(config.input_tensor_format, config.output_tensor_format)
+        auto = "json" if AUTO in asked and self.control.lists_binary_tensors() is False else "binary"
+        self._formats = Formats(*(auto if each == AUTO else each for each in asked))
+        self.config |= {f"{which[:-1]}_tensor_format": each for which, each in self._formats._asdict().items()}
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         return payloads(self._config, self.encoder(), golden)
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        return http_encoder(self._config, urlsplit(self.url).netloc)
+        return http_encoder(self._config, urlsplit(self.url).netloc, self._formats)
 
     def connect(self) -> Channel:
         return Connection(self.address, self._checker)
@@ -73,11 +86,20 @@ class HttpTarget:
         """Nothing: the server is somebody else's."""
 
 
-def http_encoder(config: LoadConfig, host: str) -> Callable[[Arrays], bytes]:
+def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:
     """Make what serialises a batch for HTTP."""
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(arrays: Arrays) -> bytes:
-        return encode_request(host, config.model, arrays, config.workload.outputs, datatypes, config.access.headers)
+        return encode_request(
+            host,
+            config.model,
+            arrays,
+            config.workload.outputs,
+            datatypes,
+            config.access.headers,
+            version=config.model_version,
+            formats=formats,
+        )
 
     return encode

@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
+from loadgen.kserve.tensors.values import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
@@ -50,7 +49,7 @@ class SharedMemoryTarget:
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
         workload = self._config.workload
-        varying = [tensor.name for tensor in workload.outputs if tensor.variable_axes]
+        varying = [tensor.name for tensor in workload.outputs if tensor.variable_axes or tensor.datatype == BYTES]
         if varying:
             raise OptionError(
                 f"{workload.name} answers {varying[0]} in sizes that vary, which need a place of a known "
@@ -71,8 +70,12 @@ class SharedMemoryTarget:
         written: list[tuple[int, bytes]] = []
 
         def encode(arrays: Arrays) -> bytes:
-            tensors = [layout.add(tensor, arrays[tensor.name].shape) for tensor in config.workload.inputs]
-            written.extend((p.offset, np.ascontiguousarray(arrays[p.tensor.name]).tobytes()) for p in tensors)
+            tensors = []
+            for tensor in config.workload.inputs:
+                if (array := arrays.get(tensor.name)) is not None:
+                    data = to_bytes(array, tensor.datatype)
+                    tensors.append(layout.add(tensor, array.shape, len(data)))
+                    written.append((tensors[-1].offset, data))
             return self._encoding.inputs(tensors)
 
         made = payloads(config, encode, golden)
@@ -118,8 +121,8 @@ class SharedMemoryTarget:
         return PosixRegion(layout.region, layout.size)
 
     def _outputs(self, layout: Layout) -> tuple[SharedTensor, ...]:
-        batch = self._config.batch_size
-        return tuple(layout.add(tensor, (batch, *tensor.shape)) for tensor in self._config.workload.outputs)
+        workload, lead = self._config.workload, self._config.lead
+        return tuple(layout.add(tensor, (*lead, *tensor.shape)) for tensor in workload.outputs)
 
 
 def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:

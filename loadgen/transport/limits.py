@@ -14,7 +14,7 @@ MAX_UNSENT_FRAMES = 1 << 14
 MAX_BYTES_PER_VALUE_BYTE = 16
 """JSON spells a value of 2 bytes with 22 characters, and one of 1 byte with 6."""
 MAX_VARIABLE_SIZE = 4096
-"""What an axis counts for whose size varies from answer to answer."""
+"""What an axis counts for whose size varies from answer to answer, and in bytes an element of BYTES."""
 
 
 class TooLarge(ConnectionFailed):
@@ -28,7 +28,7 @@ def max_message_bytes(outputs: Iterable[Tensor], batch_size: int) -> int:
     """The longest answer that is taken: 16 times the bytes of the outputs, and 1 MiB."""
     total = 0
     for tensor in outputs:
-        size = batch_size * tensor.dtype.itemsize
+        size = max(batch_size, 1) * (MAX_VARIABLE_SIZE if tensor.datatype == "BYTES" else tensor.itemsize)
         for axis in tensor.shape:
             size *= MAX_VARIABLE_SIZE if axis == -1 else axis
         total += size

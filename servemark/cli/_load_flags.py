@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from loadgen.load.flags import AUTO, BY_NAME, FLAGS, Flag, names_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import SAME_WARMUP_S, ConstantRate, Gaps
+from loadgen.targets.any_model import workload_of
 from servemark.cli._options import option
 from servemark.errors import OptionError
 from servemark.quantities import SECONDS, above, at_least
@@ -67,8 +68,8 @@ def _type_of(flag: Flag) -> Any:
 
 
 def resolve(load: Namespace, **more: str) -> LoadConfig:
-    """The configuration of a run with these flags and `more`. Raises OptionError, InputDataError."""
-    return LoadConfig.from_options(Namespace(**vars(load) | more))
+    """The configuration of a run with these flags and `more`. Raises OptionError, InputDataError, ServerError."""
+    return LoadConfig.from_options(Namespace(**vars(load) | more), workload_of)
 
 
 def concerns_a_server(load: Namespace) -> bool:

@@ -64,7 +64,7 @@ def _run_file(workload: Workload, known: dict[str, Any]) -> Iterator[str]:
     given = {
         "workload": workload.name,
         "request-rate": RATE,
-        "slo": objectives((workload.slo,)),
+        **({"slo": objectives((workload.slo,))} if workload.slo else {}),
         "duration": DURATION_S,
     }
     yield _RUN_FILE_HEAD.format(name=RUN_FILE)

@@ -21,7 +21,7 @@ def list_workloads(
 
     Example: servemark list --suite aibench
     """
-    chosen = [w for w in workloads().values() if any(_key(suite) in _key(name) for name in w.suites)]
+    chosen = [w for w in workloads().values() if not suite or any(_key(suite) in _key(name) for name in w.suites)]
     if not chosen:
         suites = sorted({name for w in workloads().values() for name in w.suites})
         raise OptionError(f"no workload belongs to the suite {suite!r}", fix=f"one of: {', '.join(suites)}")
@@ -39,10 +39,10 @@ def list_workloads(
             workload.name,
             workload.task,
             ", ".join(workload.suites),
-            f"{workload.parameters:,}",
-            f"{workload.flops / 1e9:.3g}",
+            "" if workload.parameters is None else f"{workload.parameters:,}",
+            "" if workload.flops is None else f"{workload.flops / 1e9:.3g}",
             inputs,
-            workload.quality.metric,
+            workload.quality.metric if workload.quality else "",
         )
     stdout().print(table)
 
@@ -61,11 +61,11 @@ def _row(workload: Workload) -> dict[str, Any]:
         "parameters": workload.parameters,
         "flops": workload.flops,
         "max_batch": workload.max_batch,
-        "slo": str(workload.slo),
+        "slo": str(workload.slo) if workload.slo else None,
         "inputs": [{"name": t.name, "datatype": t.datatype, "shape": list(t.shape)} for t in workload.inputs],
         "outputs": [{"name": t.name, "datatype": t.datatype, "shape": list(t.shape)} for t in workload.outputs],
-        "metric": workload.quality.metric,
-        "target": workload.quality.target,
+        "metric": workload.quality and workload.quality.metric,
+        "target": workload.quality and workload.quality.target,
         "dataset": workload.dataset,
         "citation": workload.citation,
         "locustfile": str(Path("loadgen", f"{workload.locustfile}.py")),  # of one's own the absolute path

@@ -49,7 +49,12 @@ from servemark.workload.registry import WORKLOADS
 
 @takes_load()
 def run(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload, or a mix like ranking=0.7,ncf=0.3.")],
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD", help="Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server."
+        ),
+    ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",

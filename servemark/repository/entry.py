@@ -21,6 +21,7 @@ from servemark.errors import ArtifactError, parsing
 from servemark.workload import Arrays, read_npz
 from servemark.workload.agreement import PRECISIONS, REDUCED
 
+EAGER = "eager PyTorch"
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"
 
@@ -31,11 +32,20 @@ class Golden:
 
     inputs: Arrays
     outputs: Arrays
+    origin: str = EAGER
+    """Whose the outputs are."""
 
     @property
     def rows(self) -> int:
         """How many samples there are."""
         return len(next(iter(self.inputs.values())))
+
+    @property
+    def digests(self) -> list[tuple[str, str]]:
+        """Each array by its name, and a digest of its values."""
+        arrays = [*self.inputs.items(), *self.outputs.items()]
+        values = ((name, repr(array.tolist()) if array.dtype == object else array.tobytes()) for name, array in arrays)
+        return [(n, hashlib.sha256(v.encode() if isinstance(v, str) else v).hexdigest()) for n, v in values]
 
 
 @dataclass(frozen=True)

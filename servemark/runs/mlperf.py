@@ -4,12 +4,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
 from loadgen.targets.open import open_target
+from servemark.errors import OptionError
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
@@ -54,8 +56,10 @@ def _measure(
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
     target = open_target(served)
     placement = target.prepare()
-    golden = config.entry.read_golden()
+    golden = golden_of(config)
     objective = latency_objective(config.slo) or config.workload.slo
+    if objective is None:
+        raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+from loadgen.inputs.sources import data_path
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Placement, Target
 from loadgen.targets.open import open_target
-from loadgen.targets.payloads import data_path
-from servemark.errors import InputDataError, ResultError
+from servemark.errors import InputDataError, OptionError, ResultError
 from servemark.output import note
 from servemark.quality.document import RANDOM, TRAINED, UNKNOWN, score
 from servemark.quality.journal import Journal
@@ -34,6 +34,8 @@ _ASKED = ("workload", "engine", "precision", "url", "model", "batch_size", "seed
 def labels_of(config: LoadConfig, samples: int | None) -> Labels:
     """Read the labelled data set of a configuration's workload. Raises OptionError, InputDataError."""
     workload = config.workload
+    if workload.quality is None:
+        raise OptionError(f"{workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)')
     metric = metric_named(workload.quality.metric)
     if workload.labelled is None:
         raise InputDataError(
@@ -138,10 +140,10 @@ def _whole(
         "messages": sending.messages,
     }
     found = None
-    if scored:
+    if scored and (quality := config.workload.quality):
         found = score(
             labels.metric,
-            config.workload.quality,
+            quality,
             scored,
             weights=weights_of(config),
             source=labels.source,

@@ -93,7 +93,7 @@ def members(name: str) -> list[Workload]:
 
 def _row(workload: Workload, engine: str, load: list[str], repository: Path) -> SuiteRow:
     """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
-    row = not_reached(workload.name, workload.parameters, workload.flops / 1e9)
+    row = not_reached(workload.name, workload.parameters or 0, (workload.flops or 0) / 1e9)
     common = [workload.name, "--engine", engine, "--model-repository", str(repository), "--json"]
     exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
     if exported is None or failure:

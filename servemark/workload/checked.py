@@ -55,11 +55,14 @@ class Checked:
         }
 
 
-def agreement_figures(checked: Checked, workload: Workload, precision: str) -> tuple[OutputAgreement, str | None]:
+def agreement_figures(
+    checked: Checked, workload: Workload, precision: str, *, reference: str = "eager PyTorch"
+) -> tuple[OutputAgreement, str | None]:
     """The figures for result.json and, where an output lies outside the limits, which one and how far."""
     if not checked.answers:
         return unchecked("no golden request was answered"), None
-    outputs, limits = workload.outputs, workload.agreement.at(precision)
+    outputs = [tensor for tensor in workload.outputs if tensor.name in checked.found]
+    limits = workload.agreement.at(precision)
     found = checked.discrepancies(outputs, limits)
     integers = [tensor.name for tensor in outputs if tensor.dtype.kind != "f"]
     floats = [found[tensor.name] for tensor in outputs if tensor.dtype.kind == "f"]
@@ -74,12 +77,12 @@ def agreement_figures(checked: Checked, workload: Workload, precision: str) -> t
         "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats]),
         "top1_agreement": top1 / len(checked.samples),
         "tolerance": limits.applied(floats=bool(floats), integers=bool(integers)),
-        "weights": "trained" if workload.trained else "random",
+        **({} if workload.served else {"weights": "trained" if workload.trained else "random"}),
     }
     reason = "the server answered with NaN or infinity" if floats else "the workload has no floating-point output"
     figures |= {f"{key}_reason": reason for key in _MEASURED if figures[key] is None}
     wrong = next((name for name, discrepancy in found.items() if not discrepancy.agrees), None)
-    mismatch = None if wrong is None else f"output {wrong!r} differs from eager PyTorch's: {found[wrong]}"
+    mismatch = None if wrong is None else f"output {wrong!r} differs from {reference}'s: {found[wrong]}"
     return cast(OutputAgreement, figures), mismatch
 
 

@@ -25,6 +25,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TINY = "_tiny"
 
 
+class UnknownWorkloadError(OptionError):
+    """A name that no workload has."""
+
+
 @cache
 def zoo() -> dict[str, Workload]:
     """The built-in workloads by name, in order of name, without the tiny variants."""
@@ -64,7 +68,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Workload:
-    """Look up a workload, or the tiny variant of one as `<name>_tiny`. Raises OptionError with the nearest name."""
+    """Look up a workload, or the tiny variant of one as `<name>_tiny`. Raises UnknownWorkloadError with the nearest."""
     # A broken file of the user's does not keep the zoo's workloads from running.
     for found in (zoo, own):
         known = found()
@@ -76,7 +80,9 @@ def get(name: str) -> Workload:
     known = workloads()
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise OptionError(f"unknown workload {name!r}", fix=f"{hint}`servemark list` shows all: {', '.join(known)}")
+    raise UnknownWorkloadError(
+        f"unknown workload {name!r}", fix=f"{hint}`servemark list` shows all: {', '.join(known)}"
+    )
 
 
 def check_name(name: str, source: str) -> None:

@@ -30,27 +30,33 @@ class Quality:
     protocol: str
 
 
-@dataclass(frozen=True)
+DEFAULT_LOCUSTFILE = "any_model"
+OWN = "own model"
+"""The task of a workload that names none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One model of the zoo with its interface, its requests and its objective.
+    """One model with its interface, its requests and, where it is known, all else that the zoo knows of its own.
 
     `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts one sample's
-    forward pass, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs").
+    forward pass, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs"). None: not known.
     """
 
     name: str
     title: str
-    task: str
-    suites: tuple[str, ...]
+    task: str = OWN
+    suites: tuple[str, ...] = ()
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    parameters: int
-    flops: int
+    parameters: int | None = None
+    flops: int | None = None
     max_batch: int
-    slo: Slo
-    quality: Quality
-    citation: str
-    locustfile: str
+    """Most samples in a request. 0: its tensors have no batch dimension, so a request is one sample."""
+    slo: Slo | None = None
+    quality: Quality | None = None
+    citation: str = ""
+    locustfile: str = DEFAULT_LOCUSTFILE
     """The task's locustfile: loadgen/<locustfile>.py; several workloads of one task share it."""
     build: Callable[[], "nn.Module"]
     """The seeded PyTorch module in eval mode; imports torch. Its forward takes the inputs in order, batched."""
@@ -67,6 +73,13 @@ class Workload:
     """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""
+    served: bool = False
+    """Whether all that is known of it is what a server says: there is nothing to export, and no golden output."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether its tensors have a batch dimension."""
+        return self.max_batch > 0
 
 
 @dataclass(frozen=True)
@@ -74,27 +87,27 @@ class Variant(Generic[Sizes]):
     """What sets a workload and its tiny variant apart; the figures are those of `Workload`."""
 
     sizes: Sizes
-    parameters: int
-    flops: int
+    parameters: int | None = None
+    flops: int | None = None
     agreement: Agreement | None = None
     """None: that of the other one."""
 
 
 def define(
     name: str,
-    title: str,
+    title: str = "",
     *,
     full: Variant[Sizes],
     tiny: Variant[Sizes] | None = None,
-    task: str,
-    suites: tuple[str, ...],
+    task: str = OWN,
+    suites: tuple[str, ...] = (),
     inputs: Callable[[Sizes], tuple[Tensor, ...]],
     outputs: Callable[[Sizes], tuple[Tensor, ...]],
     max_batch: int,
-    slo: Slo,
-    quality: Quality,
-    citation: str,
-    locustfile: str,
+    slo: Slo | None = None,
+    quality: Quality | None = None,
+    citation: str = "",
+    locustfile: str = DEFAULT_LOCUSTFILE,
     build: Callable[[str, Sizes], "nn.Module"],
     samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
     dataset: str | None = None,
@@ -104,6 +117,8 @@ def define(
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
 
+    What a model of one's own does not know is left out: its paper, suites, objective, metric and counts.
+
     `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
     export notices that the file was edited.
     """
@@ -111,7 +126,7 @@ def define(
     def of(name: str, variant: Variant[Sizes], **only_full: Any) -> Workload:
         return Workload(
             name=name,
-            title=title,
+            title=title or name,
             task=task,
             suites=suites,
             inputs=inputs(variant.sizes),

@@ -10,6 +10,8 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 import numpy.typing as npt
 
+from servemark.errors import InputDataError
+
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 """A batch: tensor name -> array, the batch as dimension 0."""
 Sample = Mapping[str, npt.NDArray[np.generic]]
@@ -18,14 +20,25 @@ Sample = Mapping[str, npt.NDArray[np.generic]]
 NUMPY_DTYPES: Mapping[str, npt.DTypeLike] = {
     "BOOL": np.bool_,
     "UINT8": np.uint8,
+    "UINT16": np.uint16,
+    "UINT32": np.uint32,
+    "UINT64": np.uint64,
     "INT8": np.int8,
+    "INT16": np.int16,
     "INT32": np.int32,
     "INT64": np.int64,
     "FP16": np.float16,
+    "BF16": np.float32,
     "FP32": np.float32,
     "FP64": np.float64,
+    "BYTES": np.object_,
 }
-"""KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") that the zoo uses."""
+"""KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") and what holds their values here.
+
+numpy has no BF16: its values are FP32's that only lose digits on the wire. An element of BYTES is a `bytes`.
+"""
+_BYTES_ON_THE_WIRE = {"BF16": 2, "BYTES": 4}
+"""Where it is not the array's: of BYTES the least, the length before each element."""
 
 
 _NPY: Any = np.lib.format  # has no types
@@ -39,17 +52,24 @@ MAX_UNPACKED_BYTES = 4 << 30
 class Tensor:
     """A named input or output. `shape` leaves out the batch dimension, which is always dimension 0 and dynamic.
 
-    A size of -1 varies from request to request (the frames of an utterance); all samples of one batch share it.
+    A size of -1 varies from request to request (the frames of an utterance); all samples of one batch share it. A
+    request may leave an `optional` input out.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+    optional: bool = False
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The numpy dtype of `datatype`."""
         return np.dtype(NUMPY_DTYPES[self.datatype])
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element on the wire; of BYTES at least."""
+        return _BYTES_ON_THE_WIRE.get(self.datatype, self.dtype.itemsize)
 
     @property
     def variable_axes(self) -> tuple[int, ...]:
@@ -85,9 +105,20 @@ def _require_whole(archive: ZipFile, member: ZipInfo) -> None:
 
 
 def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:
-    """Make one batch of samples; where a size varies, shorter ones are padded with zeros to the longest of them."""
+    """Make one batch of samples; where a size varies, shorter ones are padded with zeros to the longest of them.
+
+    An optional input is in all of them or in none. Raises InputDataError.
+    """
     batch = {}
     for tensor in tensors:
+        holding = sum(tensor.name in sample for sample in samples)
+        if tensor.optional and not holding:
+            continue
+        if holding < len(samples):
+            raise InputDataError(
+                f"{holding} of a batch's {len(samples)} samples have {tensor.name!r}: a batch has it, or has not",
+                fix="--batch-size 1, or give it to every sample",
+            )
         arrays = [sample[tensor.name] for sample in samples]
         if tensor.variable_axes:
             shape = np.max([array.shape for array in arrays], axis=0)

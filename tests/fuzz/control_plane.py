@@ -61,7 +61,7 @@ class Heard(control.Control):
     body: bytes = b""
     status: int = 200
 
-    def ask(self, path: str, body: bytes | None = None, serve_command: str = "") -> Reply:  # noqa: ARG002 - its base's
+    def ask(self, path: str, body: bytes | None = None, *, fix: str = "") -> Reply:  # noqa: ARG002 - its base's
         return Reply(self.status, self.body)
 
 

@@ -24,7 +24,10 @@ class Behaviour:
     aliases: tuple[str, ...] = ()  # other names of the same model, with a record of paths and the statistics in common
     inputs: tuple[str, ...] = ("INPUT0:FP32:64",)
     outputs: tuple[str, ...] = ("OUTPUT0:FP32:64",)
-    max_batch_size: int = 64
+    optional: tuple[str, ...] = ()  # names of inputs that a request may leave out
+    max_batch_size: int = 64  # 0: the tensors have no batch dimension
+    configuration: bool = True  # whether it tells Triton's configuration of the model
+    json_only: bool = False  # knows no binary tensors, and answers 500 to them, as MLServer 1.7 does
     answers: str = ""  # a golden.npz whose outputs to answer with, instead of the inputs
     delay_s: float = 0.0
     stall_s: float = 0.0

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from typing import cast
+from urllib.parse import quote
 
 from tests.golden.memory import ROUTE, over_http
 from tests.golden.model import compute, spoil
@@ -95,7 +96,7 @@ class Connection(asyncio.Protocol):
         name = path.removeprefix("/v2/models/").partition("/")[0]
         if name in service.behaviour.aliases:
             path = path.replace(name, service.behaviour.model, 1)
-        model = f"/v2/models/{service.behaviour.model}"
+        model = f"/v2/models/{quote(service.behaviour.model, safe='')}"
         if method == "POST" and path in {f"{model}/infer", f"{model}/versions/1/infer"}:
             self._infer(headers, body, arrival_ns)
         elif method == "POST" and (route := ROUTE.fullmatch(path)):
@@ -124,12 +125,17 @@ class Connection(asyncio.Protocol):
             if "content-encoding" in headers or "transfer-encoding" in headers:
                 raise BadRequestError("compressed and chunked bodies are not supported")
             length = headers.get("inference-header-content-length")
+            if service.behaviour.json_only and (length is not None or b"binary_data" in body):
+                self.transport.write(_error(500, "golden: this server knows no binary tensors"))
+                service.record.rejected += 1
+                return
             request = decode(
                 body,
                 None if length is None else int(length),
                 service.inputs,
                 service.behaviour.max_batch_size,
                 service.memory.read,
+                service.behaviour.optional,
             )
             unknown = request.outputs.keys() - {"", *(tensor.name for tensor in service.outputs)}
             if unknown:

@@ -14,15 +14,12 @@ def compute(request: Request, tensors: tuple[Tensor, ...]) -> list[Value]:
     results = []
     for index, tensor in enumerate(tensors):
         source = request.values[index] if index < len(request.values) else None
-        fits = source is not None and source.datatype == tensor.datatype and len(source.shape) == len(tensor.dims) + 1
-        if (
-            source is not None
-            and fits
-            and all(w in {-1, g} for w, g in zip(tensor.dims, source.shape[1:], strict=True))
-        ):
+        dims = source.shape[len(request.lead) :] if source is not None else []
+        fits = source is not None and source.datatype == tensor.datatype and len(dims) == len(tensor.dims)
+        if source is not None and fits and all(w in {-1, g} for w, g in zip(tensor.dims, dims, strict=True)):
             results.append(source._replace(name=tensor.name))
             continue
-        shape = [request.batch, *(1 if dim == -1 else dim for dim in tensor.dims)]
+        shape = [*request.lead, *(1 if dim == -1 else dim for dim in tensor.dims)]
         width = 4 if tensor.datatype == "BYTES" else np.dtype(NUMPY[tensor.datatype]).itemsize
         results.append(Value(tensor.name, tensor.datatype, shape, bytes(width * math.prod(shape))))
     return results

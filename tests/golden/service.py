@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from tests.golden.behaviour import Behaviour
 from tests.golden.memory import Memory
@@ -27,8 +28,9 @@ class Service:
 
     def metadata(self) -> dict[str, Any]:
         """The content of GET /v2/models/M."""
+        lead = [-1] if self.behaviour.max_batch_size else []
         inputs, outputs = (
-            [{"name": t.name, "datatype": t.datatype, "shape": [-1, *t.dims]} for t in tensors]
+            [{"name": t.name, "datatype": t.datatype, "shape": [*lead, *t.dims]} for t in tensors]
             for tensors in (self.inputs, self.outputs)
         )
         name = self.behaviour.model
@@ -37,20 +39,25 @@ class Service:
     def config(self) -> dict[str, Any]:
         """The content of GET /v2/models/M/config."""
         inputs, outputs = (
-            [{"name": t.name, "data_type": _config_type(t.datatype), "dims": list(t.dims)} for t in tensors]
+            [
+                dict[str, Any]({"name": t.name, "data_type": _config_type(t.datatype), "dims": list(t.dims)})
+                for t in tensors
+            ]
             for tensors in (self.inputs, self.outputs)
         )
+        for each in inputs:
+            each["optional"] = each["name"] in self.behaviour.optional
         name, batch = self.behaviour.model, self.behaviour.max_batch_size
         return {"name": name, "backend": "golden", "max_batch_size": batch, "input": inputs, "output": outputs}
 
     def answer(self, path: str) -> Any:
         """Answer everything but inference and reset; None where there is no such endpoint."""
-        model = f"/v2/models/{self.behaviour.model}"
+        model, extensions = f"/v2/models/{quote(self.behaviour.model, safe='')}", ["model_configuration", "statistics"]
         answers: dict[str, Callable[[], Any]] = {
             "/v2": lambda: {
                 "name": "golden",
                 "version": "1",
-                "extensions": ["binary_tensor_data", "model_configuration", "statistics"],
+                "extensions": extensions if self.behaviour.json_only else ["binary_tensor_data", *extensions],
             },
             "/v2/health/live": dict,
             "/v2/health/ready": dict,
@@ -58,7 +65,7 @@ class Service:
             "/v2/repository/index": lambda: [{"name": self.behaviour.model, "version": "1", "state": "READY"}],
             model: self.metadata,
             f"{model}/ready": dict,
-            f"{model}/config": self.config,
+            **({f"{model}/config": self.config} if self.behaviour.configuration else {}),
             f"{model}/stats": self.record.statistics,
             "/v2/systemsharedmemory/status": lambda: list(self.memory.status["system"].values()),
             "/v2/cudasharedmemory/status": lambda: list(self.memory.status["cuda"].values()),

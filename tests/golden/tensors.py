@@ -19,6 +19,7 @@ NUMPY = {
     "UINT32": "u4",
     "UINT64": "u8",
     "FP16": "f2",
+    "BF16": "u2",
     "FP32": "f4",
     "FP64": "f8",
 }
@@ -34,6 +35,7 @@ WRONG_DATATYPE = {
     "UINT32": "INT32",
     "UINT64": "INT64",
     "FP16": "INT16",
+    "BF16": "INT16",
     "FP32": "INT32",
     "FP64": "INT64",
     "BYTES": "UINT8",
@@ -80,6 +82,7 @@ class Request(NamedTuple):
     values: list[Value]
     outputs: dict[str, bool]
     places: Mapping[str, dict[str, Any]]
+    lead: tuple[int, ...]  # what shapes begin with: the batch, or nothing
 
 
 def _pack(datatype: str, data: Any) -> bytes:
@@ -115,10 +118,10 @@ def _elements(value: Value) -> int:
 def _check(value: Value, tensor: Tensor, max_batch_size: int) -> None:
     if value.datatype != tensor.datatype:
         raise BadRequestError(f"{value.name}: datatype {value.datatype}, the model takes {tensor.datatype}")
-    batch, *dims = value.shape or [0]
+    batch, *dims = value.shape or [0] if max_batch_size else [1, *value.shape]
     if len(dims) != len(tensor.dims) or any(want not in {-1, got} for want, got in zip(tensor.dims, dims, strict=True)):
         raise BadRequestError(f"{value.name}: shape {value.shape}, the model takes [-1, {list(tensor.dims)}]")
-    if not 1 <= batch <= max_batch_size:
+    if not 1 <= batch <= max(max_batch_size, 1):
         raise BadRequestError(f"{value.name}: batch size {batch}, the model takes 1 to {max_batch_size}")
     if (count := _elements(value)) != math.prod(value.shape):
         raise BadRequestError(f"{value.name}: {count} elements do not fill shape {value.shape}")
@@ -130,6 +133,7 @@ def decode(
     inputs: tuple[Tensor, ...],
     max_batch_size: int,
     read: Callable[[dict[str, Any]], bytes] | None = None,
+    optional: tuple[str, ...] = (),
 ) -> Request:
     """Parse and check an inference request; `read` finds inputs in shared memory. Raises BadRequestError."""
     try:
@@ -156,16 +160,19 @@ def decode(
     if offset != len(body):
         raise BadRequestError(f"the binary tensors end at byte {offset}, the body has {len(body)}")
     by_name = {value.name: value for value in values}
+    inputs = tuple(tensor for tensor in inputs if tensor.name in by_name or tensor.name not in optional)
     if len(values) != len(inputs) or by_name.keys() != {tensor.name for tensor in inputs}:
         raise BadRequestError(f"inputs {sorted(by_name)}, the model takes {sorted(tensor.name for tensor in inputs)}")
     ordered = [by_name[tensor.name] for tensor in inputs]
     for value, tensor in zip(ordered, inputs, strict=True):
         _check(value, tensor, max_batch_size)
-    batches = {value.shape[0] for value in ordered}
+    batches = {value.shape[0] if max_batch_size else 1 for value in ordered}
     if len(batches) > 1:
         raise BadRequestError(f"inputs differ in batch size: {sorted(batches)}")
     places = {name: place for name, place in wanted.items() if "shared_memory_region" in place}
-    return Request(str(header.get("id", "")), batches.pop(), ordered, outputs or {"": default_binary}, places)
+    batch = batches.pop()
+    lead = (batch,) if max_batch_size else ()
+    return Request(str(header.get("id", "")), batch, ordered, outputs or {"": default_binary}, places, lead)
 
 
 def encode(model: str, request: Request, values: list[Value]) -> tuple[bytes, int | None]:

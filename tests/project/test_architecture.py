@@ -8,6 +8,7 @@ import pytest
 from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.workload import workloads
+from servemark.workload.spec import DEFAULT_LOCUSTFILE
 
 ROOMS = ("loadgen", "servemark", "exporters", "servers", "dashboards")
 MAX_MODULES = 12
@@ -51,6 +52,7 @@ USED_BY = {
     ],
     "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
     "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
+    "loadgen/inputs/test_json_file": ["loadgen/inputs: conversion"],
     "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],
     "loadgen/measurement/test_meter": ["loadgen/measurement: measurement windows"],
     "loadgen/driver/test_event_loop": ["loadgen/sut: channel target"],
@@ -145,7 +147,7 @@ def test_a_package_says_what_it_is_for_and_holds_a_few_modules(package: Path) ->
 
 
 def test_the_load_generator_s_top_is_locustfiles_and_what_they_import() -> None:
-    assert set(modules("loadgen")) == {workload.locustfile for workload in workloads().values()} | {"users"}
+    assert set(modules("loadgen")) == {w.locustfile for w in workloads().values()} | {DEFAULT_LOCUSTFILE, "users"}
 
 
 def test_the_top_of_servemark_is_a_few_modules() -> None:

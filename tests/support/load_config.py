@@ -1,11 +1,9 @@
 """A run's configuration from the load flags, without Locust."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 
 from loadgen.load.flags import add_arguments
-from loadgen.load.load_config import LoadConfig
-from servemark.workload import Workload, get
+from loadgen.load.load_config import LoadConfig, Lookup, in_zoo
 
 
 def parsed(workload: str, *flags: str) -> Namespace:
@@ -15,5 +13,5 @@ def parsed(workload: str, *flags: str) -> Namespace:
     return parser.parse_args(flags)
 
 
-def config(workload: str = "ranking_tiny", *flags: str, lookup: Callable[[str], Workload] = get) -> LoadConfig:
+def config(workload: str = "ranking_tiny", *flags: str, lookup: Lookup = in_zoo) -> LoadConfig:
     return LoadConfig.from_options(parsed(workload, *flags), lookup)

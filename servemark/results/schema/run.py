@@ -67,10 +67,11 @@ class Config(TypedDict):
     """Every option of a run as it was resolved."""
 
     workload: Annotated[str | None, "Name of the workload."]
-    engine: Annotated[str, "Engine that was asked for."]
-    precision: Annotated[str, "Precision that was asked for."]
+    engine: Annotated[str | None, "Engine that was asked for. Null: the model is the server's own."]
+    precision: Annotated[str | None, "Precision that was asked for. Null: the model is the server's own."]
     url: Annotated[str | None, "Server. Null in-process."]
     model: Annotated[str | None, "Name of the model on the server."]
+    model_version: NotRequired[Annotated[str | None, "Its version that was asked for. Null: the server chose."]]
     batch_size: Annotated[int, "Samples in a request."]
     concurrency: Annotated[int | None, "Requests that a closed loop keeps in flight."]
     request_rate: Annotated[float | None, "Arrivals per second of an open loop at one rate."]
@@ -82,7 +83,11 @@ class Config(TypedDict):
     warmup_s: Annotated[float | None, "Seconds before the measured interval. Null: `--warmup auto`."]
     seed: Annotated[int, "Seed of schedule and inputs."]
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
-    input_data: Annotated[str, "`synthetic`, `dataset`, or a path."]
+    input_data: Annotated[str, "`synthetic`, `random`, `zero`, `dataset`, or a path."]
+    shape: NotRequired[Annotated[dict[str, list[int]], "Input -> its sizes without the batch, as given."]]
+    range: NotRequired[Annotated[dict[str, list[float]], "Input -> least and greatest random value, as given."]]
+    string_length: NotRequired[Annotated[int, "Letters of each random string, as given."]]
+    string_data: NotRequired[Annotated[str, "What each string was, as given."]]
     shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
     request_timeout_s: Annotated[
         float,
@@ -103,6 +108,13 @@ class Config(TypedDict):
     ]
     tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
     headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
+    input_tensor_format: NotRequired[
+        Annotated[
+            Literal["binary", "json"],
+            "HTTP: how inputs travelled. `json` by itself where the server lists no binary_tensor_data.",
+        ]
+    ]
+    output_tensor_format: NotRequired[Annotated[Literal["binary", "json"], "HTTP: how outputs travelled."]]
     streaming: NotRequired[Annotated[bool, "gRPC: one stream for each connection."]]
     shared_memory_device: NotRequired[Annotated[str | None, "The GPU whose memory is shared."]]
     instances: NotRequired[Annotated[int, "In-process: instances of the model."]]

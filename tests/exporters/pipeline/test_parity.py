@@ -19,7 +19,7 @@ SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if slow else [])
-    for name, slow in sorted((name, get(name).parameters > SLOW_ABOVE) for name in (*workloads(), *tiny_names()))
+    for name, slow in sorted((name, (get(name).parameters or 0) > SLOW_ABOVE) for name in (*workloads(), *tiny_names()))
     for engine in FROM_TORCH
 ]
 

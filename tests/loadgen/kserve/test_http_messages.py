@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
@@ -17,6 +18,7 @@ from loadgen.kserve.http_messages import (
     encode_request,
     error_message,
 )
+from loadgen.kserve.tensors.values import to_bytes
 from servemark.workload import Tensor, get, workloads
 from servemark.workload.tensor import NUMPY_DTYPES
 from tests.golden import tensors as golden_tensors
@@ -38,10 +40,20 @@ def split(request: bytes) -> tuple[str, dict[str, str], bytes]:
     return first, {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}, body
 
 
+def of_datatype(values: Any, datatype: str) -> Any:
+    """Whole numbers in a datatype; as BYTES their digits."""
+    return (
+        np.frompyfunc(lambda value: str(value).encode(), 1, 1)(values)
+        if datatype == "BYTES"
+        else values.astype(NUMPY_DTYPES[datatype])
+    )
+
+
 @pytest.mark.parametrize("datatype", list(NUMPY_DTYPES))
 def test_a_request_is_what_tritonclient_would_send(datatype: str) -> None:
     rng = np.random.default_rng(0)
-    arrays = {name: rng.integers(0, 2, (BATCH, 4, 3)).astype(NUMPY_DTYPES[datatype]) for name in ("b", "a")}
+    drawn = {name: rng.integers(0, 2, (BATCH, 4, 3)) for name in ("b", "a")}
+    arrays = {name: of_datatype(values, datatype) for name, values in drawn.items()}
     request = encode_request("h:1", "m", arrays, [SCORES], dict.fromkeys(arrays, datatype))
     first, headers, body = split(request)
     assert first == "POST /v2/models/m/infer HTTP/1.1"
@@ -51,13 +63,13 @@ def test_a_request_is_what_tritonclient_would_send(datatype: str) -> None:
     expected = []
     for name, array in arrays.items():
         expected.append(InferInput(name, list(array.shape), datatype))
-        expected[-1].set_data_from_numpy(array)
+        expected[-1].set_data_from_numpy(array.astype(ml_dtypes.bfloat16) if datatype == "BF16" else array)
     outputs = [InferRequestedOutput("scores", binary_data=True)]
     triton_body, triton_length = InferenceServerClient.generate_request_body(expected, outputs=outputs)
     tensors = tuple(golden_tensors.Tensor(name, datatype, (4, 3)) for name in arrays)
     ours = golden_tensors.decode(body, int(headers["inference-header-content-length"]), tensors, BATCH)
     assert ours == golden_tensors.decode(triton_body, triton_length, tensors, BATCH)
-    assert [value.raw for value in ours.values] == [array.tobytes() for array in arrays.values()]
+    assert [value.raw for value in ours.values] == [to_bytes(array, datatype) for array in arrays.values()]
 
 
 @pytest.mark.parametrize("name", [*workloads(), *tiny_names()])

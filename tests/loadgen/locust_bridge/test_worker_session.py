@@ -10,9 +10,9 @@ from locust import argument_parser
 from locust.env import Environment
 
 from loadgen.distributed.messages import MESSAGE
+from loadgen.load.load_config import in_zoo
 from loadgen.locust_bridge import worker_session
 from loadgen.locust_bridge.worker_session import WorkerSession
-from servemark.workload import get
 from tests.support.load_config import parsed
 
 
@@ -45,7 +45,7 @@ def session(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> WorkerSession:
     options = parsed("ranking_tiny", "--model-repository", "/here", "--seed", "1", "--duration", "1")
     environment = Environment(parsed_options=options)
     environment.runner = runner  # type: ignore[assignment] # the part of one that a session uses
-    made = WorkerSession(environment, get)
+    made = WorkerSession(environment, in_zoo)
     made.begin()
     return made
 

@@ -80,7 +80,7 @@ def test_a_configuration_knows_them_and_shows_their_names(file: Path) -> None:
 
 
 def test_they_are_in_a_request_s_head_once() -> None:
-    head = request_head("h:1", "m", dict(FIELDS) | {"Content-Length": 7})
+    head = request_head("h:1", "m", "", dict(FIELDS) | {"Content-Length": 7})
     lines = head.removesuffix(HEAD_END).decode().split("\r\n")
     assert lines[1:] == ["Host: h:1", f"authorization: Bearer {VALUE}", "x-team: load: a", "Content-Length: 7"]
 

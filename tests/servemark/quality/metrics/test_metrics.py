@@ -25,6 +25,7 @@ def scores(*values: float) -> Any:
 def test_every_labelled_workload_names_a_metric() -> None:
     for workload in workloads().values():
         if workload.labelled is not None:
+            assert workload.quality is not None, workload.name
             assert workload.quality.metric in metrics(), workload.name
 
 

@@ -1,0 +1,72 @@
+"""Values that a user gives, in the datatype and shape of an input or output."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import InputDataError, parsing
+from servemark.workload import Tensor
+
+Array = npt.NDArray[np.generic]
+
+
+def converted(where: str, values: Any, tensor: Tensor, shape: Sequence[int] | None = None) -> Array:
+    """The values in the tensor's datatype and shape, or in the one that comes with them.
+
+    Raises InputDataError rather than wrap a number or cut one off, and for another shape or number of elements.
+    """
+    wanted = _wanted(where, tensor, shape)
+    with parsing(_of(where, tensor), InputDataError), np.errstate(invalid="ignore", over="ignore"):
+        array = _strings(values) if tensor.datatype == "BYTES" else _numbers(where, values, tensor)
+    return shaped(where, array, tensor, wanted)
+
+
+def shaped(where: str, array: Array, tensor: Tensor, shape: Sequence[int] | None = None) -> Array:
+    """An array of values in the tensor's shape; one varying size follows from the others. Raises InputDataError."""
+    wanted = tuple(tensor.shape if shape is None else shape)
+    if shape is None and tensor.fits(array.shape):
+        return array
+    try:
+        return array.reshape(wanted)
+    except ValueError:
+        hint = "" if wanted.count(-1) < 2 else '; {"content": [...], "shape": [...]} says which'
+        raise InputDataError(
+            f"{where}: {tensor.name!r} has {array.size} elements, shape {list(wanted)} is expected{hint}"
+        ) from None
+
+
+def _wanted(where: str, tensor: Tensor, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The shape that comes with values, which the tensor's has to allow. Raises InputDataError."""
+    if shape is None:
+        return None
+    if not all(type(size) is int and size >= 0 for size in shape) or not tensor.fits(shape):
+        raise InputDataError(
+            f"{where}: shape {list(shape)} does not fit {tensor.name!r} {tensor.datatype}{list(tensor.shape)}",
+            fix="give the shape of one sample, without the batch",
+        )
+    return tuple(shape)
+
+
+def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
+    given = np.asarray(values)
+    array = given.astype(tensor.dtype)
+    if tensor.dtype.kind != "f" and not np.array_equal(array, given):
+        raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are no {tensor.datatype}")
+    return array
+
+
+def _strings(values: Any) -> Array:
+    """Elements of BYTES: text, or bytes as numpy's fixed-width strings hold them. Raises TypeError."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "US":
+        raise TypeError("its values are no strings")
+    array = np.empty(given.shape, np.object_)
+    for index in np.ndindex(*given.shape):
+        array[index] = given[index].encode() if given.dtype.kind == "U" else bytes(given[index])
+    return array
+
+
+def _of(where: str, tensor: Tensor) -> str:
+    return f"{where}: {tensor.name!r} ({tensor.datatype})"

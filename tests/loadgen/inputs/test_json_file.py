@@ -1,0 +1,96 @@
+"""perf_analyzer's input JSON in all its forms."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.inputs.json_file import has_validation, read_steps
+from loadgen.kserve.tensors.values import to_bytes
+from servemark.errors import InputDataError
+from servemark.workload import Tensor, Workload
+from tests.support.any_workload import any_workload
+
+MODEL = any_workload(
+    inputs=(Tensor("x", "FP32", (-1, 2)), Tensor("text", "BYTES", (2,)), Tensor("mask", "BOOL", (1,), optional=True)),
+    outputs=(Tensor("y", "INT32", (1,)), Tensor("z", "FP32", (1,))),
+)
+TEXT = ["a", "ü"]
+
+
+def written(folder: Path, document: Any) -> Path:
+    path = folder / "in.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def steps(folder: Path, document: Any, workload: Workload = MODEL) -> list[Any]:
+    return list(read_steps(written(folder, document), workload))
+
+
+def test_values_contents_base64_and_shapes(tmp_path: Path) -> None:
+    raw = base64.b64encode(np.array([1, 2, 3, 4], "f4").tobytes()).decode()
+    words = base64.b64encode(to_bytes(np.array([b"\xff", b""], np.object_), "BYTES")).decode()
+    found = steps(
+        tmp_path,
+        {
+            "data": [
+                {"x": [1, 2, 3, 4], "text": TEXT},
+                {"x": {"content": [1, 2], "shape": [1, 2]}, "text": {"content": TEXT}, "mask": [True]},
+                {"x": {"b64": raw}, "text": {"b64": words}},
+                {"x": {"content": {"b64": raw}, "shape": [2, 2]}, "text": TEXT},
+                {"x": [[1, 2]], "text": TEXT},
+            ]
+        },
+    )
+    assert [step.inputs["x"].tolist() for step in found] == [
+        [[1, 2], [3, 4]], [[1, 2]], [[1, 2], [3, 4]], [[1, 2], [3, 4]], [[1, 2]],
+    ]  # fmt: skip
+    assert found[0].inputs["text"].tolist() == [b"a", "ü".encode()]
+    assert found[2].inputs["text"].tolist() == [b"\xff", b""]
+    assert [[*step.inputs] for step in found[:2]] == [["x", "text"], ["x", "text", "mask"]]
+
+
+def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) -> None:
+    step = {"x": [1, 2], "text": TEXT}
+    document = {"data": [[step, step], [step]], "validation_data": [[{"y": [1]}, {"y": [2]}], [{"y": 3}]]}
+    found = steps(tmp_path, document)
+    assert [step.where.rpartition("data")[2] for step in found] == ["[0][0]", "[0][1]", "[1][0]"]
+    assert [step.outputs["y"].tolist() for step in found] == [[1], [2], [3]]
+    assert has_validation(tmp_path / "in.json")
+    assert not has_validation(written(tmp_path, {"data": [step]}))
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"x": [1, 2]}, r"data\[0\]: input 'text' is missing; it has x"),
+        ({"x": [1, 2], "text": TEXT, "z": [1]}, r"data\[0\] has 'z', which is no input: x, text, mask"),
+        ({"x": {"content": [1, 2], "shape": [1, 3]}, "text": TEXT}, r"shape \[1, 3\] does not fit 'x' FP32\[-1, 2\]"),
+        ({"x": {"content": [1, 2], "shape": "1"}, "text": TEXT}, "the shape of 'x' is '1', no list"),
+        ({"x": {"content": [1, 2, 3, 4], "shape": [1, 2]}, "text": TEXT}, r"'x' has 4 elements, shape \[1, 2\]"),
+        ({"x": {"values": [1]}, "text": TEXT}, "'x' has neither content nor b64"),
+        ({"x": {"b64": "###"}, "text": TEXT}, "b64 of 'x' cannot be read"),
+        ({"x": {"b64": "AAAA"}, "text": TEXT}, "b64 of 'x' cannot be read"),
+        ({"x": [1, 2], "text": {"b64": "AAAA"}}, "b64 of 'text' cannot be read"),
+        ({"x": [1, 2], "text": [1, 2]}, r"'text' \(BYTES\) cannot be read: its values are no strings"),
+        ({"x": [1, 2], "text": ["a"]}, "'text' has 1 elements"),
+    ],
+)
+def test_a_wrong_step_is_named(step: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match=words):
+        steps(tmp_path, {"data": [step]})
+
+
+def test_a_shape_has_to_be_said_where_two_sizes_are_open(tmp_path: Path) -> None:
+    model = any_workload(inputs=(Tensor("x", "FP32", (-1, -1)),), outputs=())
+    with pytest.raises(InputDataError, match=r'4 elements, shape \[-1, -1\] is expected; \{"content"'):
+        steps(tmp_path, {"data": [{"x": [1, 2, 3, 4]}]}, model)
+
+
+def test_as_many_right_outputs_as_steps(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="1 steps of data and 0 of validation_data"):
+        steps(tmp_path, {"data": [{"x": [1, 2], "text": TEXT}], "validation_data": []})

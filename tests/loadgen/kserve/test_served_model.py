@@ -1,0 +1,62 @@
+"""A model's interface, as servers tell it, and as no server should."""
+
+from typing import Any
+
+import pytest
+
+from loadgen.kserve.served_model import UNKNOWN_MAX_BATCH, read_served_model
+from servemark.errors import ServerError
+from servemark.workload import Tensor
+
+X = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+Y = {"name": "y", "datatype": "BYTES", "shape": [-1, 1]}
+
+
+def read(inputs: Any, outputs: Any = (Y,), config: Any = None) -> Any:
+    return read_served_model("'m' at h", {"inputs": inputs, "outputs": list(outputs)}, config or {})
+
+
+def test_triton_says_whether_there_are_batches() -> None:
+    batched = read([X], config={"max_batch_size": 8})
+    assert (batched.inputs, batched.max_batch) == ((Tensor("x", "FP32", (4,)),), 8)
+    unbatched = read([X], config={"max_batch_size": 0})
+    assert (unbatched.inputs, unbatched.max_batch) == ((Tensor("x", "FP32", (-1, 4)),), 0)
+
+
+def test_without_triton_a_first_size_of_minus_1_everywhere_is_the_batch() -> None:
+    assert read([X]).max_batch == UNKNOWN_MAX_BATCH
+    assert read([X]).outputs == (Tensor("y", "BYTES", (1,)),)
+    one_fixed = read([X, {**X, "name": "z", "shape": [2]}])
+    assert (one_fixed.max_batch, one_fixed.inputs[0].shape) == (0, (-1, 4))
+
+
+def test_optional_inputs_and_texts_as_sizes_and_tritons_names() -> None:
+    listed = [{**X, "shape": ["-1", "4"]}, {"name": "w", "datatype": "TYPE_STRING", "shape": [-1, 2]}]
+    config = {"max_batch_size": 2, "input": [{"name": "w", "optional": True}, 7]}
+    assert read(listed, config=config).inputs == (Tensor("x", "FP32", (4,)), Tensor("w", "BYTES", (2,), optional=True))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "config", "words"),
+    [
+        ([], {}, "names no inputs.*\n.*fix: declare"),
+        (None, {}, "names no inputs"),
+        (7, {}, "inputs are 7, no list"),
+        ([7], {}, "input 7 has no name"),
+        ([{**X, "name": ""}], {}, "has no name"),
+        ([{**X, "datatype": "FP128"}], {}, "'x' has the datatype 'FP128', which KServe v2 has not: BOOL"),
+        ([{**X, "datatype": None}], {}, "the datatype None"),
+        ([{**X, "shape": None}], {}, "the shape None"),
+        ([{**X, "shape": [1] * 33}], {}, "no list of up to 32"),
+        ([{**X, "shape": [-2]}], {}, "a size is -2, no whole number of at least -1"),
+        ([{**X, "shape": [True]}], {}, "a size is True"),
+        ([{**X, "shape": [1.5]}], {}, "a size is 1.5"),
+        ([{**X, "shape": ["9" * 30]}], {}, "a size is"),
+        ([X, X], {}, "'x' is named twice"),
+        ([X], {"max_batch_size": "many"}, "max_batch_size is 'many'"),
+        ([{**X, "shape": [3, 4]}], {"max_batch_size": 4}, r"max_batch_size 4, its metadata shape \[3, 4\] for 'x'"),
+    ],
+)
+def test_metadata_that_lies(inputs: Any, config: Any, words: str) -> None:
+    with pytest.raises(ServerError, match=words):
+        read(inputs, config=config)

@@ -1,0 +1,144 @@
+"""A workload made of a server's own words, over HTTP and gRPC, and driven."""
+
+import json
+from argparse import Namespace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import open_target
+from servemark.errors import OptionError, ServerError
+from servemark.workload import Tensor
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.load import Load
+from tests.golden.server import GoldenServer
+from tests.support.load_config import config, parsed
+from tests.support.locust_run import run, the_result
+from tests.support.result_checks import check_counts, check_schema
+
+NAME = "org/any model"
+INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask:BOOL:1")
+
+
+def resolved(url: str, *flags: str) -> LoadConfig:
+    return LoadConfig.from_options(parsed("", "--url", url, *flags), workload_of)
+
+
+def answers(load: LoadConfig, count: int = 8) -> Load:
+    """So many requests of a configuration, sent one after the other."""
+    target = open_target(load)
+    target.prepare()
+    requests = islice(target.payloads(None), count)
+
+    class Sent(Load):
+        def channels(self) -> Any:
+            return target.connect
+
+    return Sent(0, requests=iter(list(requests) * 50)).closed(1, 0.1)
+
+
+@pytest.mark.parametrize("batch", [8, 0])
+def test_every_datatype_with_and_without_batches(batch: int) -> None:
+    tensors = {"inputs": [text.replace("x/1:0", "x/1") for text in INPUTS], "optional": ["mask"]}
+    outputs = [f"o{text.replace('x/1:0', 'x/1')}" for text in INPUTS[:4]]
+    with GoldenServer(model=NAME, **tensors, outputs=outputs, max_batch_size=batch) as server:
+        flags = ["--model-name", NAME, "--model-version", "1", "--shape", "x/1:5,4", "--range", "ids:0:30521"]
+        load = resolved(server.url, *flags, *(["--batch-size", "3"] if batch else []))
+        assert load.workload.inputs[0] == Tensor("x/1", "FP32", (-1, 4))
+        assert load.workload.inputs[-1].optional
+        assert (load.model, load.workload.max_batch) == (NAME, batch)
+        sent = answers(load)
+        log = server.log()
+    assert {*sent.kinds} == {"ok"}, sent.outcomes[0].message
+    assert len({entry["crc32"] for entry in log["requests"]}) == min(8, len(log["requests"]))
+    assert "POST /v2/models/org%2Fany%20model/versions/1/infer" in log["paths"]
+    assert {entry["batch"] for entry in log["requests"]} == {3 if batch else 1}
+
+
+def test_over_grpc_without_a_configuration() -> None:
+    with GoldenGrpc(model=NAME) as server:
+        load = resolved(server.url, "--model-name", NAME)
+        assert load.workload.inputs == (Tensor("INPUT0", "FP32", (64,)),)
+        assert {*answers(load).kinds} == {"ok"}
+
+
+def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path) -> None:
+    steps = [{"x": [float(n), 1.0], "text": [f"row {n}"]} for n in range(3)]
+    right = [{"y": step["x"], "said": step["text"]} for step in steps]
+    data = tmp_path / "in.json"
+    data.write_text(json.dumps({"data": [steps], "validation_data": [right]}))
+    tensors = {"inputs": ["x:FP32:-1", "text:BYTES:1"], "outputs": ["y:FP32:-1", "said:BYTES:1"]}
+    flags = ["--model-name", NAME, "--input-data", str(data), "--duration", "0.6", "--warmup", "0.1", "--users", "2"]
+    with GoldenServer(model=NAME, **tensors, delay_s=0.005) as server:
+        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"), "--processes", "2")
+        received = server.requests()
+    result = the_result(tmp_path / "out")
+    check_schema(result)
+    check_counts(result, len(received))
+    agreement = result["metrics"]["accuracy"]["output_agreement"]
+    assert (result["workload"], result["metrics"]["errors"]["count"]) == (NAME, 0), done.stderr
+    assert (agreement["samples"], agreement["max_abs_error"], agreement["top1_agreement"]) == (3, 0, 1)
+    assert result["config"]["engine"] is None
+
+
+def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
+    data = tmp_path / "in.json"
+    data.write_text(json.dumps({"data": [{"x": [1.0]}], "validation_data": [{"y": [2.0]}]}))
+    flags = ["--model-name", "m", "--input-data", str(data), "--duration", "0.3", "--warmup", "0", "--users", "1"]
+    with GoldenServer(model="m", inputs=["x:FP32:1"], outputs=["y:FP32:1"]) as server:
+        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "output 'y' differs from validation_data's" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--shape", "y:1"], "--shape names 'y', which is no input of m"),
+        (["--shape", "x:3"], r"--shape x:3 does not fit m's x FP32\[-1, 4\]"),
+        (["--batch-size", "9"], "above m's maximum of 8"),
+        (["--model-version", "7"], "does not serve 'm' in version 7"),
+    ],
+)
+def test_what_is_refused_before_a_request(flags: list[str], words: str) -> None:
+    with (
+        GoldenServer(model="m", inputs=["x:FP32:-1,4"], max_batch_size=8) as server,
+        pytest.raises((OptionError, ServerError), match=words),
+    ):
+        resolved(server.url, "--model-name", "m", *flags)
+
+
+def test_a_name_that_is_no_workload_needs_a_server() -> None:
+    options: Namespace = parsed("resnet55")
+    with pytest.raises(OptionError, match="unknown workload 'resnet55'") as error:
+        workload_of(options)
+    assert "or --url URL of a server that has this model" in str(error.value.fix)
+    with pytest.raises(OptionError, match="no model is named"):
+        workload_of(parsed(""))
+
+
+def test_a_server_without_binary_tensors_gets_json(tmp_path: Path) -> None:
+    tensors = {"inputs": ["x:FP32:4", "text:BYTES:1", "n:UINT64:1"], "outputs": ["y:FP32:4", "t:BYTES:1", "m:UINT64:1"]}
+    flags = ["--model-name", "m", "--duration", "0.3", "--warmup", "0", "--users", "1", "--out", str(tmp_path)]
+    with GoldenServer(model="m", **tensors, configuration=False, json_only=True) as server:
+        done = run("any_model", *flags, "--url", server.url)
+        log = server.log()
+        forced = answers(resolved(server.url, "--model-name", "m", "--input-tensor-format", "binary"))
+    result = the_result(tmp_path)
+    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert (result["config"]["input_tensor_format"], result["config"]["output_tensor_format"]) == ("json", "json")
+    assert log["rejected"] == 0
+    assert {*forced.kinds} == {"http_500"}
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [("json", "binary"), ("binary", "json"), ("json", "json")])
+def test_json_where_it_is_asked_for(inputs: str, outputs: str) -> None:
+    flags = ["--input-tensor-format", inputs, "--output-tensor-format", outputs]
+    with GoldenServer(model="m", inputs=["x:FP32:4"], outputs=["y:FP32:4"]) as server:
+        assert {*answers(resolved(server.url, "--model-name", "m", *flags)).kinds} == {"ok"}
+    with pytest.raises(OptionError, match="JSON tensors are for HTTP"):
+        config("ranking_tiny", "--url", "grpc://h:1", *flags)
