@@ -195,6 +195,9 @@ class Master:
     def workers(self) -> list[WorkerFigures]:
         return [worker.figures for worker in self._workers.values()]
 
+    labelled = None
+    """Workers keep no answers."""
+
     def checked(self) -> Checked | None:
         if not self._golden:
             return None

@@ -54,7 +54,7 @@ class Tracing:
         trace_id, span_id = self._random.randrange(1, 1 << 128), self._random.randrange(1, 1 << 64)
         head, end, body = payload.request.partition(_HEAD_END)
         field = f"\r\ntraceparent: {traceparent(trace_id, span_id)}".encode()
-        return TracedPayload(head + field + end + body, payload.golden_rows, trace_id, span_id)
+        return TracedPayload(head + field + end + body, payload.golden_rows, payload.examples, trace_id, span_id)
 
 
 def _span(outcome: Outcome, payload: TracedPayload) -> Span:

@@ -5,13 +5,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, TypedDict, cast
 
+from loadgen.driver.labelled import LabelledAnswers
 from loadgen.evaluation.early_stopping import early_stopping
+from loadgen.evaluation.quality import quality_of
 from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
+from servemark.errors import InputDataError
 from servemark.repository.entry import EAGER, Golden
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
@@ -160,30 +163,46 @@ def _throughput(config: LoadConfig, recorder: Recorder, duration_s: float) -> Th
 def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[Accuracy, str | None]:
     """The figures on accuracy and, where an output lies outside the limits, which one and how far."""
     quality = config.workload.quality
-    not_measured: dict[str, Any] = {
+    found: dict[str, Any] = {
         "metric": quality and quality.metric,
         "value": None,
-        "value_reason": "a load run compares outputs; task quality needs labels and trained weights",
+        "value_reason": "a load run scores its answers where it is asked to: --quality",
         "target": quality and quality.target,
         "dataset": config.workload.dataset,
     }
     if quality is None:
-        not_measured["metric_reason"] = "the workload names none"
+        found["metric_reason"] = "the workload names none"
     if quality is None or quality.target is None:
-        not_measured["target_reason"] = "no target is published"
+        found["target_reason"] = "no target is published"
     if config.workload.dataset is None:
-        not_measured["dataset_reason"] = "the workload has no data set of its own"
+        found["dataset_reason"] = "the workload has no data set of its own"
+    if measured.labelled is not None:
+        del found["value_reason"]
+        found |= _scored(config, measured.labelled)
     if measured.checked is None:
         reason = (
             "no right outputs are known: --input-data FILE.json with validation_data"
             if config.workload.served
             else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         )
-        return {"output_agreement": unchecked(reason), "quality": cast(Quality, not_measured)}, None
+        return {"output_agreement": unchecked(reason), "quality": cast(Quality, found)}, None
     figures, mismatch = agreement_figures(
         measured.checked, config.workload, config.precision, reference=golden.origin if golden else EAGER
     )
-    return {"output_agreement": figures, "quality": cast(Quality, not_measured)}, mismatch
+    return {"output_agreement": figures, "quality": cast(Quality, found)}, mismatch
+
+
+def _scored(config: LoadConfig, answers: LabelledAnswers) -> dict[str, Any]:
+    """The task's quality; where it cannot be known the run stands, with the reason."""
+    try:
+        score = quality_of(config, answers)
+    except (InputDataError, ValueError) as error:
+        return {"value_reason": str(error)}
+    if score is None:
+        return {"value_reason": "no labelled example was answered in the measured interval"}
+    value = score["figures"][0]["value"]
+    untold = {} if value is not None else {"value_reason": "these examples do not tell it"}
+    return {"value": value, **untold, "score": score}
 
 
 def _energy(config: LoadConfig, measured: Measured) -> EnergyFigures:

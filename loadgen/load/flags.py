@@ -194,6 +194,7 @@ FLAGS = (
         "synthetic",
         in_web_ui=True,
     ),
+    Flag("quality", "Score the answers by the labels of the data set (--input-data dataset).", switch=True),
     Flag(
         "shape",
         "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",

@@ -60,6 +60,8 @@ class LoadConfig:
     slo: Objectives
     input_data: str
     inputs: InputOptions
+    quality: bool
+    """Whether the answers are scored by the labels of the data set."""
     data_root: Path
     model_repository: Path
     out: Path
@@ -205,8 +207,9 @@ class LoadConfig:
             scenario=read_scenario(options),
             seed=whole("--seed", options.seed, 0),
             slo=parse_objectives(options.slo),
-            input_data=options.input_data,
+            input_data="dataset" if options.quality and options.input_data == "synthetic" else options.input_data,
             inputs=InputOptions.from_options(options),
+            quality=bool(options.quality),
             data_root=Path(options.data_root),
             model_repository=Path(options.model_repository),
             out=Path(options.out),
@@ -249,6 +252,7 @@ class LoadConfig:
             "slo": written(self.slo),
             "input_data": self.input_data,
             **self.inputs.options(),
+            "quality": self.quality,
             "data_root": str(self.data_root),
             "model_repository": str(self.model_repository),
             "out": str(self.out),
@@ -296,6 +300,7 @@ class LoadConfig:
             "slo": written(self.slo) or None,
             "input_data": self.input_data,
             **self.inputs.to_config(),
+            "quality": self.quality,
             "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
@@ -86,6 +87,10 @@ class Sending(Timed, Protocol):
     def workers(self) -> list[WorkerFigures]:
         """Each process that sent a share, where there are several."""
 
+    @property
+    def labelled(self) -> LabelledAnswers | None:
+        """Answers to labelled examples, None where they are not scored."""
+
     def checked(self) -> Checked | None:
         """How the sampled answers agree with the golden ones, None where there are none."""
 
@@ -102,6 +107,7 @@ class Measured:
     granted: Granted = field(default_factory=Granted)
     peak_in_flight: int = 0
     checked: Checked | None = None
+    labelled: LabelledAnswers | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
     warmed: Warmed | None = None
@@ -188,6 +194,7 @@ class Measurement:
         measured.granted = sending.granted
         measured.peak_in_flight = sending.peak_in_flight
         measured.checked = sending.checked()
+        measured.labelled = sending.labelled
         measured.interrupted = sending.interrupted
         measured.warmed = sending.warmed
 

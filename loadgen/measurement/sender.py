@@ -12,6 +12,7 @@ from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
 from loadgen.driver.event_loop import Driver
+from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
@@ -122,6 +123,10 @@ class Sending:
         sender = prepared.sender
         self.config, self._share, self._tracing = sender.config, sender.share, sender.tracing
         self._on_request = self._tracing.seen(sender.on_request) if self._tracing else sender.on_request
+        self.labelled: LabelledAnswers | None = None
+        if self.config.quality:
+            self.labelled = LabelledAnswers()
+            self._on_request = self.labelled.seen(self._on_request, lambda: self.interval.start)
         self._golden, self._schedule = prepared.golden, prepared.schedule
         self.interrupted: str | None = None
         self.warmed: Warmed | None = None

@@ -12,7 +12,7 @@ import os
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -26,6 +26,7 @@ from loadgen.mlperf.plan import MlperfPlan, require_loadgen
 from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
+from servemark.errors import ResultError, parsing
 from servemark.stats.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -72,14 +73,24 @@ class LoadGenArrivals:
         self._due: deque[int] = deque()
         self._queries: deque[Query] = deque()
         self._over = False
+        self.failure: Exception | None = None
+        """Why a sample could not be made."""
 
     def issue(self, samples: "Sequence[mlperf_loadgen.QuerySample]") -> None:
         """Take a query (LoadGen's callback)."""
         now = time.monotonic_ns()
         for sample in samples:
-            payload = self._library[sample.index]
+            try:
+                if self.failure is None:
+                    payload = self._library[sample.index]
+            except Exception as error:
+                # It must not reach LoadGen, which is C++ and would end the process.
+                self.failure = error
+            if self.failure is not None:
+                _leave_out(sample.id)
+                continue
             # In this order: a time without its query would have nothing to send.
-            self._queries.append(Query(payload.request, payload.golden_rows, sample.id))
+            self._queries.append(Query(payload.request, payload.golden_rows, payload.examples, sample.id))
             self._due.append(now)
         os.eventfd_write(self.bell, 1)
 
@@ -107,21 +118,32 @@ class LoadGenArrivals:
 
 
 def run(
-    target: Target, requests: Iterator[Payload], plan: MlperfPlan, logs: Path, *, timeout_s: float, max_in_flight: int
+    target: Target,
+    library: Sequence[Payload],
+    plan: MlperfPlan,
+    logs: Path,
+    *,
+    timeout_s: float,
+    max_in_flight: int,
+    logged: Callable[[Answer], bytes] = lambda _answer: b"",
 ) -> LoadGenOutcomes:
     """Run one scenario to LoadGen's end; its logs are written to `logs`. Raises ServerError where it is not installed.
 
-    LoadGen cannot be stopped: a Ctrl-C leaves it behind in its thread, with logs that are not complete.
+    LoadGen draws from the library, of which an accuracy run sends each sample once; `logged` is what its log keeps of
+    an answer. It cannot be stopped: a Ctrl-C leaves it behind in its thread, with logs that are not complete. Where a
+    sample of the library cannot be made, the others are not sent, LoadGen comes to its end, and that error is raised.
     """
     require_loadgen()
     import mlperf_loadgen as official
 
-    library = list(itertools.islice(requests, LIBRARY))
     seen, handed, latencies = LoadGenOutcomes(), LoadGenArrivals(library), array("q")
 
     def answered(outcome: Outcome) -> None:
         assert isinstance(outcome.payload, Query)
-        official.QuerySamplesComplete([official.QuerySampleResponse(outcome.payload.id, 0, 0)])
+        right = outcome.error is None and outcome.response is not None
+        content = array("B", logged(outcome.response) if right and outcome.response else b"")
+        address, size = content.buffer_info()
+        official.QuerySamplesComplete([official.QuerySampleResponse(outcome.payload.id, address, size)])
         seen.take(outcome)
         if outcome.error is None:
             latencies.append(outcome.done - outcome.scheduled)
@@ -148,7 +170,21 @@ def run(
     if not seen.interrupted:
         tester.join()
         os.close(handed.bell)
+    if handed.failure is not None:
+        raise handed.failure
     return seen
+
+
+def first_of(requests: Iterator[Payload]) -> Sequence[Payload]:
+    """The library of a performance run."""
+    return list(itertools.islice(requests, LIBRARY))
+
+
+def _leave_out(sample: int) -> None:
+    """Tell LoadGen that a sample is done, without an answer."""
+    import mlperf_loadgen as official
+
+    official.QuerySamplesComplete([official.QuerySampleResponse(sample, 0, 0)])
 
 
 def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -> None:
@@ -169,6 +205,13 @@ def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -
         official.DestroyQSL(library)
         official.DestroySUT(sut)
         handed.end()
+
+
+def read_accuracy_log(logs: Path) -> dict[int, bytes]:
+    """What was logged of each sample of the library, by its index; nothing of one that failed. Raises ResultError."""
+    file = logs / "mlperf_log_accuracy.json"
+    with parsing(file, ResultError, fix="run it again"):
+        return {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in json.loads(file.read_text())}
 
 
 def read_log(logs: Path) -> dict[str, Any]:

@@ -40,14 +40,17 @@ class MlperfPlan:
     latency_ms: float
     percentile: float
     seed: int
+    accuracy: bool = False
+    """Each sample once, its answer in LoadGen's accuracy log; no duration and no latency counts."""
 
     def settings(self) -> "mlperf_loadgen.TestSettings":
-        """The same as LoadGen's settings, for a performance run."""
+        """The same as LoadGen's settings."""
         import mlperf_loadgen
 
         chosen = mlperf_loadgen.TestSettings()
         chosen.scenario = getattr(mlperf_loadgen.TestScenario, self.scenario.value)
-        chosen.mode = mlperf_loadgen.TestMode.PerformanceOnly
+        mode = mlperf_loadgen.TestMode
+        chosen.mode = mode.AccuracyOnly if self.accuracy else mode.PerformanceOnly
         chosen.min_duration_ms = round(self.min_duration_s * 1e3)
         chosen.min_query_count = self.min_queries
         chosen.server_target_qps = chosen.offline_expected_qps = self.expected_qps

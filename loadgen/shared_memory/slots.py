@@ -161,7 +161,7 @@ class SharedChannel:
         self._follow()
 
     def readable(self) -> Answer | None:
-        """Take what has come; of a golden request the outputs too. Raises ConnectionFailed."""
+        """Take what has come; of a golden or labelled request the outputs too. Raises ConnectionFailed."""
         answer = self._carrier.readable()
         self._follow()
         if answer is None:
@@ -169,7 +169,7 @@ class SharedChannel:
         slot, self._slot = self._slot, None
         assert slot is not None
         assert self.payload is not None
-        if self.payload.golden_rows and not answer.error:
+        if (self.payload.golden_rows or self.payload.examples) and not answer.error:
             answer = SharedAnswer(answer, self._slots.read(slot))
         self._slots.give_back(slot, answered=True)
         return answer

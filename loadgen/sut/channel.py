@@ -18,6 +18,8 @@ class Payload:
     request: Any
     """What the target's channels send: bytes on the wire, arrays in-process."""
     golden_rows: tuple[int, ...] = ()
+    examples: tuple[int, ...] = ()
+    """The labelled examples that its rows are, where their answers are scored."""
 
 
 class Answer(Protocol):

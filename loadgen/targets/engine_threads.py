@@ -74,7 +74,7 @@ class Call:
         try:
             outputs = engine.run(self.payload.request)
             self.done = time.monotonic_ns()
-            if self.payload.golden_rows:
+            if self.payload.golden_rows or self.payload.examples:
                 # They are compared after the run, when the engine may have used its output buffers again.
                 outputs = {name: array.copy() for name, array in outputs.items()}
             self.result = Result(outputs)

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from loadgen.inputs.labels import scorable
 from loadgen.inputs.sources import samples_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Payload
@@ -26,7 +27,13 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     """
     batch = config.batch_size
     named = config.scenario.samples(config.seed)
-    samples = _pool(samples_of(config), max(POOL_REQUESTS * batch, max(named or [0]) + 1), batch)
+    most = max(POOL_REQUESTS * batch, max(named or [0]) + 1)
+    numbers: Sequence[int] = ()
+    if config.quality:
+        data, numbers = scorable(config, most)
+        samples = _pool((data.example(number).requests[0] for number in numbers), most, batch)
+    else:
+        samples = _pool(samples_of(config), most, batch)
     if named:
         _check_samples(config, named, len(samples))
     # The samples go round until they fill whole batches.
@@ -36,6 +43,12 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
         for index in range(count)
     ]
     requests = [Payload(request) for request in ordinary]
+    if numbers:
+        places = [[(index * batch + row) % len(samples) for row in range(batch)] for index in range(count)]
+        requests = [
+            Payload(request, (), tuple(numbers[place] for place in each))
+            for request, each in zip(ordinary, places, strict=True)
+        ]
     known = _known(config, encode, golden) if golden else []
     if named:
         return _ordered(named, requests, known)

@@ -33,6 +33,7 @@ from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
 
 NOT_TAKEN = (
+    "quality",
     "shared_memory",
     "duration",
     "warmup",
@@ -60,6 +61,9 @@ def mlperf(
         float, quantity("--min-duration", "S", "The rules ask for 600.", least=0.1, units=SECONDS)
     ] = 60.0,
     min_queries: Annotated[int, count("--min-queries", "LoadGen's early stopping judges fewer.")] = 100,
+    accuracy: Annotated[
+        bool, typer.Option("--accuracy", help="Accuracy mode: the labelled data set once, scored by its metric.")
+    ] = False,
     *,
     load: Namespace,
     report: Report = False,
@@ -73,10 +77,20 @@ def mlperf(
     if chosen is MlperfScenario.SERVER and not target_qps:
         raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
     require_loadgen()
+    if accuracy:
+        load.input_data = "dataset" if load.input_data == "synthetic" else load.input_data
+        if load.batch_size != "1":
+            raise OptionError("LoadGen's samples go out one by one", fix="leave out --batch-size")
     config = resolve(load, model=workload, engine=engine, precision=precision, duration=text_of(min_duration))
     settings = Settings.from_options(device, option or (), instances)
     directory, result = run_mlperf(
-        config, chosen, target_qps=target_qps, min_queries=min_queries, given=bool(load.host), settings=settings
+        config,
+        chosen,
+        target_qps=target_qps,
+        min_queries=min_queries,
+        accuracy=accuracy,
+        given=bool(load.host),
+        settings=settings,
     )
     if json:
         results.print_json(result)

@@ -30,6 +30,7 @@ from servemark.runs.quality import run_quality
 NOT_TAKEN = (
     *(name for name in names_of("arrivals") if name != "concurrency"),
     *names_of("metrics"),
+    "quality",
     "shared_memory",
     "trace_requests",
     "duration",

@@ -112,6 +112,8 @@ def run(
     settings = Settings.from_options(device, option or (), instances)
     if in_process and (concerns_a_server(load) or max_rate or workers > 1):
         raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
+    if load.quality and workers > 1:
+        raise OptionError("--quality scores what one process has sent", fix="leave out --workers")
     given = bool(load.host)
     if max_rate:
         between = search_bounds(max_rate)

@@ -8,8 +8,9 @@ from servemark.quality.interval import intervals
 from servemark.quality.journal import Scored
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import set_digest
-from servemark.results.schema.quality import QualityData, QualityFigure, QualityScore
-from servemark.workload import Quality
+from servemark.repository.entry import Entry
+from servemark.results.schema.score import QualityData, QualityFigure, QualityScore
+from servemark.workload import Quality, Workload
 
 Outcome = Literal["met", "missed", "not judged"]
 TRAINED, RANDOM, UNKNOWN = "trained", "random", "unknown"
@@ -81,3 +82,11 @@ def _outcome(
     if data["scored"] < data["size"]:
         return "not judged", f"{data['scored']:,} of {data['size']:,} examples were scored; the target is of all"
     return ("met" if (value >= asked.target) == metric.higher_is_better or value == asked.target else "missed"), None
+
+
+def weights_of(workload: Workload, entry: Entry) -> str:
+    """Whether the weights that are served are trained ones, as far as the repository knows. Raises ArtifactError."""
+    manifest = entry.read_manifest()
+    if manifest is None:
+        return UNKNOWN
+    return TRAINED if workload.trained or manifest.get("weights") else RANDOM

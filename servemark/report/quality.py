@@ -4,7 +4,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from servemark.results.schema.quality import QualityFigure, QualityResult, QualityScore
+from servemark.results.schema.quality import QualityResult
+from servemark.results.schema.score import QualityFigure, QualityScore
 
 COLUMNS = ("figure", "value", "95 % interval")
 
@@ -35,13 +36,23 @@ def title(result: QualityResult) -> str:
 def answer(result: QualityResult) -> str:
     """The value against its target, in one sentence."""
     found = result["quality"]
-    if found is None:
-        return "nothing was scored"
+    return "nothing was scored" if found is None else against_target(found)
+
+
+def score_words(found: QualityScore) -> str:
+    """The same of a load run: with the interval, and of how many examples."""
+    low, high = (number(bound) for bound in found["figures"][0]["ci95"] or (None, None))
+    data = found["data"]
+    return f"{against_target(found)}; 95 % interval {low} to {high}, {data['scored']:,} of {data['size']:,} examples"
+
+
+def against_target(found: QualityScore) -> str:
+    """The value and its target."""
     first = found["figures"][0]
     sign = ">=" if found["higher_is_better"] else "<="
     target = "no target is published" if found["target"] is None else f"target {sign} {found['target']:g}"
     reason = f" ({found['reason']})" if found["target"] is not None and "reason" in found else ""
-    return f"{first['name']} {_number(first['value'])}: {target}, {found['outcome']}{reason}"
+    return f"{first['name']} {number(first['value'])}: {target}, {found['outcome']}{reason}"
 
 
 def style_of(found: QualityScore | None) -> str:
@@ -54,8 +65,8 @@ def cells(figure: QualityFigure) -> list[str]:
     interval = figure["ci95"]
     return [
         figure["name"],
-        _number(figure["value"]),
-        "-" if interval is None else f"{_number(interval[0])} to {_number(interval[1])}",
+        number(figure["value"]),
+        "-" if interval is None else f"{number(interval[0])} to {number(interval[1])}",
     ]
 
 
@@ -82,7 +93,7 @@ def lines(result: QualityResult) -> list[str]:
     return said
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Four decimals of a share, four digits of anything larger."""
     if value is None:
         return "-"

@@ -14,7 +14,7 @@ from servemark.errors import ServerError
 from servemark.output import note
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import Scorer, rows_of
-from servemark.workload import LabelledSet, Sample, stack
+from servemark.workload import LabelledSet, Quality, Sample, stack
 
 ESTIMATE_AFTER_S = 2.0
 """The time that a whole set takes is said after so much of it."""
@@ -35,6 +35,7 @@ class Labels:
     """What a run scores: the data, the metric, and the examples of a subset."""
 
     metric: Metric
+    asked: Quality
     data: LabelledSet
     source: str
     samples: int | None
@@ -88,7 +89,7 @@ class Sending:
             parts = tuple((number, part) for number, part, _ in taken)
             # An engine in this process copies the outputs of what has known rows: it may use its buffers again.
             known = tuple(number for number, _ in parts)
-            yield Query(encode(stack(rows, config.workload.inputs)), known, parts)
+            yield Query(encode(stack(rows, config.workload.inputs)), known, parts=parts)
 
     def _outcome(self, outcome: Outcome) -> None:
         assert isinstance(outcome.payload, Query)

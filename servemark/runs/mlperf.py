@@ -8,8 +8,9 @@ from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
+from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
 from servemark.errors import OptionError
 from servemark.output import note
@@ -21,6 +22,9 @@ from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
 from servemark.results.schema.run import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
+from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
+from servemark.runs.labelled import Labels
+from servemark.runs.quality import labels_of
 from servemark.runs.server import UNCHANGED, server_for
 from servemark.workload.checked import agreement_figures, unchecked
 
@@ -36,22 +40,30 @@ def run_mlperf(
     *,
     target_qps: float = 0.0,
     min_queries: int = 100,
+    accuracy: bool = False,
     given: bool = False,
     settings: Settings = UNCHANGED,
 ) -> tuple[Path, MlperfResult]:
     """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
 
     `target_qps` is the rate of the Server scenario's arrivals; the others' is probed. The bound is the configuration's
-    objective, else the workload's. The server is `given`, or one for this run. Raises ServemarkError.
+    objective, else the workload's. An `accuracy` run sends the labelled data set once instead, and LoadGen's accuracy
+    log is scored. The server is `given`, or one for this run. Raises ServemarkError.
     """
+    labels = labels_of(config, None) if accuracy else None
     with server_for([config], given=given, settings=settings) as [served]:
-        directory, result = _measure(config, served, scenario, target_qps, min_queries)
+        directory, result = _measure(config, served, scenario, target_qps, min_queries, labels)
     results.write(directory, result)
     return directory, result
 
 
 def _measure(
-    config: LoadConfig, served: LoadConfig, scenario: MlperfScenario, target_qps: float, min_queries: int
+    config: LoadConfig,
+    served: LoadConfig,
+    scenario: MlperfScenario,
+    target_qps: float,
+    min_queries: int,
+    labels: Labels | None,
 ) -> tuple[Path, MlperfResult]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
     target = open_target(served)
@@ -72,12 +84,16 @@ def _measure(
         latency_ms=objective.limit,
         percentile=objective.percentile,
         seed=config.seed,
+        accuracy=labels is not None,
     )
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
-    note(f"LoadGen: {scenario.value}, at least {config.duration_s:g} s and {min_queries} queries")
+    library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
+    asked = f"at least {config.duration_s:g} s and {min_queries} queries"
+    note(f"LoadGen: {scenario.value}, {asked if labels is None else f'accuracy of {len(library):,} samples'}")
     timeout_s, most = config.request_timeout_s, config.max_in_flight
-    seen = run(target, requests, plan, directory, timeout_s=timeout_s, max_in_flight=most)
-    official, metrics, verdict = _judged(config, seen, golden, directory)
+    keep = logged_by(config) if labels else _nothing
+    seen = run(target, library, plan, directory, timeout_s=timeout_s, max_in_flight=most, logged=keep)
+    official, metrics, verdict = _judged(config, seen, golden if labels is None else None, directory, labels)
     result: MlperfResult = {
         **opening("mlperf"),
         "config": cast(MlperfConfig, {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)}),
@@ -96,7 +112,7 @@ def _measure(
 
 
 def _judged(
-    config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path
+    config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path, labels: Labels | None
 ) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
     """LoadGen's figures, this side's, and both verdicts as one."""
     log = {} if seen.interrupted else read_log(logs)
@@ -105,12 +121,14 @@ def _judged(
     agreement, mismatch = (
         agreement_figures(check(seen.sampled, golden, workload.outputs, limits), workload, config.precision)
         if golden
-        else (unchecked(f"no golden outputs: `{config.entry.export_command()}`"), None)
+        else (unchecked(_unchecked(config, labels)), None)
     )
     why = log.get("result_invalid_reason", "interrupted" if seen.interrupted else "see mlperf_log_summary.txt")
     errors = seen.errors.total()
+    # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
+    ended = official == "VALID" if labels is None else not seen.interrupted
     constraints = [
-        Constraint("loadgen", official == "VALID", None, None, "", str(why).strip()),
+        Constraint("loadgen", ended, None, None, "", str(why).strip()),
         Constraint("error_share", not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:
@@ -132,4 +150,17 @@ def _judged(
         },
         "accuracy": {"output_agreement": agreement},
     }
+    if labels is not None and not seen.interrupted:
+        metrics["accuracy"]["quality"] = score_log(config, labels, logs)
     return figures, metrics, Verdict(constraints).to_dict()
+
+
+def _unchecked(config: LoadConfig, labels: Labels | None) -> str:
+    """Why no outputs were compared with golden ones."""
+    command = config.entry.export_command()
+    return f"no golden outputs: `{command}`" if labels is None else "an accuracy run is scored by its labels"
+
+
+def _nothing(_answer: Answer) -> bytes:
+    """What a performance run's log keeps of an answer."""
+    return b""

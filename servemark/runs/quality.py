@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from loadgen.inputs.sources import data_path
+from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Placement, Target
 from loadgen.targets.open import open_target
-from servemark.errors import InputDataError, OptionError, ResultError
+from servemark.errors import InputDataError, ResultError
 from servemark.output import note
-from servemark.quality.document import RANDOM, TRAINED, UNKNOWN, score
+from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
-from servemark.quality.registry import metric_named
 from servemark.quality.scoring import Scorer, chosen, digest_of
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
@@ -33,22 +32,10 @@ _ASKED = ("workload", "engine", "precision", "url", "model", "batch_size", "seed
 
 def labels_of(config: LoadConfig, samples: int | None) -> Labels:
     """Read the labelled data set of a configuration's workload. Raises OptionError, InputDataError."""
-    workload = config.workload
-    if workload.quality is None:
-        raise OptionError(f"{workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)')
-    metric = metric_named(workload.quality.metric)
-    if workload.labelled is None:
-        raise InputDataError(
-            f"no labels can be read for {workload.name}", fix="docs/guides/quality.md says which workloads have them"
-        )
-    if config.input_data == "synthetic":
-        raise InputDataError("synthetic requests have no labels", fix="--input-data dataset, or a path")
-    path = data_path(config, workload.dataset)
-    data = workload.labelled(path)
-    if not data.size:
-        raise InputDataError(f"{path} holds no labelled example", fix="see docs/guides/quality.md for the layout")
-    source = str(workload.dataset) if config.input_data == "dataset" else config.input_data
-    return Labels(metric, data, source, samples, chosen(data.size, samples, config.seed))
+    metric, asked = metric_of(config)
+    data = labelled_set(config)
+    source = str(config.workload.dataset) if config.input_data == "dataset" else config.input_data
+    return Labels(metric, asked, data, source, samples, chosen(data.size, samples, config.seed))
 
 
 def run_quality(
@@ -140,12 +127,12 @@ def _whole(
         "messages": sending.messages,
     }
     found = None
-    if scored and (quality := config.workload.quality):
+    if scored:
         found = score(
             labels.metric,
-            quality,
+            labels.asked,
             scored,
-            weights=weights_of(config),
+            weights=weights_of(config.workload, config.entry),
             source=labels.source,
             size=labels.data.size,
             samples=labels.samples,
@@ -153,14 +140,6 @@ def _whole(
             continued=continued,
         )
     return {**pending, "quality": found, "errors": errors, "seconds": sending.seconds, "partial": partial}
-
-
-def weights_of(config: LoadConfig) -> str:
-    """Whether the weights that are served are trained ones, as far as the repository knows."""
-    manifest = config.entry.read_manifest()
-    if manifest is None:
-        return UNKNOWN
-    return TRAINED if config.workload.trained or manifest.get("weights") else RANDOM
 
 
 def _interrupted(out: Path, pending: QualityResult) -> Path | None:

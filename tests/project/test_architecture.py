@@ -78,6 +78,9 @@ USED_BY = {
     "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
     "servemark/quality/metrics/test_metrics": ["servemark/quality: metric registry"],
     "servemark/runs/test_quality": [
+        "loadgen/driver: labelled",
+        "loadgen/evaluation: quality",
+        "loadgen/inputs: labels",
         "servemark/cli: quality",
         "servemark/quality: document journal scoring",
         "servemark/report: quality",

@@ -1,13 +1,17 @@
 """A small MNIST in its official layout, and a server's known answers to it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.workload import get
+from tests.golden.server import GoldenServer
+from tests.support.locust_run import server_of
 
-COUNT = 20
+NAME = "spatial_transformer"
+COUNT, RIGHT = 20, 15
 
 
 def idx(array: npt.NDArray[np.uint8]) -> bytes:
@@ -39,3 +43,21 @@ def write_answers(root: Path, path: Path, right: int) -> None:
     images = np.stack([example.requests[0]["image"] for example in examples])
     theta = np.zeros((digits.size, 2, 3), np.float32)
     np.savez(path, **{"input:image": images, "output:logprobs": scores, "output:theta": theta})
+
+
+def lay_out(root: Path) -> Path:
+    """A root with small MNIST, and the answers of a model that knows three quarters of it."""
+    write_digits(root)
+    write_answers(root, root / "answers.npz", RIGHT)
+    return root
+
+
+def served(data: Path, **behaviour: Any) -> GoldenServer:
+    """A golden server that is this model."""
+    return server_of(get(NAME), answers=str(data / "answers.npz"), **behaviour)
+
+
+def flags(server: GoldenServer, data: Path, out: Path, *more: str, command: str = "quality") -> list[str]:
+    """A command line on that server; no repository has the model."""
+    places = ["--data-root", str(data), "--out", str(out), "--model-repository", str(out / "none")]
+    return [command, NAME, "-u", server.url, *places, *more]

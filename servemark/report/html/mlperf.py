@@ -5,10 +5,12 @@ from typing import cast
 from servemark.report.html.load import badges, constraints
 from servemark.report.page.blocks import Article, Block, Facts, Lines, Section, Table
 from servemark.report.plots.circumstances import environment, made
+from servemark.report.quality import score_words
 from servemark.report.words import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.mlperf import MlperfResult
+from servemark.results.schema.score import QualityScore
 
 _RATES = ("qps_without_loadgen_overhead", "completed_samples_per_sec", "samples_per_second")
 _PERCENTILES = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p99": "99.00", "p99_9": "99.90"}
@@ -24,6 +26,7 @@ def article(saved: Saved) -> Article:
         answer=_answer(result),
         sections=[
             Section("Verdict", [constraints(result["verdict"])]),
+            Section("Quality", [Lines([score_words(scored)])] if (scored := _scored(result)) else []),
             Section("Latency", _latency(result)),
             Section(
                 "LoadGen's own figures",
@@ -43,6 +46,11 @@ def article(saved: Saved) -> Article:
         badges=badges(result["verdict"], partial=result["partial"]),
         made=made(result),
     )
+
+
+def _scored(result: MlperfResult) -> QualityScore | None:
+    """Of an accuracy run."""
+    return result["metrics"].get("accuracy", {}).get("quality")
 
 
 def _answer(result: MlperfResult) -> str:

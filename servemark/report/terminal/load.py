@@ -9,6 +9,7 @@ from rich.text import Text
 
 from servemark.output import EVERYTHING, says
 from servemark.report.answer import answer
+from servemark.report.quality import score_words
 from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
 from servemark.results.objectives import MET
@@ -98,6 +99,8 @@ def facts(result: Result, everything: bool) -> list[Text]:
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines.append(f"limited by: {by} ({evidence})")
     lines.append(_outputs(result, everything))
+    if (scored := result["metrics"]["accuracy"]["quality"].get("score")) is not None:
+        lines.append(f"quality: {score_words(scored)}")
     energy = metrics["energy"]
     if energy["joules_per_inference"] is not None:
         lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({energy['boundary']})")

@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
+from servemark.report.quality import score_words
 from servemark.results.schema.mlperf import MlperfResult
 
 _PERCENTILES = ("50.00", "90.00", "95.00", "99.00", "99.90")
@@ -25,6 +26,8 @@ def render_mlperf(result: MlperfResult, console: Console) -> None:
     for key in ("qps_without_loadgen_overhead", "completed_samples_per_sec", "samples_per_second"):
         if key in official:
             console.print(Text(f"{key.replace('_', ' ')}: {official[key]:.5g}"))
+    if (scored := result["metrics"]["accuracy"].get("quality")) is not None:
+        console.print(Text(f"quality: {score_words(scored)}"))
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     console.print(Text.assemble("Result is : ", (word, style)))
     for constraint in verdict["constraints"]:

@@ -1,9 +1,10 @@
 """The result of `servemark mlperf`: MLCommons' LoadGen drives, and both verdicts count."""
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Config, OutputAgreement, VerdictOfRun
+from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency
 
 
@@ -18,6 +19,7 @@ class Plan(TypedDict):
     latency_ms: Annotated[float, "Server: bound of the latency (ms)."]
     percentile: Annotated[float, "Server: percentile that keeps the bound."]
     seed: Annotated[int, "Seed of schedule and samples."]
+    accuracy: NotRequired[Annotated[bool, "Whether it was an accuracy run: each sample once."]]
 
 
 class MlperfConfig(Config):
@@ -39,6 +41,7 @@ class MlperfAccuracy(TypedDict):
     """What is known of the answers' quality."""
 
     output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
+    quality: NotRequired[Annotated[QualityScore, "Of an accuracy run: its log, scored."]]
 
 
 class MlperfMetrics(TypedDict):

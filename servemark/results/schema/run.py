@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
+from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency, Percentiles
 
 
@@ -84,6 +85,7 @@ class Config(TypedDict):
     seed: Annotated[int, "Seed of schedule and inputs."]
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     input_data: Annotated[str, "`synthetic`, `random`, `zero`, `dataset`, or a path."]
+    quality: NotRequired[Annotated[bool, "Whether the answers were scored by labels."]]
     shape: NotRequired[Annotated[dict[str, list[int]], "Input -> its sizes without the batch, as given."]]
     range: NotRequired[Annotated[dict[str, list[float]], "Input -> least and greatest random value, as given."]]
     string_length: NotRequired[Annotated[int, "Letters of each random string, as given."]]
@@ -239,12 +241,13 @@ class OutputAgreement(TypedDict):
 
 
 class Quality(TypedDict):
-    """The task's quality metric. A load run does not measure it."""
+    """The task's quality metric, which a load run measures with `--quality`."""
 
     metric: Annotated[str | None, "Name of the metric."]
     value: Annotated[float | None, "Its value."]
     target: Annotated[float | None, "Target of the suite."]
     dataset: Annotated[str | None, "Data set of the workload."]
+    score: NotRequired[Annotated[QualityScore, "With `--quality`: of the first answer to each example."]]
 
 
 class Accuracy(TypedDict):

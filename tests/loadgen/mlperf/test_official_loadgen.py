@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, read_log, run
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run
 from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Payload
 from servemark.errors import ServerError
@@ -43,7 +43,7 @@ def drive(
     server: GoldenServer, asked: MlperfPlan, logs: Path, requests: Iterator[Payload] | None = None
 ) -> LoadGenOutcomes:
     target: Any = Target(server)
-    return run(target, requests or payloads(), asked, logs, timeout_s=30, max_in_flight=256)
+    return run(target, first_of(requests or payloads()), asked, logs, timeout_s=30, max_in_flight=256)
 
 
 @pytest.mark.parametrize("scenario", MlperfScenario)

@@ -1,47 +1,23 @@
 """`servemark quality`: labelled data through a real connection, scored by hand; failures, subsets, interruptions."""
 
-import contextlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from servemark.quality.journal import FILE
 from servemark.results import directory
 from servemark.runs import labelled
-from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
-from tests.support.digits import COUNT, write_answers, write_digits
+from tests.support.digits import COUNT, NAME, RIGHT, flags, lay_out, served, write_digits
 from tests.support.documents import validated
-from tests.support.locust_run import server_of, the_result
-
-RIGHT = 15
-NAME = "spatial_transformer"
+from tests.support.locust_run import the_result
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root with small MNIST, and the answers of a model that knows three quarters of it."""
-    root = tmp_path_factory.mktemp("data")
-    write_digits(root)
-    write_answers(root, root / "answers.npz", RIGHT)
-    return root
-
-
-@contextlib.contextmanager
-def served(data: Path, **behaviour: Any) -> Iterator[GoldenServer]:
-    from servemark.workload import get
-
-    with server_of(get(NAME), answers=str(data / "answers.npz"), **behaviour) as server:
-        yield server
-
-
-def flags(server: GoldenServer, data: Path, out: Path, *more: str) -> list[str]:
-    places = ["--data-root", str(data), "--out", str(out), "--model-repository", str(out / "none")]
-    return ["quality", NAME, "-u", server.url, *places, *more]
+    return lay_out(tmp_path_factory.mktemp("data"))
 
 
 def test_every_digit_is_sent_once_and_scored(data: Path, tmp_path: Path, servemark: Servemark) -> None:
@@ -161,3 +137,15 @@ def test_what_cannot_be_scored_says_why(arguments: list[str], said: str, servema
     done = servemark(*arguments)
     assert done.code == 3
     assert said in done.err
+
+
+def test_a_load_run_scores_what_it_was_answered(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    load = ["--quality", "--request-rate", "100", "--duration", "1", "--warmup", "0.3", "-b", "2"]
+    with served(data) as server:
+        done = servemark(*flags(server, data, tmp_path, *load, command="run"))
+    result = validated(the_result(tmp_path))
+    found = result["metrics"]["accuracy"]["quality"]
+    assert found["value"] == found["score"]["figures"][0]["value"] == RIGHT / COUNT
+    assert found["score"]["data"]["scored"] == COUNT
+    assert result["config"]["input_data"] == "dataset"
+    assert "quality: accuracy 0.7500: target >= 0.99, not judged" in done.out

@@ -1,0 +1,52 @@
+"""The labelled data of a run, and the metric of its answers."""
+
+from collections.abc import Sequence
+
+from loadgen.inputs.sources import GENERATED, data_path
+from loadgen.load.load_config import LoadConfig
+from servemark.errors import InputDataError, OptionError
+from servemark.quality.metric import Metric
+from servemark.quality.registry import metric_named
+from servemark.quality.scoring import chosen
+from servemark.workload import LabelledSet, Quality
+
+
+def metric_of(config: LoadConfig) -> tuple[Metric, Quality]:
+    """The metric of a configuration's workload, and what its target is of. Raises OptionError."""
+    quality = config.workload.quality
+    if quality is None:
+        raise OptionError(
+            f"{config.workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)'
+        )
+    return metric_named(quality.metric), quality
+
+
+def labelled_set(config: LoadConfig) -> LabelledSet:
+    """The labelled data that `--input-data` names. Raises InputDataError, also where there are no labels."""
+    workload = config.workload
+    if workload.labelled is None:
+        raise InputDataError(
+            f"no labels can be read for {workload.name}", fix="docs/guides/quality.md says which workloads have them"
+        )
+    if config.input_data in GENERATED:
+        raise InputDataError(f"{config.input_data} requests have no labels", fix="--input-data dataset, or a path")
+    path = data_path(config, workload.dataset)
+    data = workload.labelled(path)
+    if not data.size:
+        raise InputDataError(f"{path} holds no labelled example", fix="see docs/guides/quality.md for the layout")
+    return data
+
+
+def scorable(config: LoadConfig, most: int) -> tuple[LabelledSet, Sequence[int]]:
+    """The data, and the examples that a load run sends of it: a random subset of a large set.
+
+    Raises OptionError, InputDataError.
+    """
+    metric_of(config)
+    data = labelled_set(config)
+    if data.requests_per_example > 1:
+        raise OptionError(
+            f"an example of {config.workload.name} is {data.requests_per_example} requests, which a load run mixes",
+            fix="leave out --quality, and use `servemark quality`",
+        )
+    return data, chosen(data.size, most, config.seed)

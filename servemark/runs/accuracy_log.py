@@ -1,0 +1,78 @@
+"""MLPerf's accuracy mode: a labelled data set as LoadGen's library, and its accuracy log scored."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import overload
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.mlperf.official_loadgen import read_accuracy_log
+from loadgen.sut.channel import Answer, Payload
+from loadgen.sut.target import Target
+from servemark.quality.document import score, weights_of
+from servemark.quality.journal import Journal
+from servemark.quality.logged import from_bytes, to_bytes
+from servemark.quality.scoring import Scorer
+from servemark.results.schema.score import QualityScore
+from servemark.runs.labelled import Labels
+from servemark.workload import stack
+
+
+class LabelledLibrary(Sequence[Payload]):
+    """One request for each of the examples' requests, made when LoadGen asks for it. Raises InputDataError."""
+
+    def __init__(self, config: LoadConfig, target: Target, labels: Labels) -> None:
+        self._data, self._inputs, self._encode = labels.data, config.workload.inputs, target.encoder()
+
+    def __len__(self) -> int:
+        return self._data.size * self._data.requests_per_example
+
+    @overload
+    def __getitem__(self, index: int) -> Payload: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Payload]: ...
+
+    def __getitem__(self, index: int | slice) -> Payload | Sequence[Payload]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        number, part = divmod(index, self._data.requests_per_example)
+        sample = self._data.example(number).requests[part]
+        return Payload(self._encode(stack([sample], self._inputs)), (), (number,))
+
+
+def logged_by(config: LoadConfig) -> "partial[bytes]":
+    """What LoadGen's log keeps of an answer: its outputs."""
+    return partial(_logged, config)
+
+
+def _logged(config: LoadConfig, answer: Answer) -> bytes:
+    tensors = config.workload.outputs
+    return to_bytes(answer.arrays(tensors), tensors)
+
+
+def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
+    """Score LoadGen's accuracy log; what it has no answer of is wrong. Raises ResultError, InputDataError."""
+    answers = read_accuracy_log(logs)
+    errors = Counter[str]()
+    with Journal(logs) as journal:
+        scorer = Scorer(labels.metric, labels.data, journal)
+        for number, part, _ in scorer.requests(labels.examples):
+            content = answers.get(number * labels.data.requests_per_example + part)
+            if content:
+                scorer.answered(number, part, from_bytes(content, config.workload.outputs))
+            else:
+                errors["no_answer"] += 1
+                scorer.failed(number, part, "no_answer")
+        return score(
+            labels.metric,
+            labels.asked,
+            list(journal.scored.values()),
+            weights=weights_of(config.workload, config.entry),
+            source=labels.source,
+            size=labels.data.size,
+            samples=labels.samples,
+            seed=config.seed,
+            continued=0,
+        )

@@ -1,0 +1,69 @@
+"""MLPerf's two modes on one golden server: performance, and accuracy, whose log is scored by the same code."""
+
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import InputDataError
+from servemark.runs import accuracy_log
+from tests.support.command_line import Servemark
+from tests.support.digits import COUNT, RIGHT, flags, lay_out, served
+from tests.support.documents import validated
+from tests.support.locust_run import the_result
+
+MLPERF = ("--scenario", "SingleStream", "--min-duration", "0.3", "--min-queries", "5")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay_out(tmp_path_factory.mktemp("data"))
+
+
+def test_both_modes_run_and_the_accuracy_log_is_scored(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data) as server:
+        servemark(*flags(server, data, tmp_path / "p", *MLPERF, command="mlperf"))
+        before = len(server.requests())
+        done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--accuracy", command="mlperf"))
+        requests = len(server.requests()) - before
+        quality = servemark(*flags(server, data, tmp_path / "q"))
+    performance, accuracy, whole = (validated(the_result(tmp_path / name)) for name in "paq")
+    assert performance["loadgen"]["validity"] in {"VALID", "INVALID"}
+    assert "quality" not in performance["metrics"]["accuracy"]
+    score = accuracy["metrics"]["accuracy"]["quality"]
+    assert (done.code, quality.code) == (0, 0)
+    assert score["figures"][0]["value"] == RIGHT / COUNT
+    assert score["data"] == whole["quality"]["data"]  # the same digits, the same labels
+    assert score["figures"] == whole["quality"]["figures"]
+    assert accuracy["metrics"]["latency_ms"]["count"] == COUNT
+    assert requests > COUNT  # the probe's too
+    assert "quality: accuracy 0.7500" in done.out
+
+
+def test_a_failed_sample_is_wrong(
+    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from servemark.runs import mlperf
+
+    monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
+    with served(data, error_every=4) as server:
+        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--accuracy", command="mlperf"))
+    score = the_result(tmp_path)["metrics"]["accuracy"]["quality"]
+    assert done.code == 2  # a failed request makes an MLPerf run invalid
+    assert score["wrong"] == COUNT // 4
+
+
+def test_a_picture_that_cannot_be_read_ends_the_run(
+    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = accuracy_log.LabelledLibrary.__getitem__
+
+    def damaged(self: accuracy_log.LabelledLibrary, index: int) -> object:
+        if index == 7:
+            raise InputDataError("digit 7 is damaged", fix="replace it")
+        return made(self, index)
+
+    monkeypatch.setattr(accuracy_log.LabelledLibrary, "__getitem__", damaged)
+    with served(data) as server:
+        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--accuracy", command="mlperf"))
+    assert done.code == 3
+    assert "digit 7 is damaged" in done.err
