@@ -1,25 +1,27 @@
 """`servemark kernels`: time the operations that models are made of, on the same device."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from servemark.cli._options import Json, quantity
+from servemark.cli._options import Json, count, quantity
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.measurement import run
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import families
 from servemark.kernels.measurement.precisions import PRECISIONS
-from servemark.kernels.suites import cases_of, suites
+from servemark.kernels.suites import cases_of, chosen, suites
+from servemark.kernels.tracing.workload import trace_apart
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
 from servemark.quantities import SECONDS, one_of
 from servemark.report.kernels import render_kernels
 from servemark.results import directory as results
-from servemark.results.schema.kernels import KernelsDocument
+from servemark.results.schema.kernels import KernelsDocument, Traced
 
 DEFAULT_SUITE = "quick"
 DEFAULT_PRECISIONS = ("fp32",)
@@ -28,7 +30,13 @@ CACHES = ("hot", "cold")
 
 def kernels(
     family: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Families; all by default.")] = None,
-    suite: Annotated[str, typer.Option(metavar="SUITE", help="Table of sizes; --list shows them.")] = DEFAULT_SUITE,
+    suite: Annotated[
+        str, typer.Option(metavar="SUITE", help="Table of sizes; --list shows them.", show_default=DEFAULT_SUITE)
+    ] = "",
+    workload: Annotated[
+        str, typer.Option("--from", metavar="WORKLOAD", help="Take the kernels that this workload executes.")
+    ] = "",
+    batch_size: Annotated[int, count("--batch-size", "Samples of the inference of --from.", "-b")] = 1,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N.")] = "cpu",
     precision: Annotated[
         list[str] | None,
@@ -50,6 +58,8 @@ def kernels(
     The result is complete after each case: --resume goes on with a run that was ended.
 
     Example: servemark kernels gemm convolution --suite quick
+
+    Example: servemark kernels --from resnet50 -b 8
     """
     if listing:
         _show_list()
@@ -60,10 +70,17 @@ def kernels(
     else:
         names = [one_of("--precision", name, PRECISIONS) for name in precision or DEFAULT_PRECISIONS]
         one_of("--cache", cache, CACHES)
-        cases = cases_in(names, cases_of(suite, family or ()))
         method = Method(Device.named(device), "cold" if cache == "cold" else "hot", case_limit)
-        document = run.begin(suite, cases, method)
-        folder = results.new_directory(out, f"kernels-{suite}")
+        if workload:
+            _require_alone(suite, names)
+            name = f"{workload}, batch {batch_size}"
+            cases, traced = _traced(workload, batch_size, family or (), method.device)
+        else:
+            name, traced = suite or DEFAULT_SUITE, None
+            cases = cases_of(name, family or ())
+        cases = cases_in(names, cases)
+        document = run.begin(name, cases, method, traced)
+        folder = results.new_directory(out, f"kernels-{workload or name}")
     note(
         f"{len(cases)} cases into {os.path.relpath(folder)}; to go on after Ctrl-C: --resume {os.path.relpath(folder)}"
     )
@@ -77,9 +94,29 @@ def kernels(
     raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
 
 
+def _require_alone(suite: str, precisions: list[str]) -> None:
+    """Raise OptionError where --from stands with what contradicts it."""
+    if suite:
+        raise OptionError(f"--from with --suite {suite}", fix="leave one of them out")
+    if precisions != list(DEFAULT_PRECISIONS):
+        raise OptionError(f"--from with --precision {' '.join(precisions)}: models compute in fp32 here", fix="fp32")
+
+
+def _traced(workload: str, batch: int, families: Sequence[str], device: Device) -> tuple[list[Case], Traced]:
+    """The kernels of a workload, and what is known of its latency. Raises OptionError, ServerError."""
+    note(f"tracing {workload} at batch {batch}")
+    found = trace_apart(workload, batch, device)
+    return chosen(workload, found.cases, families), found.traced
+
+
 def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     """What a run that was cut short had to do. Raises OptionError where this is another machine, or another suite."""
-    cases = cases_in(document["precisions"], cases_of(document["suite"], document["families"]))
+    known, families = document["traced"], document["families"]
+    if known:
+        cases, _ = _traced(known["workload"], known["batch_size"], families, Device.named(document["device"]))
+    else:
+        cases = cases_of(document["suite"], families)
+    cases = cases_in(document["precisions"], cases)
     done = [(case["family"], case["label"], case["precision"]) for case in document["cases"]]
     planned = [(case.family, case.kernel.label(), case.precision) for case in cases]
     method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])

@@ -3,14 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import geometric_mean
+from typing import Any, cast
 
 from servemark.errors import ResultError
 from servemark.history.metrics import Metric
+from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import describe
 from servemark.results import directory
+from servemark.results.schema.kernels import KernelsDocument
 
 MAX_RATE = "max_rate"
+KERNEL_TIME = "kernel_time"
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
 
 
 def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
+    if result.get("kind") == "kernels" and metric.name == KERNEL_TIME:
+        yield from _kernels(cast(KernelsDocument, result), folder)
     if result.get("kind") != "load" or result.get("verdict") is None:
         return
     searched = MAX_RATE in result
@@ -52,16 +58,37 @@ def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[
     # A search's run is at whatever rate was found: only the rate itself can be compared.
     if value is None or searched != (metric.keys[0] == MAX_RATE):
         return
-    around = result["environment"]
     load = f"highest rate with {result['config']['slo']}" if searched else describe(result["scenario"])
     place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
     yield Measured(
         f"{result['workload']} on {place}, {load}, batch {result['batch_size']}",
+        *_where(result, folder),
+        value,
+        result["verdict"]["valid"] and not result["partial"],
+    )
+
+
+def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
+    """Each family of a run of kernels, and all of them: the geometric mean of their medians (ms)."""
+    measured = [(case["family"], case["ms"]["median"]) for case in document["cases"] if case["ms"]]
+    about = f"{document['suite']} on {document['device']}, {' '.join(document['precisions'])}"
+    about += f", cache {document['cache']}, {document['threads']} threads"
+    quiet = not document["partial"] and document["busy_share"] <= IDLE_SHARE
+    for family in ("all kernels", *document["families"]):
+        times = [ms for own, ms in measured if family in {own, "all kernels"}]
+        if times:
+            # Other cases would be another mean.
+            subject = f"{family}: {len(times)} cases of {about}"
+            yield Measured(subject, *_where(dict(document), folder), geometric_mean(times), quiet)
+
+
+def _where(result: dict[str, Any], folder: Path) -> tuple[str, str, str, str | None, bool]:
+    """The machine, the folder, when, and of which commit."""
+    around = result["environment"]
+    return (
         f"{around.get('hostname') or '?'} ({around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores)",
         str(folder),
         result["created"],
         around.get("git_commit"),
         bool(around.get("git_dirty")),
-        value,
-        result["verdict"]["valid"] and not result["partial"],
     )

@@ -33,6 +33,7 @@ _LISTED = [
     Metric("max_rate", "requests/s", ("max_rate", "rate"), higher_is_worse=False),
     Metric("queue", "ms", ("metrics", "server", "queue_ms")),
     Metric("compute_infer", "ms", ("metrics", "server", "compute_infer_ms")),
+    Metric("kernel_time", "ms", ("kernel_time",)),
     Metric("joules_per_inference", "J", ("metrics", "energy", "joules_per_inference")),
 ]
 METRICS = {metric.name: metric for metric in _LISTED}

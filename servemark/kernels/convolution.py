@@ -35,6 +35,8 @@ class Convolution(Kernel):
     padding: tuple[int, ...] = (0, 0)
     stride: tuple[int, ...] = (1, 1)
     groups: int = 1
+    dilation: tuple[int, ...] = ()
+    """Nothing: 1 in each dimension."""
     direction: Direction = "forward"
     layout: Literal["NCHW", "NHWC"] = "NCHW"
 
@@ -43,8 +45,15 @@ class Convolution(Kernel):
 
     def output_size(self) -> tuple[int, ...]:
         """Height and width (as many as there are dimensions) of what comes out."""
-        sides = zip(self.size, self.filter, self.padding, self.stride, strict=True)
-        return tuple((size + 2 * padding - filter_) // stride + 1 for size, filter_, padding, stride in sides)
+        sides = zip(self.size, self.filter, self.padding, self.stride, self.steps(), strict=True)
+        return tuple(
+            (size + 2 * padding - step * (filter_ - 1) - 1) // stride + 1
+            for size, filter_, padding, stride, step in sides
+        )
+
+    def steps(self) -> tuple[int, ...]:
+        """From one element under the filter to the next, in each dimension."""
+        return self.dilation or (1,) * len(self.size)
 
     def flops(self) -> int:
         each = self.c // self.groups * prod(self.filter)
@@ -94,8 +103,8 @@ class Convolution(Kernel):
 
     def _arguments(self) -> tuple[Any, ...]:
         """Stride, padding, dilation, whether transposed, its output's padding, groups."""
-        one, none = [1] * len(self.size), [0] * len(self.size)
-        return [*self.stride], [*self.padding], one, False, none, self.groups
+        none = [0] * len(self.size)
+        return [*self.stride], [*self.padding], [*self.steps()], False, none, self.groups
 
     def _forward(self, data: "torch.Tensor", weights: "torch.Tensor") -> "torch.Tensor":
         import torch

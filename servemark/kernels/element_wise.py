@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class ElementWise(Kernel):
     """c = a + b, or another operation, over so many elements."""
 
-    operation: Literal["add", "mul", "div", "maximum"]
+    operation: Literal["add", "sub", "mul", "div", "maximum"]
     length: int
 
     OPERATIONS: ClassVar = "1 an element"
-    CALL: ClassVar = "torch.add, mul, div, maximum"
+    CALL: ClassVar = "torch.add, sub, mul, div, maximum"
 
     def flops(self) -> int:
         return self.length

@@ -61,9 +61,6 @@ class Recurrent(Kernel):
             "backward_weights": Elements(data + 2 * answer, weights),
         }[self.direction]
 
-    def steps(self) -> int:
-        return self.timesteps
-
     def figures(self, seconds: float) -> dict[str, float]:
         return {"tflops_with_inputs": self.full_flops() / seconds / 1e12}
 

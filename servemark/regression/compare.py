@@ -8,6 +8,7 @@ from servemark.comparison.run import Comparison
 from servemark.errors import ExitCode, OptionError, ResultError, parsing
 from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
+from servemark.regression.kernels import compare_kernels, read_kernels
 from servemark.regression.saved_runs import Run, engine_of, read_side
 from servemark.regression.sides import names_of
 from servemark.report.terminal.regression import markdown, render_regression
@@ -37,9 +38,13 @@ def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool, 
 
 def compare_files(first: str, second: str, gate: Gate) -> SavedComparison:
     """How two sides differ. Raises OptionError, and ResultError also where a result is damaged."""
-    runs = read_side(first), read_side(second)
+    names = names_of((first, second))
+    kernels = read_kernels(first), read_kernels(second)
     with parsing(f"{first} or {second}", ResultError, fix="name whole result directories"):
-        found = compare_sides(*runs, gate, names_of((first, second)))
+        if any(kernels):
+            found = compare_kernels(*kernels, gate, names)
+        else:
+            found = compare_sides(read_side(first), read_side(second), gate, names)
         directory.to_json(found)  # no NaN, as JSON has none
     return found
 

@@ -96,7 +96,7 @@ class Pair:
         merged = [merge(side) for side in sides]
         few = min(merged, key=lambda histogram: histogram.count)
         if few.count < needed:
-            return _unknown(
+            return unknown_difference(
                 name, f"needs {needed:,} samples, has {few.count:,}: {longer_runs(needed, few.count, self.length_s)}"
             )
         a, b = (histogram.percentile(percentile) for histogram in merged)
@@ -111,7 +111,7 @@ class Pair:
         if ratio is None:
             fewest = min(histogram.count for side in sides for histogram in side)
             reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
-            return _unknown(name, reason, a, b)
+            return unknown_difference(name, reason, a, b)
         return self._judged(name, a, b, ratio, worse_above=True)
 
     def _throughput(self) -> Difference:
@@ -120,7 +120,11 @@ class Pair:
         a, b = (float(np.mean(side)) for side in rates)
         if not all(rate for side in rates for rate in side):
             reason = "a run answered nothing"
-            return _unknown(name, reason, a, b) if b or not a else _difference(name, a, b, None, "worse", reason)
+            return (
+                unknown_difference(name, reason, a, b)
+                if b or not a
+                else difference_of(name, a, b, None, "worse", reason)
+            )
         if self.repeated:
             ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
         else:
@@ -136,10 +140,10 @@ class Pair:
     def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
         """Compare a ratio with chance and the threshold."""
         if ratio.low is None or ratio.high is None:
-            return _unknown(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
+            return unknown_difference(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
         slower = ratio if worse_above else ratio.inverse
         reading = read(slower, self.threshold)
-        found = _difference(name, a, b, ratio, reading, None)
+        found = difference_of(name, a, b, ratio, reading, None)
         found["detects"] = detectable(ratio)
         if reading == "undecided" and self.repeated:
             found |= self._undecided(slower)
@@ -164,7 +168,7 @@ class Pair:
         counts = [_failures(side) for side in self.sides]
         name = "error share"
         if not all(total for _, total in counts):
-            return _unknown(name, "no request was sent in the measured interval")
+            return unknown_difference(name, "no request was sent in the measured interval")
         return self._shares(name, counts, worse_above=True)
 
     def _outputs(self) -> Difference:
@@ -176,20 +180,22 @@ class Pair:
         a, b = (equal / total if total else None for equal, total in counts)
         if broken[1] and not broken[0]:
             reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
-            return _difference(name, a, b, None, "worse", reason)
+            return difference_of(name, a, b, None, "worse", reason)
         checked = [_checked(side) for side in self.sides]
         if not all(checked):
             lacks = [side.name for side, found in zip(self.sides, checked, strict=True) if not found]
-            return _unknown(name, f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model")
+            return unknown_difference(
+                name, f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model"
+            )
         if not all(total for _, total in counts):
-            return _difference(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
+            return difference_of(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
         return self._shares(name, counts, worse_above=False)
 
     def _shares(self, name: str, counts: Sequence[tuple[int, int]], *, worse_above: bool) -> Difference:
         a, b = (count / total for count, total in counts)
         low, high = share_difference(counts[1], counts[0], self.confidence)
         worse: Reading = "worse" if (b > a) == worse_above else "better"
-        return _difference(name, a, b, None, "not worse" if low <= 0 <= high else worse, None)
+        return difference_of(name, a, b, None, "not worse" if low <= 0 <= high else worse, None)
 
 
 def read(ratio: Ratio, threshold: float) -> Reading:
@@ -233,13 +239,14 @@ def _agreement(side: Side) -> tuple[int, int]:
     return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
 
 
-def _unknown(
+def unknown_difference(
     figure: str, reason: str, a: float | None = None, b: float | None = None, ratio: Ratio | None = None
 ) -> Difference:
-    return _difference(figure, a, b, ratio, "not known", reason)
+    """A figure that says nothing of B, and why."""
+    return difference_of(figure, a, b, ratio, "not known", reason)
 
 
-def _difference(
+def difference_of(
     figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
 ) -> Difference:
     """One figure of A and B, and what it says of B."""

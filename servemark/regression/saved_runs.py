@@ -10,6 +10,7 @@ from servemark.errors import ResultError, parsing
 from servemark.report.words import describe
 from servemark.results import directory as results
 from servemark.results.schema.comparison import DifferingKey
+from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
 from servemark.results.served_config import DIGEST, KEY, flat, meaning
 from servemark.stats.histogram import Histogram
@@ -98,8 +99,12 @@ def differing(first: Result, second: Result) -> list[DifferingKey]:
 def _circumstances(result: Result) -> dict[str, Any]:
     config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
-    around = flat({key: value for key, value in result["environment"].items() if key not in _VARYING})
-    return config | served | around
+    return config | served | circumstances(result)
+
+
+def circumstances(document: Header) -> dict[str, Any]:
+    """A document's environment by key, but for what differs by itself."""
+    return flat({key: value for key, value in document["environment"].items() if key not in _VARYING})
 
 
 def _served_config(result: Result, *, whole: bool) -> dict[str, Any]:

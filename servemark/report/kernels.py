@@ -9,12 +9,18 @@ from rich.table import Table
 
 from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import figure
-from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument
+from servemark.results.schema.header import reason_of
+from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, Traced
 
 COLUMNS = ("case", "precision", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
 FAMILY_COLUMNS = ("family", "precision", "measured", "skipped", "failed", "TFLOP/s", "GB/s", "bound", "of it")
-LEFT = ("case", "precision", "bound", "family")
+LEFT = ("case", "precision", "bound", "family", "part of the latency")
+SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
+EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
 MAX_FAILURES = 5
+MAX_UNMAPPED = 8
+STEP = 1.25
+"""Bandwidths that differ by less are one roof."""
 
 
 def render_kernels(document: KernelsDocument, console: Console) -> None:
@@ -29,7 +35,29 @@ def render_kernels(document: KernelsDocument, console: Console) -> None:
     console.print(_table(FAMILY_COLUMNS, family_rows(document["cases"])))
     for words in unmeasured(document["cases"]):
         console.print(words)
+    if document["traced"]:
+        console.print()
+        console.print(_table(EXPLAINED_COLUMNS, explained_rows(document["traced"])))
+        for words in unmapped(document["traced"]):
+            console.print(words)
+    for words in sensed(document["cases"]):
+        console.print(words)
     console.print(outcome(document))
+
+
+def sensed(cases: Sequence[KernelCase]) -> list[str]:
+    """Energy and clocks: their range over the cases, or why there is none."""
+    measured = [case for case in cases if case["ms"]]
+    if not measured:
+        return []
+    lines = [
+        f"{words}: {_range([case[key] for case in measured])}"  # type: ignore[literal-required]
+        if any(case[key] is not None for case in measured)  # type: ignore[literal-required]
+        else f"{words}: not known: {reason_of(measured[0], key)}"
+        for key, words in SENSED.items()
+    ]
+    throttled = sorted({reason for case in measured for reason in case["throttled"] or []})
+    return [*lines, f"throttled: {', '.join(throttled)}"] if throttled else lines
 
 
 def title(document: KernelsDocument) -> str:
@@ -51,11 +79,19 @@ def outcome(document: KernelsDocument) -> str:
 
 
 def ceiling_words(ceiling: Ceiling) -> str:
-    """The ceilings of a precision: "fp32: at most 0.0925 TFLOP/s (gemm ...), 18.2 GB/s (memory ...), 1.1 µs a call"."""
-    return (
-        f"{ceiling['precision']}: at most {_rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']}), "
-        f"{_rate(ceiling['gbps'])} GB/s ({ceiling['gbps_of']}), {figure(ceiling['call_us'])} µs a call"
-    )
+    """The ceilings of a precision: "fp32: at most 0.0925 TFLOP/s (gemm ...), 1.1 µs a call, 120 GB/s of 2 MiB, ..."."""
+    steps = ", ".join(f"{_rate(each['gbps'])} GB/s of {each['mib']:g} MiB" for each in roofs(ceiling))
+    highest = f"{_rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']})"
+    return f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
+
+
+def roofs(ceiling: Ceiling) -> list[Bandwidth]:
+    """The bandwidths that tell levels apart: the memory's, and each that is a quarter above the next."""
+    found: list[Bandwidth] = []
+    for each in reversed(ceiling["bandwidths"]):
+        if not found or each["gbps"] > STEP * found[-1]["gbps"]:
+            found.append(each)
+    return found[::-1]
 
 
 def cells(case: KernelCase) -> list[str]:
@@ -64,8 +100,34 @@ def cells(case: KernelCase) -> list[str]:
     assert ms is not None
     times = [_rate(time) for time in (ms["median"], ms["iqr"], ms["p5"], ms["p95"])]
     rates = [_rate(case["tflops"]) if case["flops"] else "-", _rate(case["gbps"]), figure(case["intensity"])]
-    name = f"{case['family']} {case['label']}"
+    times_called = f"{case['count']} x " if case["count"] > 1 else ""
+    name = f"{times_called}{case['family']} {case['label']}"
     return [name, case["precision"], *times, *rates, case["bound"] or "-", share_words(case)]
+
+
+def explained_rows(traced: Traced) -> list[list[str]]:
+    """The parts of a workload's latency, which are its whole."""
+    whole, alone, mapped = traced["latency_ms"], traced["kernels_ms"], traced["mapped_ms"]
+    parts = [
+        (f"{traced['kernels']} kernels, each alone", alone),
+        ("the same operators take longer within the model by", _less(mapped, alone)),
+        ("operators of no family", traced["unmapped_ms"]),
+        ("between operators: Python, dispatch, gaps", traced["between_ms"]),
+        (f"{traced['workload']} at batch {traced['batch_size']}, eager PyTorch", whole),
+    ]
+    return [[words, _rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
+
+
+def unmapped(traced: Traced) -> list[str]:
+    """Operators of no family in words, those that take longest first."""
+    shown = traced["unmapped"][:MAX_UNMAPPED]
+    lines = [f"no family: {each['count']} x {each['operator']}: {_rate(each['ms'])} ms" for each in shown]
+    rest = traced["unmapped"][MAX_UNMAPPED:]
+    return [*lines, f"and {sum(each['count'] for each in rest)} calls of {len(rest)} more"] if rest else lines
+
+
+def _less(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
 
 
 def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
@@ -134,7 +196,7 @@ def _rate(value: float | None) -> str:
     """Three significant digits, whatever the size."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
 
 
 def _range(values: Sequence[float | None]) -> str:

@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import CONFIDENCE
+from servemark.stats.order_statistics import CONFIDENCE, interval_ranks
 
 MINIMUM_PAIRS = 5
 """With fewer, no bootstrap over pairs has an interval worth the name: 4 pairs have only 35 different resamples."""
+MINIMUM_FOR_MEDIAN = 6
+"""Of 5 values all lie on one side of the true median in 6 of 100 cases."""
 MINIMUM_REPEATS = 4
 """AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
 RESAMPLES = 10_000
@@ -73,6 +75,19 @@ def ratio_of_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
     if len(pairs) < MINIMUM_PAIRS:
         return Ratio(math.exp(statistics.fmean(np.log(first) - np.log(second))), None, None)
     return ratio_of_repeats(first, second, paired=True)
+
+
+def median_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
+    """The median of first / second over pairs of many things, with the interval that order statistics give.
+
+    For things of unequal size, such as kernels: one that is far off does not move it.
+    """
+    ratios = sorted(first / second for first, second in pairs)
+    value = statistics.median(ratios)
+    if len(ratios) < MINIMUM_FOR_MEDIAN:
+        return Ratio(value, None, None)
+    low, high = interval_ranks(len(ratios), 50)
+    return Ratio(value, ratios[low - 1], ratios[high - 1])
 
 
 def ratio_of_repeats(

@@ -71,6 +71,7 @@ USED_BY = {
         "servemark/cli: kernels",
         "servemark/report: kernels",
     ],
+    "servemark/kernels/tracing/test_mapping": ["servemark/kernels/tracing: calls"],
     "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick"],
     "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],
     "servemark/machine/test_environment": ["servemark/machine: gpus"],

@@ -84,12 +84,12 @@ def documents(folder: Path) -> dict[str, Saved]:
         "suite": Saved("suite", _suite(header)),
         "tuning": Saved("tuning", _tuning(header)),
         "mlperf": Saved("mlperf", _mlperf(header, result)),
-        "kernels": Saved("kernels", _kernels(header)),
+        "kernels": Saved("kernels", kernels(header)),
         "quality": Saved("quality", _quality(header, result)),
     }
 
 
-def _kernels(header: dict[str, Any]) -> dict[str, Any]:
+def kernels(header: dict[str, Any]) -> dict[str, Any]:
     """Two cases that were measured, one of them without operations; one that failed, and one that was skipped."""
     times = {
         "median": 0.01,
@@ -106,6 +106,7 @@ def _kernels(header: dict[str, Any]) -> dict[str, Any]:
         "sizes": {"rows": 64, "width": 100},
         "precision": "fp32",
         "source": "servemark",
+        "count": 1,
         "status": "measured",
         "flops": 32_000,
         "bytes": 51_200,
@@ -118,20 +119,27 @@ def _kernels(header: dict[str, Any]) -> dict[str, Any]:
         "gbps": 5.12,
         "compute_share": 0.032,
         "bandwidth_share": 0.512,
-        "bound": "bandwidth",
+        "bound": "memory",
         "bound_share": 0.512,
+        "joules": 0.25,
+        "clock_mhz": 3400.0,
+        "throttled": [],
         "figures": {},
         "reason": None,
     }
     lacks = dict.fromkeys(("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share"))
+    lacks |= dict.fromkeys(("joules", "clock_mhz", "throttled"))
     copied = {**measured, "family": "memory", "flops": 0, "intensity": 0.0, "tflops": 0.0}
     failed = {**measured, **lacks, "family": "gemm", "status": "failed", "reason": "wrong: off by 1"}
     skipped = {**measured, **lacks, "family": "lrn", "status": "skipped", "reason": "memory: needs 9 MiB"}
-    ceiling = {"precision": "fp32", "tflops": 0.1, "tflops_of": "gemm m=8", "gbps": 10.0, "gbps_of": "memory"}
+    ceiling = {"precision": "fp32", "tflops": 0.1, "tflops_of": "gemm m=8", "call_us": 1.0}
+    steps = ((0.25, 101.0), (1.0, 100.0), (256.0, 10.0))
+    ceiling["bandwidths"] = [{"mib": mib, "gbps": gbps, "of": "memory"} for mib, gbps in steps]
     return {
         **header,
         "kind": "kernels",
         "suite": "quick",
+        "traced": None,
         "families": ["softmax", "memory", "gemm", "lrn"],
         "device": "cpu",
         "precisions": ["fp32"],
@@ -141,7 +149,7 @@ def _kernels(header: dict[str, Any]) -> dict[str, Any]:
         "cache_mib": 32.0,
         "case_limit_s": 60.0,
         "library": "torch 2",
-        "ceilings": [{**ceiling, "call_us": 1.0}],
+        "ceilings": [ceiling],
         "cases": [measured, copied, failed, skipped],
         "planned": 5,
         "spent_s": 1.0,

@@ -12,7 +12,8 @@ from typing import Self, cast
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Bound, Kernel, Maker, Sample, make_kernel
 from servemark.kernels.measurement.precisions import PRECISIONS
-from servemark.kernels.measurement.timing import MIN_SAMPLES, Samples, rotating, time_on_cpu, time_on_gpu
+from servemark.kernels.measurement.sensors import KEYS, sensors_of
+from servemark.kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
 from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Bound as Ceiled
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Status
@@ -22,7 +23,7 @@ MAX_COPIES = 4096
 CACHES = 2
 """Last-level caches that cold tensors fill: one less, and the oldest might still be there."""
 MIB = 1 << 20
-MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share")
+MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share", *KEYS)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Case:
     kernel: Kernel
     precision: str = "fp32"
     source: str = ""
+    count: int = 1
+    """How often an inference calls it."""
 
     @classmethod
     def of(cls, family: str, source: str = "", **sizes: object) -> Self:
@@ -42,13 +45,27 @@ class Case:
     def __str__(self) -> str:
         return f"{self.family} {self.kernel.label()} {self.precision}"
 
-    def floor_s(self, ceiling: Ceiling) -> dict[Ceiled, float]:
-        """The least time (s) that each ceiling allows."""
+    def floor_s(self, ceiling: Ceiling, cache: Cache = "hot") -> dict[Ceiled, float]:
+        """The least time (s) that each ceiling allows; a hot cache's bandwidth is that of the bytes of one call."""
+        traffic = self.kernel.traffic(self.precision)
+        level, gbps = bandwidth(ceiling, traffic if cache == "hot" else math.inf)
         return {
             "compute": self.kernel.flops() / (ceiling["tflops"] * 1e12),
-            "bandwidth": self.kernel.traffic(self.precision) / (ceiling["gbps"] * 1e9),
-            "latency": self.kernel.steps() * ceiling["call_us"] / 1e6,
+            level: traffic / (gbps * 1e9),
+            "latency": ceiling["call_us"] / 1e6,
         }
+
+
+def bandwidth(ceiling: Ceiling, working_set: float) -> tuple[Ceiled, float]:
+    """Where a working set (bytes) lies, and its highest bandwidth (GB/s): of the largest measured one within it.
+
+    It is the cache's where it lies nearer to the highest of all than to the memory's, as ratios.
+    """
+    bandwidths = ceiling["bandwidths"]
+    within = [each["gbps"] for each in bandwidths if each["mib"] * MIB <= working_set]
+    highest, memory = bandwidths[0]["gbps"], bandwidths[-1]["gbps"]
+    gbps = within[-1] if within else highest
+    return ("cache" if gbps > math.sqrt(highest * memory) else "memory"), gbps
 
 
 def once(cases: Iterable[Case]) -> list[Case]:
@@ -108,6 +125,7 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
         "sizes": sizes,
         "precision": case.precision,
         "source": case.source,
+        "count": case.count,
         "status": status,
         "flops": kernel.flops(),
         "bytes": traffic,
@@ -156,11 +174,14 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
             raise Unmeasured("failed", f"wrong: off by {error:.2g} of the largest value that float64 expects")
         sets = copies(case.kernel.traffic(case.precision), method)
         made += [case.kernel.bind(Maker(case.precision, device.name, seed)) for seed in range(1, sets)]
-        samples = _timed(made, first_s, method)
+        call = rotating([each.call for each in made])
+        samples = _timed(call, first_s, method)
+        felt = sensors_of(device.name).feel(call, lambda: _wait(device))
     finally:
         for each in made:
             each.release()
-    return _judged(blank(case, device, "measured", None), case, samples, error, ceiling)
+    found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
+    return cast(KernelCase, found | felt)
 
 
 def error_of(case: Case, bound: Bound) -> float:
@@ -204,8 +225,7 @@ def _first(bound: Bound, device: Device) -> float:
     return time.perf_counter() - begun
 
 
-def _timed(made: list[Bound], first_s: float, method: Method) -> Samples:
-    call = rotating([each.call for each in made])
+def _timed(call: Call, first_s: float, method: Method) -> Samples:
     if method.device.is_gpu:
         import torch
 
@@ -222,7 +242,9 @@ def _wait(device: Device) -> None:
         torch.cuda.synchronize(device.name)
 
 
-def _judged(found: KernelCase, case: Case, samples: Samples, error: float, ceiling: Ceiling | None) -> KernelCase:
+def _judged(
+    found: KernelCase, case: Case, samples: Samples, error: float, ceiling: Ceiling | None, cache: Cache
+) -> KernelCase:
     """The case with its figures."""
     seconds = samples.median
     tflops, gbps = found["flops"] / seconds / 1e12, found["bytes"] / seconds / 1e9
@@ -232,11 +254,11 @@ def _judged(found: KernelCase, case: Case, samples: Samples, error: float, ceili
         shares = ("compute_share", "bandwidth_share", "bound", "bound_share")
         found |= cast(KernelCase, unknown(shares, "this case is a ceiling itself"))
         return found
-    floors = case.floor_s(ceiling)
+    floors = case.floor_s(ceiling, cache)
     bound = max(floors, key=lambda name: floors[name])
     found |= {
         "compute_share": tflops / ceiling["tflops"],
-        "bandwidth_share": gbps / ceiling["gbps"],
+        "bandwidth_share": max(floors.get("cache", 0.0), floors.get("memory", 0.0)) / seconds,
         "bound": bound,
         "bound_share": floors[bound] / seconds,
     }

@@ -137,10 +137,6 @@ class Kernel(ABC):
     def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
         """What the call wrote, and what float64 says, for the part that is checked."""
 
-    def steps(self) -> int:
-        """Calls that have to wait for each other: a recurrent layer's time steps."""
-        return 1
-
     def refusal(self, precision: str, device: str, cores: int) -> str | None:
         """Why these sizes cannot be measured there, None where they can."""
         return None

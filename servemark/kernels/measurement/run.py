@@ -15,8 +15,8 @@ from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.measurement.process import CaseProcess, Ended
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.results.schema.header import opening
-from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument
+from servemark.results.schema.header import opening, unknown
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
 
 GRACE_S = 120.0
 """How long a case may take beyond its limit: tensors are made, PyTorch is imported, an answer is checked."""
@@ -28,7 +28,7 @@ CALLS = 10
 """What a large one takes, in calls."""
 
 
-def begin(suite: str, cases: Sequence[Case], method: Method) -> KernelsDocument:
+def begin(suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None) -> KernelsDocument:
     """The document of a run that is to begin. Raises OptionError where the device lacks a precision, or all cases."""
     device = method.device
     for precision in dict.fromkeys(case.precision for case in cases):
@@ -43,6 +43,7 @@ def begin(suite: str, cases: Sequence[Case], method: Method) -> KernelsDocument:
     return {
         **opening("kernels"),
         "suite": suite,
+        "traced": traced,
         "families": list(dict.fromkeys(case.family for case in cases)),
         "device": method.device.name,
         "precisions": list(dict.fromkeys(case.precision for case in cases)),
@@ -76,7 +77,7 @@ def go_on(folder: Path, document: KernelsDocument, cases: Sequence[Case], method
             known = {ceiling["precision"] for ceiling in document["ceilings"]}
             if precision not in known and _runs(precision, cases, method):
                 note(f"measuring the ceilings of {precision}")
-                document["ceilings"].append(_ceiling(process, precision, method))
+                document["ceilings"].append(_ceiling(process, precision, method, document["ceilings"]))
                 results.write(folder, document)
         ceilings = {ceiling["precision"]: ceiling for ceiling in document["ceilings"]}
         costs = [_cost(case, ceilings.get(case.precision), method) for case in cases]
@@ -88,10 +89,21 @@ def go_on(folder: Path, document: KernelsDocument, cases: Sequence[Case], method
             took = time.monotonic() - begun
             document["spent_s"] = spent + took
             document["partial"] = number + 1 < len(cases)
+            if document["traced"]:
+                document["traced"] |= _sum(document["cases"], document["traced"]["kernels"])
             results.write(folder, document)
             left_s = took * sum(costs[number + 1 :]) / sum(costs[done : number + 1])
             note(f"[{number + 1}/{len(cases)}] {case}: {line(found)}{_left(left_s)}")
     return document
+
+
+def _sum(cases: Sequence[KernelCase], calls: int) -> Traced:
+    """What the kernels of an inference take one after the other (ms), where all of its `calls` have a time."""
+    timed = [(case["count"], case["ms"]["median"]) for case in cases if case["ms"]]
+    known = sum(count for count, _ in timed)
+    if known < calls:
+        return cast(Traced, unknown(("kernels_ms",), f"{known} of {calls} calls have been measured"))
+    return cast(Traced, {"kernels_ms": sum(count * ms for count, ms in timed), "kernels_ms_reason": None})
 
 
 def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
@@ -105,9 +117,9 @@ def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | N
         return blank(case, method.device, "failed", str(ended))
 
 
-def _ceiling(process: CaseProcess, precision: str, method: Method) -> Ceiling:
+def _ceiling(process: CaseProcess, precision: str, method: Method, known: list[Ceiling]) -> Ceiling:
     try:
-        return process.run(ceiling_of, precision, method, timeout_s=CEILING_S)
+        return process.run(ceiling_of, precision, method, next(iter(known), None), timeout_s=CEILING_S)
     except Ended as ended:
         raise ServerError(f"the ceilings of {precision}: {ended}", fix="free memory, or cores") from None
 
@@ -121,7 +133,7 @@ def _cost(case: Case, ceiling: Ceiling | None, method: Method) -> float:
     """About how long a case takes (s), to tell what is left."""
     if ceiling is None or refusal(case, method.device):
         return 0.001
-    call_s = max(case.floor_s(ceiling).values())
+    call_s = max(case.floor_s(ceiling, method.cache).values())
     return 0.001 if call_s * CALLS > method.limit_s else FIXED_S + CALLS * call_s
 
 

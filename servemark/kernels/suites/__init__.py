@@ -24,11 +24,15 @@ def suites() -> dict[str, Suite]:
 
 def cases_of(suite: str, wanted: Sequence[str] = ()) -> list[Case]:
     """The cases of a suite, or those of some families. Raises OptionError on an unknown suite or family."""
-    cases = suites()[one_of("suite", suite, suites())]()
+    return chosen(suite, suites()[one_of("suite", suite, suites())](), wanted)
+
+
+def chosen(name: str, cases: Sequence[Case], wanted: Sequence[str]) -> list[Case]:
+    """All cases, or those of some families. Raises OptionError on an unknown family, and where none are left."""
     for family in wanted:
         one_of("family", family, families())
-    chosen = [case for case in cases if not wanted or case.family in wanted]
-    if not chosen:
+    found = [case for case in cases if not wanted or case.family in wanted]
+    if not found:
         has = ", ".join(dict.fromkeys(case.family for case in cases))
-        raise OptionError(f"the suite {suite} has no {' or '.join(wanted)}; it has {has}", fix="use another --suite")
-    return chosen
+        raise OptionError(f"{name} has no {' or '.join(wanted) or 'kernel'}; it has {has}", fix="name one of these")
+    return found

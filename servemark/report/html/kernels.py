@@ -6,23 +6,28 @@ from servemark.report.drawing.axis import logarithmic
 from servemark.report.drawing.plot import Plot
 from servemark.report.kernels import (
     COLUMNS,
+    EXPLAINED_COLUMNS,
     FAMILY_COLUMNS,
     ceiling_words,
     cells,
+    explained_rows,
     family_rows,
     named,
     outcome,
+    roofs,
+    sensed,
     share_words,
     title,
+    unmapped,
     unmeasured,
 )
 from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.report.plots.circumstances import environment, made
 from servemark.report.words import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
 
-BOUNDS = ("compute", "bandwidth", "latency")
+BOUNDS = ("compute", "cache", "memory", "latency")
 
 
 def article(saved: Saved) -> Article:
@@ -35,15 +40,24 @@ def article(saved: Saved) -> Article:
         answer=outcome(document),
         sections=[
             Section("Ceilings of this run", [Lines([ceiling_words(each) for each in document["ceilings"]])]),
+            Section("From kernels to the model", _explained(document["traced"])),
             Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases))]),
             Section("Roofline", _rooflines(document, measured)),
             Section("Cases", [Table(COLUMNS, [cells(case) for case in measured])] if measured else []),
             Section("Not measured", [Lines(lines)] if (lines := unmeasured(cases)) else []),
+            Section("Energy and clocks", [Lines(lines)] if (lines := sensed(cases)) else []),
             Section("Environment", environment(document)),
         ],
         badges=[Badge("FAILED", "bad")] if any(case["status"] == "failed" for case in cases) else [],
         made=made(document),
     )
+
+
+def _explained(traced: Traced | None) -> list[Block]:
+    """Where a workload's latency goes."""
+    if traced is None:
+        return []
+    return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]
 
 
 def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:
@@ -56,14 +70,16 @@ def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Bl
 
 
 def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
-    """Operations a second over operations for each byte (Williams et al. 2009)."""
-    ridge = ceiling["tflops"] * 1e3 / ceiling["gbps"]
-    x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), ridge])
+    """Operations a second over operations for each byte (Williams et al. 2009), a roof for each level of memory."""
+    levels = roofs(ceiling)
+    ridges = [ceiling["tflops"] * 1e3 / each["gbps"] for each in levels]
+    x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
     y = logarithmic("TFLOP/s", [*(case["tflops"] for case in cases), ceiling["tflops"]])
     plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
-    under = [x.low, min(max(ridge, x.low), x.high), x.high]
-    roof = [(at, min(ceiling["tflops"], at * ceiling["gbps"] / 1e3)) for at in under]
-    plot.line(roof, "ceilings of this run", 0)
+    for each, ridge in zip(levels, ridges, strict=True):
+        under = [x.low, min(max(ridge, x.low), x.high), x.high]
+        roof = [(at, min(ceiling["tflops"], at * each["gbps"] / 1e3)) for at in under]
+        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", 0)
     for colour, bound in enumerate(BOUNDS, start=1):
         own = [case for case in cases if case["bound"] == bound]
         points = [

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypedDict
 
 from servemark.results.schema.header import Header
 
-Bound = Literal["compute", "bandwidth", "latency"]
+Bound = Literal["compute", "cache", "memory", "latency"]
 Cache = Literal["hot", "cold"]
 Status = Literal["measured", "skipped", "failed"]
 
@@ -29,6 +29,7 @@ class KernelCase(TypedDict):
     sizes: Annotated[dict[str, int | float | str | bool | list[int]], "The sizes by name."]
     precision: Annotated[str, "What it computes in."]
     source: Annotated[str, "Where the sizes are from."]
+    count: Annotated[int, "How often one inference of the workload calls it. 1 in a suite."]
     status: Annotated[Status, "`failed`: it raised an error, or its answer is not what float64 says."]
     flops: Annotated[int, "Operations of one call, by the family's rule."]
     bytes: Annotated[int, "Bytes that one call has to move."]
@@ -40,27 +41,63 @@ class KernelCase(TypedDict):
     tflops: Annotated[float | None, "Operations in the median time (10^12/s)."]
     gbps: Annotated[float | None, "Bytes in the median time (10^9/s)."]
     compute_share: Annotated[float | None, "Share of the highest rate of operations of this run."]
-    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth of this run."]
-    bound: Annotated[Bound | None, "Which ceiling allows least: operations, bytes or calls."]
+    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth that this run has for so many bytes."]
+    bound: Annotated[
+        Bound | None, "Which ceiling allows least: operations, bytes of the cache or of the memory, or the call itself."
+    ]
     bound_share: Annotated[float | None, "The time that this ceiling allows, as a share of the median time."]
+    joules: Annotated[float | None, "Energy of one call (J). Null: no meter, or it does not tell."]
+    clock_mhz: Annotated[float | None, "Clock amid the calls (MHz): mean of all CPUs, or the GPU's multiprocessors."]
+    throttled: Annotated[list[str] | None, "Why NVML holds the clock back; empty: it does not. Null: unknown."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
+
+
+class Bandwidth(TypedDict):
+    """The highest bandwidth of a working set."""
+
+    mib: Annotated[float, "Bytes that each call touches, which it finds where they fit (MiB)."]
+    gbps: Annotated[float, "Bytes read and written, of the best of copy, triad and sum (10^9/s)."]
+    of: Annotated[str, "Which it was. Of a larger set, where that was faster."]
 
 
 class Ceiling(TypedDict):
     """The highest rates of a precision, measured in the same run."""
 
     precision: Annotated[str, "What they compute in."]
-    tflops: Annotated[float, "A large matrix product (10^12/s)."]
+    tflops: Annotated[float, "The best of large products and, on a CPU, a convolution (10^12/s)."]
     tflops_of: Annotated[str, "Its sizes."]
-    gbps: Annotated[float, "A large copy, the bytes read and those written (10^9/s)."]
-    gbps_of: Annotated[str, "Its sizes."]
+    bandwidths: Annotated[list[Bandwidth], "By working set, from the smallest to one that no cache holds."]
     call_us: Annotated[float, "A call that computes almost nothing (us)."]
+
+
+class Unmapped(TypedDict):
+    """An operator that no family has."""
+
+    operator: Annotated[str, "PyTorch's name, and what about the call no family has."]
+    count: Annotated[int, "Calls in one inference."]
+    ms: Annotated[float | None, "Its share of the latency by the profiler (ms). Null: on a GPU."]
+
+
+class Traced(TypedDict):
+    """A workload whose kernels were taken. Parts of the latency are null where the profiler does not tell them."""
+
+    workload: Annotated[str, "Its name."]
+    batch_size: Annotated[int, "Samples of the inference that was traced."]
+    calls: Annotated[int, "Calls of operators in one inference, without views."]
+    kernels: Annotated[int, "Kernels that these calls stand for."]
+    latency_ms: Annotated[float, "Median of one inference in eager PyTorch, in the same process (ms)."]
+    kernels_ms: Annotated[float | None, "Sum of the kernels' medians times their counts (ms). Null: some are missing."]
+    mapped_ms: Annotated[float | None, "What the same operators take within the inference (ms)."]
+    unmapped_ms: Annotated[float | None, "What operators take that no family has (ms)."]
+    between_ms: Annotated[float | None, "The rest of the latency: Python, dispatch, gaps (ms)."]
+    unmapped: Annotated[list[Unmapped], "Operators that no family has, the longest first."]
 
 
 class KernelsDocument(Header):
     """Kernels on one device."""
 
-    suite: Annotated[str, "Table of sizes."]
+    suite: Annotated[str, "Table of sizes, or the workload that was traced."]
+    traced: Annotated[Traced | None, "The workload of `--from`."]
     families: Annotated[list[str], "Families of which cases were taken."]
     device: Annotated[str, "Where they ran."]
     precisions: Annotated[list[str], "What they computed in."]

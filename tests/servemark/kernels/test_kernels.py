@@ -33,6 +33,8 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     ("convolution", CONVOLUTION | {"layout": "NHWC"}, 10_368, 2_560),
     ("convolution", CONVOLUTION | {"direction": "backward_data"}, 10_368, 2_560),
     ("convolution", CONVOLUTION | {"direction": "backward_weights"}, 10_368, 2_560),
+    # 3 x 3 come out: 108 elements.
+    ("convolution", CONVOLUTION | {"dilation": (2, 1), "stride": (1, 3)}, 7_776, 2_416),
     # Depthwise; of one dimension; of three.
     ("convolution", DEPTHWISE, 3_600, 1_888),
     ("convolution", {"n": 1, "c": 2, "k": 3, "size": (10,), "filter": (4,), "padding": (0,), "stride": (2,)}, 192, 224),
@@ -46,6 +48,7 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     ("memory", {"operation": "scale", "length": 1000}, 1_000, 8_000),
     ("memory", {"operation": "add", "length": 1000}, 1_000, 12_000),
     ("memory", {"operation": "triad", "length": 1000}, 2_000, 12_000),
+    ("memory", {"operation": "sum", "length": 1000}, 1_000, 4_004),
     # 32 gates: 512 weights and 64 biases, 120 in, 2 states of 24 in and out, 120 out.
     ("recurrent", LSTM, 7_680, 3_648),
     ("recurrent", LSTM | {"cell": "vanilla"}, 1_920, 1_728),

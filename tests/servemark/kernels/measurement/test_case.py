@@ -20,8 +20,11 @@ CEILING: Ceiling = {
     "precision": "fp32",
     "tflops": 1.0,
     "tflops_of": "gemm",
-    "gbps": 100.0,
-    "gbps_of": "memory",
+    "bandwidths": [
+        {"mib": 0.125, "gbps": 900.0, "of": "sum"},
+        {"mib": 1.0, "gbps": 800.0, "of": "copy"},
+        {"mib": 8.0, "gbps": 100.0, "of": "copy"},
+    ],
     "call_us": 2.0,
 }
 SMALL = Case.of("softmax", rows=64, width=100)
@@ -67,7 +70,7 @@ def test_a_measured_case() -> None:
     assert found["tflops"] == pytest.approx(0.0032)  # 32,000 in 10 us
     assert found["gbps"] == pytest.approx(5.12)
     assert found["compute_share"] == pytest.approx(0.0032)
-    assert found["bandwidth_share"] == pytest.approx(0.0512)
+    assert found["bandwidth_share"] == pytest.approx(5.12 / 900)  # 50 KiB stay in the first core's cache
     assert found["bound"] == "latency"
     assert found["bound_share"] == pytest.approx(0.2)
 
@@ -76,15 +79,19 @@ def test_a_measured_case() -> None:
     ("case", "bound", "floor_s"),
     [
         (Case.of("gemm", m=1000, n=1000, k=1000), "compute", 2e-3),
-        (Case.of("memory", operation="copy", length=10**8), "bandwidth", 8e-3),
+        (Case.of("memory", operation="copy", length=10**8), "memory", 8e-3),
+        (Case.of("memory", operation="copy", length=10**6), "cache", 1e-5),  # 7.6 MiB are less than 8
         (Case.of("memory", operation="copy", length=16), "latency", 2e-6),
-        (Case.of("recurrent", cell="vanilla", hidden=8, batch=1, timesteps=50), "latency", 1e-4),
     ],
 )
 def test_the_ceiling_that_allows_least_is_the_bound(case: Case, bound: str, floor_s: float) -> None:
     floors = dict(case.floor_s(CEILING))
     assert max(floors, key=lambda name: floors[name]) == bound
     assert max(floors.values()) == pytest.approx(floor_s)
+
+
+def test_a_cold_cache_s_bytes_are_held_against_the_memory() -> None:
+    assert Case.of("memory", operation="copy", length=10**6).floor_s(CEILING, "cold")["memory"] == pytest.approx(8e-5)
 
 
 def test_a_wrong_kernel_is_failed_and_not_timed() -> None:

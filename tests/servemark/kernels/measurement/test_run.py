@@ -13,6 +13,7 @@ from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.timing import Samples
 from servemark.kernels.suites import cases_of
+from servemark.results.schema.kernels import Bandwidth
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
 
@@ -31,8 +32,8 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "busy_share", lambda: 0.25)
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(ceilings, "PRODUCT", {"cpu": 64})
-    monkeypatch.setattr(ceilings, "MIN_COPY_BYTES", 1 << 12)
-    monkeypatch.setattr(ceilings, "COPY_CACHES", 0)
+    monkeypatch.setattr(ceilings, "MIN_LARGEST_BYTES", 1 << 18)
+    monkeypatch.setattr(ceilings, "CACHES", 0)
 
 
 def document_of(folder: Path) -> Any:
@@ -54,10 +55,31 @@ def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_pa
     document = document_of(only(tmp_path))
     assert (document["partial"], document["planned"], len(document["cases"])) == (False, 3, 3)
     assert {case["status"] for case in document["cases"]} == {"measured"}
-    assert document["ceilings"][0]["tflops"] == pytest.approx(2 * 64**3 / 1e-3 / 1e12)
-    assert document["ceilings"][0]["call_us"] == pytest.approx(1000)
+    [ceiling] = document["ceilings"]
+    assert ceiling["tflops"] == pytest.approx(2 * 4 * 8 * 8 * 9 * 28 * 28 / 1e-3 / 1e12)
+    assert ceiling["tflops_of"].startswith("convolution n=4 c=8")
+    assert ceiling["call_us"] == pytest.approx(1000)
+    assert [each["mib"] for each in ceiling["bandwidths"]] == [0.125, 0.25]
     shown = servemark("show", str(only(tmp_path)))
     assert (shown.code, shown.out) == (0, done.out)
+
+
+def test_a_small_call_s_ceiling_is_at_least_a_larger_one_s() -> None:
+    found: list[Bandwidth] = [
+        {"mib": mib, "gbps": gbps, "of": of} for mib, gbps, of in ((2, 9, "c"), (1, 20, "b"), (0.5, 5, "a"))
+    ]
+    assert [(each["mib"], each["gbps"], each["of"]) for each in ceilings.falling(found)] == [
+        (0.5, 20, "b"),
+        (1, 20, "b"),
+        (2, 9, "c"),
+    ]
+
+
+def test_a_second_precision_takes_the_bandwidths_of_the_first(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", "gemm", "--precision", "fp32", "--precision", "int8", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    first, second = document_of(only(tmp_path))["ceilings"]
+    assert (second["precision"], second["bandwidths"]) == ("int8", first["bandwidths"])
 
 
 def test_json_prints_the_document_alone(servemark: Servemark, tmp_path: Path) -> None:

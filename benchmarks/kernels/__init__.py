@@ -1,0 +1,1 @@
+"""`servemark kernels` against PyTorch's own timer, and against itself."""

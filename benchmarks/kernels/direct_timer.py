@@ -1,0 +1,96 @@
+"""Medians of `servemark kernels` against `torch.utils.benchmark` of the same call, in turns.
+
+    python -m benchmarks.kernels.direct_timer [--pairs 5] [--seconds 1]
+
+The direct call has tensors and a statement of its own, as someone would write it by hand. The aim is 3 % either way.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.benchmark import Timer
+
+from benchmarks.rig.aims import Aim
+from benchmarks.rig.pairs import interleave
+from servemark.kernels.measurement.case import Case, Method, measure
+from servemark.kernels.measurement.device import Device
+from servemark.stats.ratios import ratio_of_pairs
+
+AIM = Aim(least=0.97, most=1.03)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A case, and the same call by hand: a statement and what makes its variables."""
+
+    case: Case
+    statement: str
+    variables: Callable[[], dict[str, Any]]
+
+    def ours_ms(self, method: Method) -> float:
+        """As the command measures it."""
+        found = measure(self.case, method)
+        if found["ms"] is None:
+            raise SystemExit(f"{self.case}: {found['status']}: {found.get('reason')}")
+        return found["ms"]["median"]
+
+    def direct_ms(self, method: Method) -> float:
+        """By PyTorch's timer alone."""
+        variables = {"torch": torch, **self.variables()}
+        timer = Timer(self.statement, globals=variables, num_threads=method.device.cores)
+        timer.timeit(3)
+        with torch.no_grad():
+            return timer.blocked_autorange(min_run_time=method.budget_s).median * 1e3
+
+
+def product(m: int, n: int, k: int) -> Twin:
+    """A dense product, column-major as BLAS has it."""
+    return Twin(
+        Case.of("gemm", m=m, n=n, k=k),
+        "torch.matmul(b, a, out=c)",
+        lambda: {"a": torch.randn(k, m), "b": torch.randn(n, k), "c": torch.zeros(n, m)},
+    )
+
+
+def convolution(channels: int, side: int, window: int) -> Twin:
+    """A convolution that keeps the size."""
+    padding = window // 2
+    sizes: dict[str, Any] = {"size": (side, side), "filter": (window, window), "padding": (padding, padding)}
+    return Twin(
+        Case.of("convolution", n=1, c=channels, k=channels, **sizes),
+        f"torch.conv2d(x, w, padding={padding})",
+        lambda: {"x": torch.randn(1, channels, side, side), "w": torch.randn(channels, channels, window, window)},
+    )
+
+
+TWINS = (
+    product(1024, 1024, 1024),
+    product(1760, 16, 1760),
+    product(64, 64, 64),
+    convolution(64, 56, 3),
+    convolution(256, 28, 1),
+    convolution(16, 14, 3),
+)
+"""Large and small, compute and bandwidth."""
+
+
+def main() -> None:
+    """Print a ratio for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    options = parser.parse_args()
+    method = Method(Device.named("cpu"), budget_s=options.seconds)
+    for twin in TWINS:
+        print(f"{twin.case}, ms, servemark against `{twin.statement}`:", flush=True)
+        pairs = interleave(partial(twin.ours_ms, method), partial(twin.direct_ms, method), options.pairs)
+        ratio = ratio_of_pairs(pairs)
+        print(f"ratio servemark / direct: {ratio}; {AIM.verdict(ratio.value)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Which kernels a model executes, how often, and what of its time they explain."""

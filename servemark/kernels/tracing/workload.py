@@ -1,0 +1,160 @@
+"""A workload's kernels with their counts, and its latency in PyTorch, of which the profiler says where it goes."""
+
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from servemark.errors import ServerError
+from servemark.kernels.measurement.case import Case
+from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.kernel import Kernel
+from servemark.kernels.measurement.process import CaseProcess, Ended
+from servemark.kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
+from servemark.kernels.tracing.calls import Call, calls_of
+from servemark.results.schema.header import unknown
+from servemark.results.schema.kernels import Traced, Unmapped
+from servemark.workload import get, stack
+
+if TYPE_CHECKING:
+    from torch.autograd.profiler_util import FunctionEvent
+
+TRACE_S = 1800.0
+"""How long building and tracing may take: weights of some models are calibrated."""
+PROFILES, PROFILED_S = 5, 10.0
+"""Profiled runs, of which the one with the median time counts: so many, or fewer of a slow model."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one inference executes: kernels, each once with its count, and where the time goes."""
+
+    cases: list[Case]
+    traced: Traced
+
+
+def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) -> Trace:
+    """As `trace`, in a process of its own. Raises OptionError, and ServerError where the model cannot be run."""
+    get(name)  # before a process is started
+    try:
+        with CaseProcess() as process:
+            return process.run(trace, name, batch, device, timed, timeout_s=TRACE_S)
+    except (Ended, RuntimeError, MemoryError) as error:
+        words = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ServerError(f"{name} cannot be traced at batch {batch}: {words}", fix="use a smaller -b") from error
+
+
+def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
+    """Run a workload on a batch of its own samples, once where it is not `timed`. Raises what its model raises."""
+    import torch
+
+    workload = get(name)
+    samples = workload.samples(np.random.default_rng(0))
+    arrays = stack([next(samples) for _ in range(batch)], workload.inputs)
+    model = workload.build().to(device.name)
+    inputs = [torch.from_numpy(arrays[tensor.name]).to(device.name) for tensor in workload.inputs]
+    torch.set_num_threads(device.cores)
+
+    def run() -> object:
+        return model(*inputs)
+
+    calls = calls_of(run)
+    latency_s, shares = math.nan, None
+    if timed:
+        with torch.inference_mode():
+            latency_s = _timed(run, device).median
+        shares = None if device.is_gpu else shares_of(calls, run, max(1, min(PROFILES, int(PROFILED_S / latency_s))))
+    traced = document(name, batch, calls, latency_s, shares)
+    return Trace(kernels(calls, f"{name}, batch {batch}"), traced)
+
+
+def kernels(calls: Iterable[Call], source: str) -> list[Case]:
+    """Each kernel once, with its count, in the order of the first call."""
+    counts: Counter[tuple[str, Kernel]] = Counter()
+    for call in calls:
+        counts.update((case.family, case.kernel) for case in call.cases)
+    return [Case(family, kernel, source=source, count=count) for (family, kernel), count in counts.items()]
+
+
+def document(name: str, batch: int, calls: Sequence[Call], latency_s: float, shares: Sequence[float] | None) -> Traced:
+    """What became of the latency; `shares` are those of each call, None where they are not known."""
+    found: dict[str, Unmapped] = {}
+    for index, call in enumerate(calls):
+        if call.reason is not None:
+            each = found.setdefault(call.name, {"operator": call.name, "count": 0, "ms": None if shares is None else 0})
+            each["count"] += 1
+            if shares is not None:
+                each["ms"] = (each["ms"] or 0.0) + shares[index] * latency_s * 1e3
+    traced: Traced = {
+        "workload": name,
+        "batch_size": batch,
+        "calls": len(calls),
+        "kernels": sum(len(call.cases) for call in calls),
+        "latency_ms": latency_s * 1e3,
+        "kernels_ms": None,
+        "mapped_ms": None,
+        "unmapped_ms": None,
+        "between_ms": None,
+        "unmapped": sorted(found.values(), key=lambda each: (-(each["ms"] or 0.0), -each["count"])),
+    }
+    traced |= cast(Traced, unknown(("kernels_ms",), "not every kernel has been measured"))
+    if shares is None:
+        why = "the profiler follows a CPU only, and calls that come again in the same order"
+        traced |= cast(Traced, unknown(("mapped_ms", "unmapped_ms", "between_ms"), why))
+    else:
+        mapped = sum(share for call, share in zip(calls, shares, strict=True) if call.reason is None)
+        traced["mapped_ms"] = mapped * latency_s * 1e3
+        traced["unmapped_ms"] = (sum(shares) - mapped) * latency_s * 1e3
+        traced["between_ms"] = (1 - sum(shares)) * latency_s * 1e3
+    return traced
+
+
+def shares_of(calls: Sequence[Call], run: Callable[[], object], times: int = PROFILES) -> list[float] | None:
+    """Which share of a run each call takes, by PyTorch's profiler. None where that sees other calls.
+
+    Shares, because the profiler slows a run down.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    found = []
+    for _ in range(times + 1):  # the first starts the profiler
+        with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as profiler:
+            begun = time.perf_counter()
+            run()
+            spent_s = time.perf_counter() - begun
+        found.append((spent_s, profiler.events()))
+    median_s = statistics.median_low([spent_s for spent_s, _ in found[1:]])
+    events: Any = next(events for spent_s, events in found[1:] if spent_s == median_s)
+    seconds = matched(calls, [event for event in events if event.cpu_parent is None])
+    return None if seconds is None else [each / median_s for each in seconds]
+
+
+def matched(calls: Sequence[Call], roots: "Sequence[FunctionEvent]") -> list[float] | None:
+    """Seconds of each call from a profile's tree, in which calls stand in order, maybe within others."""
+    found: list[float] = []
+    waiting = sorted(roots, key=lambda event: -event.time_range.start)
+    while waiting and len(found) < len(calls):
+        event = waiting.pop()
+        if event.name == calls[len(found)].operator:
+            found.append(event.cpu_time_total / 1e6)
+        else:
+            waiting += sorted(event.cpu_children, key=lambda child: -child.time_range.start)
+    return found if len(found) == len(calls) else None
+
+
+def _timed(run: Callable[[], object], device: Device) -> Samples:
+    import torch
+
+    begun = time.perf_counter()
+    run()
+    first_s = time.perf_counter() - begun
+    if device.is_gpu:
+        with torch.cuda.device(device.name):
+            return time_on_gpu(run, lambda: torch.cuda.Event(enable_timing=True), torch.cuda.synchronize)
+    return time_on_cpu(run, first_s, device.cores)

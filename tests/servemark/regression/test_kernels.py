@@ -1,0 +1,81 @@
+"""Saved kernels compared and followed: the median case decides, families are shown, few cases do not decide."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.errors import ExitCode
+from servemark.results.schema.header import opening
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.documents import validated
+from tests.support.saved_documents import kernels
+
+TIMES = {"gemm": [1.0, 2.0, 3.0, 4.0, 5.0], "softmax": [0.1, 0.2, 0.3]}
+
+
+@pytest.fixture(scope="module")
+def template() -> Any:
+    return kernels(dict(opening("kernels")))
+
+
+def write(folder: Path, template: Any, factors: dict[str, float], **changes: Any) -> str:
+    """A result whose cases take so many times as long, by family."""
+    document = copy.deepcopy(template) | {"partial": False, "busy_share": 0.0, "families": list(TIMES)} | changes
+    [measured, *_] = document["cases"]
+    document["cases"] = [
+        copy.deepcopy(measured)
+        | {"family": family, "label": f"n={n}", "ms": measured["ms"] | {"median": ms * factors.get(family, 1.0)}}
+        for family, times in TIMES.items()
+        for n, ms in enumerate(times)
+    ]
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(document))
+    return str(folder)
+
+
+def test_the_median_case_decides_and_families_are_shown(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    first = write(tmp_path / "a", template, {})
+    second = write(tmp_path / "b", template, {"gemm": 1.3, "softmax": 1.2}, library="torch 9")
+    done = servemark("compare", first, second, "--fail-on", "regression", "--json")
+    assert done.code == ExitCode.REGRESSION
+    found = validated(json.loads(done.out))
+    [subject] = found["subjects"]
+    rows = {row["figure"]: row for row in subject["differences"]}
+    assert rows["all kernels ms"]["ratio"]["value"] == pytest.approx(1.3)
+    assert rows["all kernels ms"]["ratio"]["ci95"] == pytest.approx([1.2, 1.3])
+    assert rows["softmax ms"]["ratio"]["value"] == pytest.approx(1.2)
+    assert (rows["softmax ms"]["reading"], rows["softmax ms"]["judged"]) == ("not known", False)
+    assert {"key": "library", "a": template["library"], "b": "torch 9"} in found["differing"]
+    shown = servemark("compare", first, second)
+    assert (shown.code, "b is worse" in shown.out) == (0, True)
+    assert "3 cases: an interval needs 6" in shown.out
+
+
+def test_equal_kernels_are_not_worse(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    sides = [write(tmp_path / name, template, {"gemm": factor}) for name, factor in (("a", 1.0), ("b", 1.01))]
+    assert servemark("compare", *sides, "--fail-on", "regression").code == 0
+
+
+def test_what_kernels_do_not_have(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    first = write(tmp_path / "a", template, {})
+    done = servemark("compare", first, first, "--fail-on", "p99")
+    assert (done.code, "kernels, which have one figure" in done.err) == (BAD_INPUT, True)
+    (tmp_path / "empty").mkdir()
+    assert servemark("compare", first, str(tmp_path / "empty")).code == BAD_INPUT
+
+
+def test_a_history_of_families(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    for number in range(10):
+        changes = {"created": f"2026-01-{number + 1:02}T00:00:00+00:00"}
+        write(tmp_path / f"{number}", template, {"gemm": 1.0 if number < 7 else 1.5}, **changes)
+    write(tmp_path / "busy", template, {"gemm": 9.0}, busy_share=0.9)
+    done = servemark("history", str(tmp_path), "--metric", "kernel_time", "--json", "--fail-on", "regression")
+    assert done.code == ExitCode.REGRESSION
+    series = {each["subject"].partition(":")[0]: each for each in validated(json.loads(done.out))["series"]}
+    assert series["gemm"]["outcome"] == "worse"
+    assert series["gemm"]["changes"][0]["ratio"] == pytest.approx(1.5)
+    assert series["softmax"]["outcome"] == "not worse"
+    assert series["all kernels"]["results"][0]["value"] == pytest.approx((120 * 0.006) ** (1 / 8))

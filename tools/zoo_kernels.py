@@ -1,0 +1,221 @@
+"""The zoo's kernels: what they explain of each model's latency, and which lie near a case of DeepBench.
+
+    python -m tools.zoo_kernels explained [--sizes tiny] > docs/results/kernels_of_models.md
+    python -m tools.zoo_kernels coverage [--sizes full] > docs/results/deepbench_coverage.md
+
+Each model runs in a process of its own. `explained` times every distinct kernel of all models once, for --seconds.
+`coverage` runs each model once and times nothing.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+
+from servemark.errors import ServemarkError
+from servemark.kernels.convolution import Convolution
+from servemark.kernels.fully_connected import FullyConnected
+from servemark.kernels.gemm import Gemm
+from servemark.kernels.measurement.case import Case, Method, measure
+from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.kernel import Kernel
+from servemark.kernels.measurement.process import CaseProcess, Ended
+from servemark.kernels.measurement.run import busy_share
+from servemark.kernels.recurrent import Recurrent
+from servemark.kernels.suites import suites
+from servemark.kernels.tracing.workload import Trace, trace_apart
+from servemark.machine.environment import collect
+from servemark.results.schema.kernels import Traced
+from servemark.workload import Workload, workloads
+
+NEAR = (0.0, 0.5, 1.0, 2.0)
+"""Distances, as powers of two."""
+FAR = math.inf
+CLAIM = "DeepBench is said to have most kernels of MLPerf's applications. Here are the models of AIBench and AI Matrix:"
+Sizes = tuple[float, ...]
+
+
+def zoo(sizes: str) -> list[Workload]:
+    """The workloads, or their tiny variants."""
+    found = [workload if sizes == "full" else workload.tiny for workload in workloads().values()]
+    return [workload for workload in found if workload]
+
+
+def traces(sizes: str, batch: int, *, timed: bool) -> Iterator[tuple[str, Trace | str]]:
+    """Each workload's trace, or why it has none."""
+    device = Device.named("cpu")
+    for workload in zoo(sizes):
+        print(f"tracing {workload.name}", file=sys.stderr, flush=True)
+        try:
+            yield workload.name, trace_apart(workload.name, batch, device, timed=timed)
+        except ServemarkError as error:
+            yield workload.name, error.what
+
+
+def explained(sizes: str, batch: int, seconds: float, limit_s: float) -> Iterator[str]:
+    """The page of latencies and their parts."""
+    found = list(traces(sizes, batch, timed=True))
+    method = Method(Device.named("cpu"), budget_s=seconds, limit_s=limit_s)
+    known: dict[Kernel, float | None] = {}
+    with CaseProcess() as process:
+        for _, trace in found:
+            for case in trace.cases if isinstance(trace, Trace) else []:
+                if case.kernel not in known:
+                    known[case.kernel] = _median_ms(process, case, method)
+                    print(f"{len(known)}: {case}", file=sys.stderr, flush=True)
+    around = collect()
+    yield "# From kernels to models\n"
+    yield f"{around['cpu']}, {around['cores']} cores; torch {metadata.version('torch')}; commit {around['git_commit']}."
+    yield f"Made by `python -m tools.zoo_kernels explained --sizes {sizes} --batch {batch} --seconds {seconds:g}`.\n"
+    yield f"- Each of {len(known)} distinct kernels was timed once, for {seconds:g} s, with a hot cache."
+    yield f"- Other work used {busy_share():.0%} of the cores at the end."
+    yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
+    yield "- Kernels of more than 100 % were disturbed by other work, or are so small that a call costs most.\n"
+    yield "| workload | latency ms | kernels | alone | longer within | no family | between | longest of no family |"
+    yield "|---|--:|--:|--:|--:|--:|--:|---|"
+    for name, trace in found:
+        if isinstance(trace, str):
+            yield f"| {name} | skipped: {trace} | | | | | | |"
+        else:
+            yield _row(name, trace, [known[case.kernel] for case in trace.cases])
+
+
+def _median_ms(process: CaseProcess, case: Case, method: Method) -> float | None:
+    try:
+        found = process.run(measure, case, method, None, timeout_s=method.limit_s + 60)
+    except Ended:
+        return None
+    return found["ms"]["median"] if found["ms"] else None
+
+
+def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
+    traced: Traced = trace.traced
+    whole, mapped = traced["latency_ms"], traced["mapped_ms"]
+    alone = None
+    if None not in times:
+        alone = sum(case.count * (ms or 0.0) for case, ms in zip(trace.cases, times, strict=True))
+    longer = None if alone is None or mapped is None else mapped - alone
+    parts = [alone, longer, traced["unmapped_ms"], traced["between_ms"]]
+    shares = " | ".join("-" if ms is None else f"{ms / whole:.0%}" for ms in parts)
+    longest = ", ".join(f"{each['count']} x `{each['operator']}`" for each in traced["unmapped"][:2])
+    return f"| {name} | {whole:.4g} | {traced['kernels']} | {shares} | {longest or '-'} |"
+
+
+def coverage(sizes: str, batch: int) -> Iterator[str]:
+    """The page of distances to DeepBench."""
+    deepbench = [case.kernel for name, suite in suites().items() if name.startswith("deepbench") for case in suite()]
+    rows, skipped, total = [], [], Counted()
+    for name, trace in traces(sizes, batch, timed=False):
+        if isinstance(trace, str):
+            skipped.append(f"- {name} was skipped: {trace}")
+            continue
+        own = Counted()
+        for case in trace.cases:
+            own.add(case, distance(case.kernel, deepbench))
+        own.others = sum(each["count"] for each in trace.traced["unmapped"])
+        rows.append(f"| {name} | {own.row()} |")
+        total.take(own)
+    yield "# The zoo's kernels and DeepBench's\n"
+    yield f"Made by `python -m tools.zoo_kernels coverage --sizes {sizes} --batch {batch}`. Nothing is timed.\n"
+    yield f"{CLAIM}\n"
+    yield "- The distance of two kernels is the largest |log2| of the ratio of a size: 1 is a factor of 2 in any size."
+    yield "- Sizes are m, n, k; or n, c, k, input, filter, stride; or hidden, batch, steps. The same kernel is at 0."
+    yield "- A product's m and n may change places. A fully connected layer is a product."
+    yield "- Batched products and grouped, dilated, 1-D and 3-D convolutions are infinitely far: DeepBench has none."
+    yield "- `calls` are those of operators that move data. `of its kinds`: products, convolutions, recurrent layers.\n"
+    yield (
+        "| workload | calls | of its kinds | FLOPs of its kinds | "
+        + " | ".join(f"within {near:g}" for near in NEAR)
+        + " | nearest | farthest |"
+    )
+    yield "|---|--:|--:|--:|" + "--:|" * (len(NEAR) + 2)
+    yield from rows
+    yield f"| **all** | {total.row()} |"
+    yield from ["", *skipped] if skipped else []
+    yield "\n`within D` is the share of the FLOPs of its kinds. Recurrent layers count by DeepBench's rule."
+
+
+class Counted:
+    """Calls and FLOPs of a workload by distance."""
+
+    def __init__(self) -> None:
+        self.calls = self.others = self.of_kinds = 0
+        self.flops: list[tuple[float, int]] = []
+
+    def add(self, case: Case, apart: float | None) -> None:
+        """Count a case; `apart` is None where DeepBench has nothing of its kind."""
+        self.calls += case.count
+        if apart is not None:
+            self.of_kinds += case.count
+            self.flops.append((apart, case.count * case.kernel.flops()))
+
+    def take(self, other: "Counted") -> None:
+        """Add another workload's."""
+        self.calls += other.calls
+        self.others += other.others
+        self.of_kinds += other.of_kinds
+        self.flops += other.flops
+
+    def row(self) -> str:
+        """Cells."""
+        calls, flops = self.calls + self.others, sum(each for _, each in self.flops)
+        cells = [f"{calls:,}", f"{self.of_kinds / calls:.0%}" if calls else "-", f"{flops / 1e9:,.3g} G"]
+        if not flops:
+            return " | ".join([*cells, *["-"] * (len(NEAR) + 2)])
+        cells += [f"{sum(each for apart, each in self.flops if apart <= near) / flops:.0%}" for near in NEAR]
+        finite = [apart for apart, _ in self.flops if apart < FAR]
+        nearest = f"{min(finite):.2f}" if finite else "none"
+        return " | ".join([*cells, nearest, f"{max(apart for apart, _ in self.flops):.2f}"])
+
+
+def distance(kernel: Kernel, others: Sequence[Kernel]) -> float | None:
+    """To the nearest of others: inf where none is of its form, None where none is of its kind."""
+    kind, form, ways = _place(kernel)
+    if kind is None:
+        return None
+    found = [
+        max(abs(math.log2(own / their)) for own, their in zip(sizes, theirs, strict=True))
+        for other_kind, other_form, (theirs, *_) in map(_place, others)
+        if (other_kind, other_form) == (kind, form)
+        for sizes in ways
+    ]
+    return min(found, default=FAR)
+
+
+def _place(kernel: Kernel) -> tuple[str | None, tuple[object, ...], list[Sizes]]:
+    """A kernel's kind, its form, which has to be the same, and its sizes, in each order that means the same."""
+    match kernel:
+        case FullyConnected():
+            return _place(Gemm(m=kernel.outputs, n=kernel.batch, k=kernel.inputs))
+        case Gemm():
+            ways: list[Sizes] = [(kernel.m, kernel.n, kernel.k), (kernel.n, kernel.m, kernel.k)]
+            return "gemm", (kernel.batch, kernel.groups), ways
+        case Convolution():
+            form = (len(kernel.size), kernel.groups, set(kernel.steps()) == {1}, kernel.direction)
+            sizes = (kernel.n, kernel.c, kernel.k, *kernel.size, *kernel.filter, *kernel.stride)
+            return "convolution", form, [sizes]
+        case Recurrent():
+            return "recurrent", (kernel.cell, kernel.direction), [(kernel.hidden, kernel.batch, kernel.timesteps)]
+    return None, (), [()]
+
+
+def main() -> None:
+    """Print a page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", choices=("explained", "coverage"))
+    parser.add_argument("--sizes", choices=("tiny", "full"), default="tiny")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--limit", type=float, default=60.0)
+    options = parser.parse_args()
+    if options.page == "explained":
+        lines = explained(options.sizes, options.batch, options.seconds, options.limit)
+    else:
+        lines = coverage(options.sizes, options.batch)
+    for line in lines:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
