@@ -23,6 +23,7 @@ REFUSED = {
     "fp8": "ONNX Runtime's CPU provider has no products in fp8",
 }
 FROM_ONNX = ("fp16", "int8")
+READS = ("pytorch",)
 DEVICE = "cpu"
 
 OPSET, IR_VERSION = 18, 10
@@ -35,11 +36,11 @@ def write(job: Job) -> Mapping[str, object]:
     if job.precision == "fp16":
         from exporters.onnx_passes.half import to_half
 
-        return _VERSIONS | to_half(job.onnx, job.path, job.precision)
+        return _VERSIONS | to_half(job.origin, job.path, job.precision)
     if job.precision == "int8":
         from exporters.onnx_passes.quantisation import to_int8
 
-        return _VERSIONS | to_int8(job.onnx, job.path, job.calibration())
+        return _VERSIONS | to_int8(job.origin, job.path, job.calibration())
     _trace(job)
     return _VERSIONS
 

@@ -28,6 +28,7 @@ EXTRA = "openvino"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in name only"}
 FROM_ONNX = PRECISIONS
+READS = ("tensorflow",)
 DEVICE = "cpu"
 
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
@@ -43,7 +44,7 @@ def write(job: Job) -> Mapping[str, object]:
     import openvino
 
     try:
-        model = openvino.Core().read_model(str(job.onnx))
+        model = openvino.Core().read_model(str(job.origin))
     except RuntimeError as error:
         raise _refusal("convert", job.workload, error) from error
     _keep_slices(model)

@@ -29,6 +29,7 @@ REFUSED = {
     "fp8": "PyTorch's convolutions and linear layers take no float8",
 }
 FROM_ONNX = ()
+READS = ()
 DEVICE = "cpu"
 
 

@@ -32,6 +32,7 @@ REFUSED = {
     "fp8": "a SavedModel has no products in 8 bits",
 }
 FROM_ONNX = PRECISIONS
+READS = ()
 DEVICE = "cpu"
 
 SIGNATURE = "serving_default"
@@ -41,7 +42,7 @@ def write(job: Job) -> Mapping[str, object]:
     """Write model.savedmodel: the ONNX graph in TensorFlow's operators, weights as constants, images channels last."""
     import onnx
 
-    source = job.onnx
+    source = job.origin
     tf = _tensorflow()
     from exporters.onnx_to_tensorflow import Unsupported, concrete
 

@@ -28,6 +28,7 @@ EXTRA = "tensorrt"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 REFUSED: Mapping[str, str] = {}
 FROM_ONNX = PRECISIONS
+READS = ()
 DEVICE = "cuda:0"
 MIN_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision's instructions come with (CUDA C++ Programming Guide, "Compute
@@ -92,16 +93,16 @@ def network_file(job: Job, target: Path) -> tuple[Path, Mapping[str, object]]:
     if job.precision in {"fp16", "bf16"}:
         from exporters.onnx_passes.half import to_half
 
-        return target, to_half(job.onnx, target, job.precision)
+        return target, to_half(job.origin, target, job.precision)
     if job.precision == "int8":
         from exporters.onnx_passes.quantisation import to_int8
 
-        return target, to_int8(job.onnx, target, job.calibration(), symmetric=True)
+        return target, to_int8(job.origin, target, job.calibration(), symmetric=True)
     if job.precision == "fp8":
         from exporters.onnx_passes.float8 import to_fp8
 
-        return target, to_fp8(job.onnx, target, job.calibration())
-    return job.onnx, {}
+        return target, to_fp8(job.origin, target, job.calibration())
+    return job.origin, {}
 
 
 def _check_capability(precision: str) -> None:

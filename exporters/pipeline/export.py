@@ -1,5 +1,6 @@
 """What every export does around the engine's own step: build, check, compare, describe, swap in."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -8,7 +9,7 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,16 +19,17 @@ import psutil
 
 from exporters.onnx_passes.recurrence import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
-from exporters.pipeline.job import Job, OnnxSource
+from exporters.pipeline.imported import golden_of, place
+from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
-from servemark.errors import ArtifactError
+from exporters.pipeline.routes import SOURCE, route
+from servemark.errors import MAX_QUOTED, ArtifactError, ServemarkError
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 from servemark.workload.checked import agreement_figures
+from servemark.workload.spec import Source
 
-SOURCE = "onnxruntime"
-"""The engine whose fp32 artifact, ONNX, the converters read."""
 DRAFT = ".export-"
 
 
@@ -64,6 +66,7 @@ def export(
     the repository cannot be written.
     """
     module = require_exporter(engine, precision)
+    route(workload, engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
     provenance = made_by(workload, module)
     config = config_pbtxt.render(
@@ -97,16 +100,22 @@ def _write(
     started = time.perf_counter()
     draft.version.mkdir(parents=True)
     artifact = draft.version / module.ARTIFACT
-    from_onnx = draft.precision in module.FROM_ONNX
+    made_from = route(workload, draft.engine, draft.precision)
     job = Job(
         workload=workload,
         precision=draft.precision,
         path=artifact,
-        source=functools.partial(_onnx_source, workload, repository) if from_onnx else None,
-        known=None if from_onnx else _known(workload, repository),
+        origin_entry=functools.partial(_origin, workload, repository, made_from) if made_from else None,
+        known=None if made_from else _known(workload, repository),
     )
-    with whole_recurrences():
-        format_ = module.write(job)
+    if workload.source and not made_from:
+        format_ = place(workload.source, draft.version)
+    elif workload.source:
+        with _told(draft, workload.source):
+            format_ = module.write(job)
+    else:
+        with whole_recurrences():
+            format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
     discrepancies, checked = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
     draft.config.write_text(config)
@@ -121,6 +130,8 @@ def _write(
         "artifact_sha256": digest(draft.version),
         "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
         **provenance,
+        "reference": workload.reference,
+        **({"source": workload.source.facts} if workload.source else {}),
         "format": format_,
         "agreement": asdict(agreement),
         "output_agreement": agreement_figures(checked, workload, draft.precision)[0],
@@ -135,18 +146,36 @@ def _write(
     return manifest
 
 
-def _onnx_source(workload: Workload, repository: Path) -> OnnxSource:
-    """Export ONNX where it is not current."""
-    export(workload, SOURCE, repository)
-    entry = Entry(repository, workload.name, SOURCE)
+def _origin(workload: Workload, repository: Path, engine: str) -> Origin:
+    """Export what an artifact is made from, where it is not current."""
+    export(workload, engine, repository)
+    entry = Entry(repository, workload.name, engine)
     golden = entry.read_golden()
     if golden is None:
         raise AssertionError(f"{entry.golden} has just been written")
-    return OnnxSource(entry.version / exporter(SOURCE).ARTIFACT, golden)
+    return Origin(entry.version / exporter(engine).ARTIFACT, golden)
+
+
+@contextlib.contextmanager
+def _told(draft: Entry, source: Source) -> Iterator[None]:
+    """Make something of a user's file: whatever a converter raises is of the file, and no fault of ours."""
+    try:
+        yield
+    except (ServemarkError, OSError):
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:MAX_QUOTED]
+        raise ArtifactError(
+            f"{draft.engine} in {draft.precision} cannot be made of {source.facts['path']}: "
+            f"{type(error).__name__}: {words}",
+            fix="use another engine or precision",
+        ) from error
 
 
 def _known(workload: Workload, repository: Path) -> Golden | None:
-    """Take the golden samples of a current ONNX entry: eager PyTorch would answer them once more."""
+    """Take the golden samples of an import, or of a current ONNX entry: eager PyTorch would answer them once more."""
+    if workload.source:
+        return golden_of(workload.source)
     entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
     manifest = _read_manifest(entry)
     if manifest and _is_current(entry, module, manifest, made_by(workload, module)):

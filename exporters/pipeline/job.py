@@ -28,8 +28,8 @@ CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
 """Post-training quantisation takes its ranges from so many batches of one sample."""
 
 
-class OnnxSource(NamedTuple):
-    """The repository's fp32 ONNX file and its golden samples."""
+class Origin(NamedTuple):
+    """An fp32 artifact of the repository, mostly the ONNX file, and its golden samples."""
 
     file: Path
     golden: Golden
@@ -42,7 +42,7 @@ class Job:
     workload: Workload
     precision: str
     path: Path
-    source: Callable[[], OnnxSource] | None
+    origin_entry: Callable[[], Origin] | None
     """What it is made from; exported first where it is not current. None where it is made from the module."""
     known: Golden | None
     """Golden samples that are there already, of the same workload and versions."""
@@ -60,20 +60,20 @@ class Job:
         return model
 
     @cached_property
-    def _source(self) -> OnnxSource:
-        assert self.source is not None, f"{self.precision} is not in the exporter's FROM_ONNX"
-        return self.source()
+    def _origin(self) -> Origin:
+        assert self.origin_entry is not None, f"{self.precision} is not in the exporter's FROM_ONNX"
+        return self.origin_entry()
 
     @property
-    def onnx(self) -> Path:
-        """The repository's fp32 ONNX file."""
-        return self._source.file
+    def origin(self) -> Path:
+        """The artifact that it is made from: the repository's fp32 ONNX file, or one of the exporter's READS."""
+        return self._origin.file
 
     @cached_property
     def golden(self) -> Golden:
         """Sampled inputs and what eager PyTorch answers; the ONNX entry's where that is the source."""
-        if self.source is not None:
-            return self._source.golden
+        if self.origin_entry is not None:
+            return self._origin.golden
         return self.known or parity.eager(self.model, self.workload, golden_inputs(self.workload))
 
     @cached_property

@@ -60,7 +60,8 @@ def measure(
     found: dict[int, dict[str, Discrepancy]] = {}
     compared: dict[str, list[Rows]] = {tensor.name: [] for tensor in workload.outputs}
     rows = golden.rows
-    for size in BATCH_SIZES:
+    sizes = [size for size in BATCH_SIZES if size <= workload.max_batch]
+    for size in sizes:
         # Whole batches: the first samples fill up the last one, and do not count again.
         taken = [np.arange(start, start + size) % rows for start in range(0, rows, size)]
         batches = [
@@ -70,10 +71,10 @@ def measure(
         for tensor in workload.outputs:
             output, reference = np.concatenate([batch[tensor.name] for batch in batches])[:rows], golden.outputs
             place = f"{tensor.name} at batch {size}"
-            each = _compare_output(output, reference[tensor.name], agreement, workload.name, place)
-            found[size][tensor.name] = _agreeing(each, tensor, agreement, workload.name, place)
+            each = _compare_output(output, reference[tensor.name], agreement, workload, place)
+            found[size][tensor.name] = _agreeing(each, tensor, agreement, workload, place)
             compared[tensor.name].append(each)
-    samples = np.tile(np.arange(rows), len(BATCH_SIZES))
+    samples = np.tile(np.arange(rows), len(sizes))
     return found, Checked.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
 
 
@@ -84,7 +85,9 @@ def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
         rows = len(next(iter(inputs.values())))
         raise ArtifactError(
             f"{workload.name}: the artifact cannot run a batch of {rows}: {error}",
-            fix=f"fix the exporter or the workload {workload.name} in servemark/models",
+            fix="use another engine or precision"
+            if workload.source
+            else f"fix the exporter or the workload {workload.name} in servemark/models",
         ) from error
 
 
@@ -92,26 +95,29 @@ def _compare_output(
     output: npt.NDArray[np.generic],
     reference: npt.NDArray[np.generic],
     agreement: Agreement,
-    workload: str,
+    workload: Workload,
     place: str,
 ) -> Rows:
     if (output.shape, output.dtype) != (reference.shape, reference.dtype):
         raise ArtifactError(
-            f"{workload}: {place} is {output.dtype} {list(output.shape)}, "
-            f"eager PyTorch's {reference.dtype} {list(reference.shape)}",
+            f"{workload.name}: {place} is {output.dtype} {list(output.shape)}, "
+            f"that of {workload.reference} {reference.dtype} {list(reference.shape)}",
             fix=_fix(workload),
         )
     return compare_rows(output, reference, agreement)
 
 
-def _agreeing(rows: Rows, tensor: Tensor, agreement: Agreement, workload: str, place: str) -> Discrepancy:
+def _agreeing(rows: Rows, tensor: Tensor, agreement: Agreement, workload: Workload, place: str) -> Discrepancy:
     found = discrepancy(rows, agreement, floating=tensor.dtype.kind == "f")
     if not found.agrees:
         raise ArtifactError(
-            f"{workload}: {place} differs from eager PyTorch: {found} (allowed: {agreement})", fix=_fix(workload)
+            f"{workload.name}: {place} differs from {workload.reference}: {found} (allowed: {agreement})",
+            fix=_fix(workload),
         )
     return found
 
 
-def _fix(workload: str) -> str:
-    return f"the engine computes something else, or the agreement of {workload} in servemark/models is too narrow"
+def _fix(workload: Workload) -> str:
+    if workload.source:
+        return "the engine computes something else: use another engine or precision"
+    return f"the engine computes something else, or the agreement of {workload.name} in servemark/models is too narrow"

@@ -38,6 +38,8 @@ def packages(module: Exporter) -> dict[str, str]:
 
 def _source_digest(workload: Workload) -> str:
     """Digest the workload's own file and the modules that it imports, of the zoo and from beside it."""
+    if workload.source:
+        return workload.source.digest
     own = workload.build.__module__
     beside = Path(sys.modules[own].__file__ or "").parent
     sources: dict[str, bytes] = {}

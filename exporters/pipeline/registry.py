@@ -30,6 +30,8 @@ class Exporter(Protocol):
     """The other precisions, each with the reason why there is no such export."""
     FROM_ONNX: tuple[str, ...]
     """The precisions that are made from the repository's fp32 ONNX file; the others are made from PyTorch's module."""
+    READS: tuple[str, ...]
+    """The engines, besides ONNX's, whose fp32 artifact can take the module's place where a model is an imported one."""
     DEVICE: str
     """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
 

@@ -15,7 +15,7 @@ from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark.errors import InputDataError
-from servemark.repository.entry import EAGER, Golden
+from servemark.repository.entry import Golden
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     Accuracy,
@@ -187,7 +187,10 @@ def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -
         )
         return {"output_agreement": unchecked(reason), "quality": cast(Quality, found)}, None
     figures, mismatch = agreement_figures(
-        measured.checked, config.workload, config.precision, reference=golden.origin if golden else EAGER
+        measured.checked,
+        config.workload,
+        config.precision,
+        reference=(golden and golden.origin) or config.workload.reference,
     )
     return {"output_agreement": figures, "quality": cast(Quality, found)}, mismatch
 

@@ -31,8 +31,15 @@ def samples_of(config: LoadConfig) -> Iterator[Sample]:
         return _generated(config)
     if source == "dataset":
         return _dataset(config)
-    path = data_path(config, config.workload.dataset)
-    return _checked(path, _of_path(path, config.workload))
+    return samples_at(data_path(config, config.workload.dataset), config.workload)
+
+
+def samples_at(path: Path, workload: Workload) -> Iterator[Sample]:
+    """The samples of a user's file or folder, in the formats that we know or the workload reads.
+
+    Raises InputDataError.
+    """
+    return _checked(path, _of_path(path, workload))
 
 
 def data_path(config: LoadConfig, dataset: str | None) -> Path:

@@ -58,6 +58,7 @@ def build() -> TyperGroup:
         doctor,
         export,
         history,
+        import_,
         init,
         kernels,
         mlperf,
@@ -77,6 +78,9 @@ def build() -> TyperGroup:
 
     app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
     app.command("list", short_help="Show the workloads.")(takes_own_models(listing.list_workloads))
+    app.command("import", short_help="Make a workload of a model file of your own.")(
+        takes_own_models(import_.import_model)
+    )
     app.command("export", short_help="Export workloads to the model repository.")(takes_own_models(export.export))
     app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(takes_own_models(serve.serve))
     app.command("run", cls=TakesDefaults, short_help="Measure one workload under load and judge the run.")(

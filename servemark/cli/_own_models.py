@@ -1,14 +1,16 @@
-"""`--workloads` on every command that takes a workload: for this command and all processes that it starts."""
+"""`--workloads` and `--models` on every command that takes a workload: for it and all processes that it starts."""
 
+import contextlib
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from servemark.workload.imported import DEFAULT_MODELS, MODELS
 from servemark.workload.registry import WORKLOADS
 
 Command = Callable[..., None]
@@ -22,26 +24,45 @@ Workloads = Annotated[
 ]
 
 
+Models = Annotated[
+    Path | None,
+    typer.Option("--models", metavar="DIR", help="Where `servemark import` keeps models.", show_default=DEFAULT_MODELS),
+]
+
+
 def takes_own_models(command: Command) -> Command:
-    """Give a command the flag that names workloads of the user's own."""
+    """Give a command the flags that name workloads and imported models of the user's own."""
 
     @functools.wraps(command)
-    def expanded(*, workloads_of_own: list[Path] | None = None, **given: Any) -> None:
-        before = os.environ.get(WORKLOADS)
+    def expanded(*, workloads_of_own: list[Path] | None = None, models: Path | None = None, **given: Any) -> None:
         # Children may run in another folder.
         places = [str(place.absolute()) for place in workloads_of_own or ()]
-        try:
-            if places:
-                os.environ[WORKLOADS] = os.pathsep.join([*places, *filter(None, [before])])
+        with (
+            _set(WORKLOADS, os.pathsep.join([*places, *filter(None, [os.environ.get(WORKLOADS)])]) if places else None),
+            _set(MODELS, str((models or Path(os.environ.get(MODELS) or DEFAULT_MODELS)).absolute())),
+        ):
             command(**given)
-        finally:
-            os.environ.pop(WORKLOADS, None)
-            if before is not None:
-                os.environ[WORKLOADS] = before
 
     signature = inspect.signature(command)
-    more = inspect.Parameter("workloads_of_own", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Workloads)
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("workloads_of_own", Workloads), ("models", Models))
+    ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     result: Any = expanded
-    result.__signature__ = signature.replace(parameters=[*own, more])
+    result.__signature__ = signature.replace(parameters=[*own, *more])
     return expanded
+
+
+@contextlib.contextmanager
+def _set(variable: str, value: str | None) -> Iterator[None]:
+    """Set an environment variable, if there is a value, and set it back."""
+    before = os.environ.get(variable)
+    if value is not None:
+        os.environ[variable] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(variable, None)
+        if before is not None:
+            os.environ[variable] = before

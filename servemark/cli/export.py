@@ -71,6 +71,6 @@ def _line(report: "ExportReport") -> str:
     name, manifest = report.folder.name, report.manifest
     if report.up_to_date:
         return f"{name}: up to date"
-    parity = f"{agreement_words(manifest['output_agreement'])} against eager PyTorch"
+    parity = f"{agreement_words(manifest['output_agreement'])} against {manifest['reference']}"
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}"

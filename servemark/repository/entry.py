@@ -21,7 +21,6 @@ from servemark.errors import ArtifactError, parsing
 from servemark.workload import Arrays, read_npz
 from servemark.workload.agreement import PRECISIONS, REDUCED
 
-EAGER = "eager PyTorch"
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"
 
@@ -32,8 +31,8 @@ class Golden:
 
     inputs: Arrays
     outputs: Arrays
-    origin: str = EAGER
-    """Whose the outputs are."""
+    origin: str = ""
+    """Whose the outputs are, where they are not an export's."""
 
     @property
     def rows(self) -> int:
@@ -98,17 +97,10 @@ class Entry:
         """Load the golden samples, None where there are none. Raises ArtifactError on a damaged file."""
         if not self.golden.exists():
             return None
-        with parsing(self.golden, ArtifactError, fix=self.export_command(force=True)):
-            arrays = read_npz(self.golden)
-            golden = Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
-            if not golden.inputs or len({len(array) for array in arrays.values()}) != 1:
-                raise ValueError(f"its arrays are {', '.join(arrays) or 'none'}, or differ in length")
-        return golden
+        return read_golden(self.golden, fix=self.export_command(force=True))
 
     def write_golden(self, golden: Golden) -> None:
-        inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
-        outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
-        np.savez(self.golden, **inputs, **outputs)
+        write_golden(self.golden, golden)
 
     def read_manifest(self) -> dict[str, Any] | None:
         """Load export.json, None where there is none. Raises ArtifactError on a damaged file."""
@@ -153,6 +145,23 @@ class Entry:
             if item != self.config:
                 (folder / item.name).symlink_to(item.resolve())
         (folder / self.config.name).write_text(config)
+
+
+def read_golden(path: Path, *, fix: str) -> Golden:
+    """Load golden samples. Raises ArtifactError, with this fix, on a damaged file."""
+    with parsing(path, ArtifactError, fix=fix):
+        arrays = read_npz(path)
+        golden = Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
+        if not golden.inputs or len({len(array) for array in arrays.values()}) != 1:
+            raise ValueError(f"its arrays are {', '.join(arrays) or 'none'}, or differ in length")
+    return golden
+
+
+def write_golden(path: Path, golden: Golden) -> None:
+    """Write golden samples."""
+    inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
+    outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
+    np.savez(path, **inputs, **outputs)
 
 
 def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import OutputAgreement
 from servemark.workload.agreement import Agreement, Discrepancy, Rows, discrepancy, worst_of_each
-from servemark.workload.spec import Workload
+from servemark.workload.spec import EAGER, Workload
 from servemark.workload.tensor import Tensor
 
 _MEASURED = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
@@ -56,7 +56,7 @@ class Checked:
 
 
 def agreement_figures(
-    checked: Checked, workload: Workload, precision: str, *, reference: str = "eager PyTorch"
+    checked: Checked, workload: Workload, precision: str, *, reference: str = EAGER
 ) -> tuple[OutputAgreement, str | None]:
     """The figures for result.json and, where an output lies outside the limits, which one and how far."""
     if not checked.answers:
@@ -77,7 +77,7 @@ def agreement_figures(
         "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats]),
         "top1_agreement": top1 / len(checked.samples),
         "tolerance": limits.applied(floats=bool(floats), integers=bool(integers)),
-        **({} if workload.served else {"weights": "trained" if workload.trained else "random"}),
+        **({} if workload.served else {"weights": workload.weights}),
     }
     reason = "the server answered with NaN or infinity" if floats else "the workload has no floating-point output"
     figures |= {f"{key}_reason": reason for key in _MEASURED if figures[key] is None}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.errors import InputDataError, OptionError, ServemarkError
-from servemark.workload.spec import Workload
+from servemark.workload.spec import OWN_SUITES, Workload
 
 ATTRIBUTE = "WORKLOAD"
 EXAMPLE = 'CONTRIBUTING.md, "Add a workload", shows a whole one'
@@ -80,6 +80,7 @@ def _told(workload: Workload, path: Path) -> Workload:
     beside = path.parent / f"{workload.locustfile}.py"
     return replace(
         workload,
+        suites=workload.suites or OWN_SUITES,
         build=_telling_call(workload.build, path),
         samples=_telling_stream(workload.samples, path, OptionError),
         read=workload.read and _telling_stream(workload.read, path, InputDataError),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from servemark.errors import OptionError
 from servemark.workload.agreement import REDUCED
+from servemark.workload.imported import imported, models_folder
 from servemark.workload.own_files import files_of, load_file, own_workload, telling
 from servemark.workload.spec import Workload
 
@@ -47,6 +48,7 @@ def own() -> dict[str, Workload]:
     sources = [(_of_package(point), f"entry point {point.name}") for point in _entry_points()]
     places = [Path(place) for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
     sources += [(load_file(path), str(path)) for path in files_of(places)]
+    sources += [(workload, str(models_folder() / name)) for name, workload in imported().items()]
     for workload, source in sources:
         check_name(workload.name, source)
         if workload.name in found:

@@ -1,6 +1,6 @@
 """What a workload is: everything the stages need to know about a model, importable without torch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -30,9 +30,30 @@ class Quality:
     protocol: str
 
 
+EAGER = "eager PyTorch"
 DEFAULT_LOCUSTFILE = "any_model"
 OWN = "own model"
 """The task of a workload that names none."""
+OWN_SUITES = ("own",)
+"""What the zoo's suites leave over."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file of an imported model, which takes the place of `Workload.build`."""
+
+    engine: str
+    """Whose artifact the file is; the engine's answers are the golden ones."""
+    kind: str
+    """What such a file is called."""
+    folder: Path
+    """Where the file, its golden samples and its description lie."""
+    file: str
+    """Its name in the folder of the version."""
+    digest: str
+    """Of the description, which holds that of the file: another one is another model."""
+    facts: Mapping[str, Any]
+    """Where the file came from: path, digest, versions of its format."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +94,20 @@ class Workload:
     """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""
+    source: Source | None = None
+    """The user's model file that it is made of; None: `build` makes the network."""
     served: bool = False
     """Whether all that is known of it is what a server says: there is nothing to export, and no golden output."""
+
+    @property
+    def reference(self) -> str:
+        """Whose answers are the golden ones."""
+        return self.source.engine if self.source else EAGER
+
+    @property
+    def weights(self) -> str:
+        """Where its weights come from: `random`, `trained`, or the user's `own`."""
+        return "own" if self.source else "trained" if self.trained else "random"
 
     @property
     def batched(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 
 from exporters import tensorrt
 from exporters.pipeline import config_pbtxt
-from exporters.pipeline.job import Job, OnnxSource
+from exporters.pipeline.job import Job, Origin
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.repository.entry import Entry, Golden
 from servemark.repository.model_config import parse
@@ -114,7 +114,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def job(tmp_path: Path, precision: str = "fp32") -> Job:
     draft = Entry(tmp_path / ".export-1-x", "deepspeech2_tiny", "tensorrt")
     draft.version.mkdir(parents=True)
-    source = OnnxSource(tmp_path / "model.onnx", Golden({}, {}))
+    source = Origin(tmp_path / "model.onnx", Golden({}, {}))
     return Job(get("deepspeech2_tiny"), precision, draft.version / "model.plan", lambda: source, None)
 
 

@@ -35,5 +35,5 @@ class Exports:
 
 def variant(module: Exporter, **changes: Any) -> Any:
     """The module with some of its names changed."""
-    names = ("ARTIFACT", "PACKAGES", "EXTRA", "PRECISIONS", "REFUSED", "FROM_ONNX", "DEVICE", "write", "load")
+    names = ("ARTIFACT", "PACKAGES", "EXTRA", "PRECISIONS", "REFUSED", "FROM_ONNX", "READS", "DEVICE", "write", "load")
     return SimpleNamespace(**{name: getattr(module, name) for name in names} | changes)

@@ -79,7 +79,9 @@ class RowAgreement(TypedDict):
     top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
     tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
     weights: NotRequired[
-        Annotated[Literal["random", "trained"] | None, "Random weights agree with fp32 or not, but have no accuracy."]
+        Annotated[
+            Literal["random", "trained", "own"] | None, "Random weights agree with fp32 or not, but have no accuracy."
+        ]
     ]
 
 

@@ -236,7 +236,9 @@ class OutputAgreement(TypedDict):
     top1_agreement: Annotated[float | None, "top1_samples / samples."]
     tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
     weights: NotRequired[
-        Annotated[Literal["random", "trained"] | None, "Random weights agree with fp32 or not, but have no accuracy."]
+        Annotated[
+            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
+        ]
     ]
 
 

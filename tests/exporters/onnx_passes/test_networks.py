@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from exporters import tensorrt
 from exporters.onnx_passes.float8 import to_fp8
-from exporters.pipeline.job import Job, OnnxSource
+from exporters.pipeline.job import Job, Origin
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Workload, get
@@ -61,7 +61,7 @@ def network(exported: Any, tmp_path: Path) -> Callable[[str, str], Network]:
         workload, entry = get(name), exported(name, "onnxruntime")
         golden = entry.read_golden()
         assert golden is not None
-        source = OnnxSource(entry.version / "model.onnx", golden)
+        source = Origin(entry.version / "model.onnx", golden)
         job = Job(workload, precision, tmp_path / "model.plan", lambda: source, None)
         path, converted = tensorrt.network_file(job, tmp_path / "source.onnx")
         onnx.checker.check_model(path, full_check=True)  # with types

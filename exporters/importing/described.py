@@ -1,0 +1,59 @@
+"""What a model file says of itself, whatever its format."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from servemark.errors import ArtifactError
+
+OPEN = -1
+"""A size that the file leaves open."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output as the file has it: its sizes begin with the batch."""
+
+    name: str
+    datatype: str
+    """KServe's name."""
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A model file: its tensors in order, and what else is known before it runs."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    facts: Mapping[str, object]
+    """Versions of format and producer."""
+    parameters: int | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Inputs whose values the file itself bounds."""
+    flops: Callable[[Mapping[str, tuple[int, ...]]], int | None] = lambda _: None
+    """Counts one sample's FLOPs with inputs of these shapes, the batch included; None where it cannot."""
+
+
+class Format(Protocol):
+    """What the module of a format offers."""
+
+    ENGINE: str
+    """Whose artifact such a file is; it makes the golden answers."""
+    KIND: str
+    """What a file is called, like `an ONNX file`."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a path looks like a file of this format."""
+
+    def describe(self, path: Path) -> Described:
+        """Read a file. Raises ArtifactError where it is none, or one that cannot be used."""
+
+    def place(self, path: Path, version: Path) -> None:
+        """Copy the file, and what belongs to it, to a version directory under the engine's own name for it."""
+
+
+def unusable(path: Path, why: str, *, fix: str) -> ArtifactError:
+    """The error for a file that cannot be imported."""
+    return ArtifactError(f"{path} cannot be imported: {why}", fix=fix)

@@ -1,0 +1,256 @@
+"""`servemark import`: a model file into the user's folder of models, checked in the format's own runtime."""
+
+import itertools
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from exporters.importing import onnx_file
+from exporters.importing.described import OPEN, Described, Format, Port, unusable
+from exporters.pipeline.job import golden_inputs
+from exporters.pipeline.parity import Run
+from exporters.pipeline.provenance import packages
+from exporters.pipeline.registry import exporter
+from servemark import __version__
+from servemark.errors import ArtifactError, OptionError
+from servemark.repository.entry import Golden, digest, write_golden
+from servemark.workload import Arrays, Sample, Workload, stack
+from servemark.workload.agreement import Agreement, compare_outputs
+from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, VERSION, described, read_model
+from servemark.workload.registry import check_name, own
+
+DEFAULT_MAX_BATCH = 32
+MAX_REQUESTS = 256
+MAX_REQUEST_BYTES = 64 << 20
+"""Requests that are kept with the model, at most."""
+TOGETHER = 3
+"""Samples that have to give the same together as one by one, for the model to take batches."""
+DRAFT = ".import-"
+FORMATS = cast("tuple[Format, ...]", (onnx_file,))
+Ranges = Mapping[str, tuple[float, float]]
+"""Input -> least and greatest random value."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of a model that its file does not."""
+
+    requests: Callable[[Workload, Ranges], Iterator[Sample]]
+    """Makes requests for inputs with these bounds."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Input -> its sizes without the batch."""
+    ranges: Ranges = field(default_factory=dict)
+    max_batch: int = DEFAULT_MAX_BATCH
+    requests_from: str | None = None
+    """Where the user's own data lie; None: requests are random."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import made, and the description that it wrote."""
+
+    workload: Workload
+    document: Mapping[str, Any]
+    one_at_a_time: str | None
+    """Why the model takes no batches; None where it does."""
+
+
+def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: bool = False) -> ImportReport:
+    """Import a model file under a name into the folder of models, whole or not at all.
+
+    Raises OptionError for a name that is taken or a wish that does not fit, ArtifactError for a file that cannot be
+    used, InputDataError for data that does not fit.
+    """
+    check_name(name, "--name")
+    target = models / name
+    taken = own()
+    if name in taken and (taken[name].source is None or not force):
+        raise OptionError(f"{name!r} is a workload already", fix="take another --name, or --force to import it again")
+    if not path.exists():
+        raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
+    format_ = format_of(path)
+    found = format_.describe(path)
+    try:
+        models.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=models) as temporary:
+            draft = Path(temporary, name)
+            format_.place(path, draft / VERSION)
+            report = _checked(path, draft, format_, found, wishes)
+            if target.exists():
+                target.rename(Path(temporary, "replaced"))
+            draft.rename(target)
+    except OSError as error:
+        raise ArtifactError(f"{target} cannot be written: {error}", fix=f"make room in {models}") from error
+    return replace(report, workload=read_model(target))
+
+
+def format_of(path: Path) -> Format:
+    """The format of a model file. Raises OptionError where it is none that can be imported."""
+    for each in FORMATS:
+        if each.recognises(path):
+            return each
+    raise OptionError(f"{path} is of no format that can be imported", fix=f"give {', '.join(e.KIND for e in FORMATS)}")
+
+
+def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes: Wishes) -> ImportReport:
+    """Answer sampled requests with the format's runtime, and write what came of it."""
+    module = exporter(format_.ENGINE)
+    inputs, fixed_batch = _inputs(path, found, wishes)
+    document: dict[str, Any] = {
+        "version": 1,
+        "inputs": inputs,
+        # What the file leaves open of an answer is known from the first one.
+        "outputs": [
+            {"name": port.name, "datatype": port.datatype, "shape": list(port.sizes[1:])} for port in found.outputs
+        ],
+        "max_batch": 1 if fixed_batch else wishes.max_batch,
+        "parameters": found.parameters,
+        "flops": found.flops({each["name"]: (1, *each["shape"]) for each in inputs}),
+        "file": module.ARTIFACT,
+        "requests": wishes.requests_from,
+        "source": {
+            "engine": format_.ENGINE,
+            "kind": format_.KIND,
+            "path": str(path.absolute()),
+            "sha256": digest(draft / VERSION),
+            **found.facts,
+            "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
+            "imported": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+    }
+    provisional = described(draft, document, "")
+    bounds = {each["name"]: tuple(each["range"]) for each in inputs if "range" in each}
+    rows = _taken(wishes.requests(provisional, bounds))
+    np.savez(draft / SAMPLES, **cast("dict[str, Any]", stack(rows, provisional.inputs)))
+    artifact = draft / VERSION / module.ARTIFACT
+    try:
+        run = module.load(artifact, provisional)
+    except Exception as error:  # the runtimes' exceptions share no base
+        raise unusable(path, f"{format_.ENGINE} cannot load it: {_words(error)}", fix="export it again") from error
+    samples = golden_inputs(provisional)
+    golden = Golden(samples, _answers(path, run, samples, found, provisional))
+    document["outputs"] = [
+        {"name": port.name, "datatype": port.datatype, "shape": list(golden.outputs[port.name].shape[1:])}
+        for port in found.outputs
+    ]
+    alone = "the file's first dimension is 1" if fixed_batch else None
+    if alone is None and wishes.max_batch > 1:
+        alone = _not_together(run, golden)
+    document["max_batch"] = 1 if alone else wishes.max_batch
+    write_golden(draft / GOLDEN, golden)
+    (draft / DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
+    return ImportReport(provisional, document, alone)
+
+
+def _inputs(path: Path, found: Described, wishes: Wishes) -> tuple[list[dict[str, Any]], bool]:
+    """The inputs with their sizes, and whether the file fixes the batch at 1. Raises OptionError, ArtifactError."""
+    names = [port.name for port in found.inputs]
+    for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
+        if unknown := [name for name in named if name not in names]:
+            raise OptionError(f"{flag} names {unknown[0]!r}, which is no input", fix=f"one of: {', '.join(names)}")
+    if not names:
+        raise unusable(path, "it has no input", fix="a model that takes nothing needs no load")
+    firsts = {port.sizes[0] if port.sizes else None for port in (*found.inputs, *found.outputs)}
+    if not firsts <= {OPEN, 1} or not all(port.sizes for port in found.inputs):
+        raise unusable(
+            path,
+            "its first dimension is no batch: " + ", ".join(_written(port) for port in (*found.inputs, *found.outputs)),
+            fix="export it with a batch as the first dimension, of any size (torch: dynamic_shapes)",
+        )
+    inputs = []
+    for port in found.inputs:
+        shape = _shape(port, wishes.shapes.get(port.name))
+        described = {"name": port.name, "datatype": port.datatype, "shape": shape}
+        bounds = wishes.ranges.get(port.name) or found.ranges.get(port.name)
+        inputs.append({**described, "range": list(bounds)} if bounds else described)
+    if still := [port for port, each in zip(found.inputs, inputs, strict=True) if OPEN in each["shape"]]:
+        flags = " ".join(f"--shape {_example(port)}" for port in still)
+        raise OptionError(
+            f"{path} leaves sizes open: {', '.join(map(_written, still))}", fix=f"give them, like {flags}"
+        )
+    return inputs, 1 in firsts
+
+
+def _shape(port: Port, wished: tuple[int, ...] | None) -> list[int]:
+    """An input's sizes without the batch. Raises OptionError where the wish does not fit."""
+    sizes = port.sizes[1:]
+    if wished is None:
+        return list(sizes)
+    if len(wished) != len(sizes) or any(size not in {OPEN, wish} for size, wish in zip(sizes, wished, strict=True)):
+        raise OptionError(
+            f"--shape {port.name}:{','.join(map(str, wished))} does not fit {_written(port)}",
+            fix=f"leave out the batch, and repeat what is fixed: --shape {_example(port)}",
+        )
+    return list(wished)
+
+
+def _written(port: Port) -> str:
+    return f"{port.name} {port.datatype}[{','.join('?' if size == OPEN else str(size) for size in port.sizes)}]"
+
+
+def _example(port: Port) -> str:
+    return f"{port.name}:{','.join('N' if size == OPEN else str(size) for size in port.sizes[1:])}"
+
+
+def _taken(samples: Iterator[Sample]) -> list[Sample]:
+    """As many samples as are kept."""
+    taken: list[Sample] = []
+    size = 0
+    for sample in itertools.islice(samples, MAX_REQUESTS):
+        size += sum(array.nbytes for array in sample.values())
+        if size > MAX_REQUEST_BYTES and taken:
+            break
+        taken.append(sample)
+    return taken
+
+
+def _answers(path: Path, run: Run, inputs: Arrays, found: Described, workload: Workload) -> Arrays:
+    """Answer each sample by itself. Raises ArtifactError."""
+    rows = []
+    for row in range(len(next(iter(inputs.values())))):
+        try:
+            answer = run({name: array[row : row + 1] for name, array in inputs.items()})
+        except Exception as error:  # the runtimes' exceptions share no base
+            whole = [each.name for each in workload.inputs if each.dtype.kind in "iu"]
+            fix = f"--range {whole[0]}:0:MOST for ids, or --input-data with real requests" if whole else "--input-data"
+            raise unusable(path, f"it fails on a sample: {_words(error)}", fix=fix) from error
+        rows.append({port.name: answer[port.name] for port in found.outputs})
+    outputs = {}
+    for port in found.outputs:
+        shapes = {each[port.name].shape for each in rows}
+        if len(shapes) > 1 or next(iter(shapes))[:1] != (1,):
+            raise unusable(
+                path,
+                f"its output {port.name!r} has no fixed size for each sample: {sorted(shapes)}",
+                fix="leave the output out, or pad it",
+            )
+        outputs[port.name] = np.concatenate([each[port.name] for each in rows])
+    return outputs
+
+
+def _not_together(run: Run, golden: Golden) -> str | None:
+    """Why several samples do not give together what they give one by one; None where they do."""
+    try:
+        answer = run({name: array[:TOGETHER] for name, array in golden.inputs.items()})
+    except Exception as error:
+        return _words(error)
+    for name, reference in golden.outputs.items():
+        expected = reference[:TOGETHER]
+        if answer[name].shape != expected.shape:
+            return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples"
+        if not (found := compare_outputs(answer[name], expected, Agreement(atol=1e-3))).agrees:
+            return f"{name} depends on the other samples of a batch: {found}"
+    return None
+
+
+def _words(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines)[:300]}" if lines else type(error).__name__

@@ -1,0 +1,241 @@
+"""ONNX files: tensors, counts, opset; external data, custom operators and sizes are checked before anything runs."""
+
+import math
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from exporters.importing.described import OPEN, Described, Port, unusable
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+ENGINE = "onnxruntime"
+KIND = "an ONNX file"
+MAX_BYTES = (2 << 30) - 1
+"""protobuf's limit for one message."""
+STANDARD = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
+"""The domains whose operators ONNX Runtime has itself; com.microsoft's are its own."""
+EXTERNAL = "onnx.save(model, path, save_as_external_data=True) keeps the weights in a file beside it"
+DATATYPES = {
+    "FLOAT": "FP32",
+    "DOUBLE": "FP64",
+    "FLOAT16": "FP16",
+    "BOOL": "BOOL",
+    "UINT8": "UINT8",
+    "INT8": "INT8",
+    "INT32": "INT32",
+    "INT64": "INT64",
+}
+"""ONNX's names -> KServe's."""
+_MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
+_UNCOUNTED = {"GRU", "LSTM", "RNN", "Loop", "Scan", "If", "Einsum", "Attention"}
+_SAME_IDS = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"}
+
+
+def recognises(path: Path) -> bool:
+    """Whether its name is that of an ONNX file; ONNX has no other mark."""
+    return path.is_file() and path.suffix == ".onnx"
+
+
+def describe(path: Path) -> Described:
+    """Read an ONNX file without its weights. Raises ArtifactError."""
+    model = _read(path)
+    graph = model.graph
+    _check_operators(path, model)
+    for tensor in external_tensors(graph):
+        _check_external(path, tensor)
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in weights]  # old files list the weights there too
+    found = Described(
+        inputs=tuple(_port(path, value, "input") for value in inputs),
+        outputs=tuple(_port(path, value, "output") for value in graph.output),
+        facts={
+            "opset": next((each.version for each in model.opset_import if each.domain in {"", "ai.onnx"}), None),
+            "ir_version": model.ir_version,
+            "producer": f"{model.producer_name} {model.producer_version}".strip() or None,
+        },
+        parameters=sum(math.prod(tensor.dims) for tensor in weights.values()),
+        ranges={value.name: (0, rows - 1) for value in inputs if (rows := _vocabulary(graph, value.name))},
+        flops=lambda shapes: _flops(model, shapes),
+    )
+    if not found.outputs:
+        raise unusable(path, "its graph has no output", fix="export it again")
+    return found
+
+
+def place(path: Path, version: Path) -> None:
+    """Copy the file as model.onnx, its external data under the names that it gives them."""
+    version.mkdir(parents=True)
+    shutil.copyfile(path, version / "model.onnx")
+    for location in sorted({_location(tensor) for tensor in external_tensors(_read(path).graph)}):
+        target = version / location
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path.parent / location, target)
+
+
+def _read(path: Path) -> "ModelProto":
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise unusable(path, f"it has {size / 2**30:.1f} GiB, and protobuf reads less than 2", fix=EXTERNAL)
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except DecodeError as error:
+        raise unusable(path, "it is no ONNX file, or a truncated one", fix="torch.onnx.export writes one") from error
+    if not model.ir_version or not model.HasField("graph"):
+        raise unusable(path, "it is no ONNX file", fix="torch.onnx.export writes one")
+    newest = onnx.defs.onnx_opset_version()
+    for each in model.opset_import:
+        if each.domain in {"", "ai.onnx"} and each.version > newest:
+            raise unusable(
+                path,
+                f"its opset {each.version} is newer than {newest}, the newest of onnx {onnx.__version__}",
+                fix=f"export it with opset {newest} or older",
+            )
+    return model
+
+
+def _check_operators(path: Path, model: "ModelProto") -> None:
+    own = {(function.domain, function.name) for function in model.functions}
+    graphs = [model.graph, *model.functions]
+    custom = {
+        f"{node.domain}::{node.op_type}"
+        for each in graphs
+        for node in _nodes(each)
+        if node.domain not in STANDARD and (node.domain, node.op_type) not in own
+    }
+    if custom:
+        raise unusable(
+            path,
+            f"it has custom operators ({', '.join(sorted(custom))}), and servemark loads no libraries of operators",
+            fix="export it without them, or serve it yourself: `servemark run NAME --url URL`",
+        )
+
+
+def _check_external(path: Path, tensor: "TensorProto") -> None:
+    location = _location(tensor)
+    parts = PurePosixPath(location)
+    if not location or parts.is_absolute() or ".." in parts.parts:
+        raise unusable(path, f"its weight {tensor.name!r} lies outside its folder ({location!r})", fix=EXTERNAL)
+    file, said = path.parent / location, {entry.key: entry.value for entry in tensor.external_data}
+    if not file.is_file():
+        raise unusable(
+            path, f"its external data {file} is missing (weight {tensor.name!r})", fix="put it beside the file"
+        )
+    end = int(said.get("offset") or 0) + int(said.get("length") or 0)
+    if file.stat().st_size < end:
+        raise unusable(
+            path,
+            f"its external data {file} has {file.stat().st_size:,} bytes, and weight {tensor.name!r} ends at {end:,}",
+            fix="copy it again",
+        )
+
+
+def _location(tensor: "TensorProto") -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def external_tensors(graph: "GraphProto") -> Iterator["TensorProto"]:
+    """The weights that lie in other files, those of subgraphs and constants included."""
+    from onnx import TensorProto
+
+    tensors = [*graph.initializer]
+    for node in _nodes(graph):
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors]
+            tensors += [tensor for inner in [attribute.g, *attribute.graphs] for tensor in inner.initializer]
+    yield from (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
+
+
+def _nodes(graph: Any) -> Iterator["NodeProto"]:
+    """The nodes of a graph or function and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs]:
+                yield from _nodes(inner)
+
+
+def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
+    from onnx import TensorProto
+
+    if not value.type.HasField("tensor_type"):
+        raise unusable(
+            path,
+            f"its {side} {value.name!r} is no tensor but a {value.type.WhichOneof('value') or 'value without a type'}",
+            fix="export it with tensors alone (skl2onnx: options={'zipmap': False})",
+        )
+    tensor = value.type.tensor_type
+    kind = TensorProto.DataType.Name(tensor.elem_type)
+    if kind not in DATATYPES:
+        raise unusable(
+            path,
+            f"its {side} {value.name!r} is {kind}, and a workload has {', '.join(DATATYPES)}",
+            fix="serve it yourself: `servemark run NAME --url URL` knows all of the protocol's datatypes",
+        )
+    if not tensor.HasField("shape"):
+        raise unusable(path, f"its {side} {value.name!r} has no shape", fix="onnx.shape_inference.infer_shapes")
+    sizes = (dim.dim_value if dim.HasField("dim_value") else OPEN for dim in tensor.shape.dim)
+    return Port(value.name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))
+
+
+def _vocabulary(graph: "GraphProto", name: str) -> int:
+    """How many rows the smallest table has that an input is looked up in; 0 where there is none."""
+    tables, ids, rows = {tensor.name: tensor.dims for tensor in graph.initializer}, {name}, []
+    for node in graph.node:
+        if node.op_type in _SAME_IDS and node.input[0] in ids:
+            ids.update(node.output)
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+        if node.op_type == "Gather" and axis == 0 and node.input[1] in ids and node.input[0] in tables:
+            rows.append(tables[node.input[0]][0])
+    return min(rows, default=0)
+
+
+def _flops(model: "ModelProto", shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+    """Count products as docs/explanation/metrics.md does, a multiply-add as 2; None where a node is not countable."""
+    import onnx
+
+    if model.functions or any(node.op_type in _UNCOUNTED for node in model.graph.node):
+        return None
+    sized = onnx.ModelProto()
+    sized.CopyFrom(model)
+    for value in sized.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            dim.dim_value = size
+    for value in sized.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    try:
+        graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
+    except Exception:
+        return None
+    known = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        dims = value.type.tensor_type.shape.dim
+        known[value.name] = tuple(dim.dim_value if dim.HasField("dim_value") else OPEN for dim in dims)
+    total = 0
+    for node in graph.node:
+        if node.op_type in _MULTIPLYING:
+            counted = _products(node, known)
+            if counted is None:
+                return None
+            total += 2 * counted
+    return total
+
+
+def _products(node: "NodeProto", known: Mapping[str, tuple[int, ...]]) -> int | None:
+    """Multiplications of one node; None where a size is not known."""
+    first, second, output = (known.get(name, ()) for name in (*node.input[:2], node.output[0]))
+    if not first or not second or OPEN in (*first, *second, *output):
+        return None
+    if node.op_type == "ConvTranspose":  # each input element meets each weight of its channel
+        return math.prod(first) * math.prod(second[1:])
+    if not output:
+        return None
+    if node.op_type == "Conv":
+        return math.prod(output) * math.prod(second[1:])
+    transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
+    return math.prod(output) * first[-2 if transposed else -1]

@@ -1,0 +1,98 @@
+"""`servemark import`: a model file of the user's becomes a workload."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+from zlib import crc32
+
+import numpy as np
+import typer
+
+from loadgen.inputs.generated import random_samples
+from loadgen.inputs.sources import samples_at
+from loadgen.load.input_options import DEFAULT_STRING_LENGTH, InputOptions
+from servemark.cli._options import Json, count, option
+from servemark.errors import OptionError
+from servemark.output import note
+from servemark.results.directory import print_json
+from servemark.workload import Sample, Workload
+from servemark.workload.imported import models_folder
+
+
+def import_model(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="ONNX file, torch.export program (.pt2), SavedModel or Triton entry."),
+    ],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="What it is called from now on; else the file's name.")
+    ] = "",
+    shape: Annotated[list[str] | None, option("shape")] = None,
+    range_: Annotated[list[str] | None, option("range")] = None,
+    input_data: Annotated[
+        str,
+        typer.Option("--input-data", metavar="PATH", help="Real requests (.json, .npz, folder); random ones without."),
+    ] = "",
+    max_batch: Annotated[int, count("--max-batch", "Most samples in a request.")] = 32,
+    force: Annotated[bool, typer.Option("--force", help="Import again what has this name.")] = False,
+    json: Json = False,
+) -> None:
+    """Import a model file: from then on every command takes its name.
+
+    Example: servemark import my_model.onnx --name my_model --shape image:3,224,224
+    """
+    if input_data and not Path(input_data).exists():
+        raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
+    # The frameworks take seconds to import; a typing mistake should not.
+    from exporters.importing.model import Wishes, import_model
+
+    given = Namespace(
+        shape=",".join(shape or ()),
+        range=",".join(range_ or ()),
+        string_length=str(DEFAULT_STRING_LENGTH),
+        string_data="",
+    )
+    wished = InputOptions.from_options(given)
+
+    def requests(workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
+        if input_data:
+            return samples_at(Path(input_data), workload)
+        rng = np.random.default_rng(crc32(workload.name.encode()))
+        return random_samples(workload.inputs, replace(wished, shapes={}, ranges=ranges), rng)
+
+    wishes = Wishes(
+        shapes=wished.shapes,
+        ranges=wished.ranges,
+        max_batch=max_batch,
+        requests=requests,
+        requests_from=str(Path(input_data).absolute()) if input_data else None,
+    )
+    report = import_model(path, name or path.name.partition(".")[0], models_folder(), wishes, force=force)
+    if json:
+        print_json({"name": report.workload.name, **report.document})
+        return
+    for line in _lines(report.workload, report.document, report.one_at_a_time):
+        note(line)
+
+
+def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str | None) -> Iterator[str]:
+    """What was found, for who has to check it."""
+    source = document["source"]
+    opset = f", opset {source['opset']}" if source.get("opset") else ""
+    yield f"{workload.name}: {source['kind']}{opset}, sha256 {source['sha256'][:12]}"
+    for kind in ("inputs", "outputs"):
+        for tensor in document[kind]:
+            bounds = f", {tensor['range'][0]:g} to {tensor['range'][1]:g}" if "range" in tensor else ""
+            yield f"  {kind[:-1]:6} {tensor['name']} {tensor['datatype']}{tensor['shape']}{bounds}"
+    counts = [
+        "parameters not known" if workload.parameters is None else f"{workload.parameters:,} parameters",
+        "FLOPs not known" if workload.flops is None else f"{workload.flops / 1e9:.3g} GFLOPs",
+        f"maximum batch {workload.max_batch}" + (f" ({one_at_a_time})" if one_at_a_time else ""),
+    ]
+    yield f"  {', '.join(counts)}"
+    yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
+    yield f"kept in {os.path.relpath(workload.source.folder) if workload.source else ''}"
+    yield f"next: servemark compare {workload.name} --engines onnxruntime,openvino"

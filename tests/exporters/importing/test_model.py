@@ -1,0 +1,156 @@
+"""A file becomes a workload: its sizes, requests and golden answers; what engines make of it; and what is refused."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from onnx import TensorProto, helper
+
+import exporters
+from exporters.importing.model import ImportReport, Wishes, import_model
+from servemark.errors import ArtifactError, OptionError
+from servemark.repository.entry import Entry, read_golden
+from servemark.workload import Sample, Tensor, Workload, get
+from servemark.workload.imported import GOLDEN, MODELS
+from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, lookup, save
+
+
+@pytest.fixture(autouse=True)
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder of models."""
+    monkeypatch.setenv(MODELS, str(tmp_path / "models"))
+    return tmp_path / "models"
+
+
+def drawn(workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
+    """Requests in the bounds that were found; ids beyond every table where there are none."""
+    rng = np.random.default_rng(0)
+
+    def values(tensor: Tensor) -> npt.NDArray[np.generic]:
+        if tensor.datatype == "FP32":
+            return rng.random(tensor.shape, np.float32)
+        least, most = ranges.get(tensor.name, (60, 90))
+        return rng.integers(int(least), int(most), tensor.shape).astype(tensor.dtype)
+
+    while True:
+        yield {tensor.name: values(tensor) for tensor in workload.inputs}
+
+
+def bring(path: Path, name: str = "mine", *, force: bool = False, **wishes: Any) -> ImportReport:
+    return import_model(path, name, path.parent / "models", Wishes(drawn, **wishes), force=force)
+
+
+def test_an_imported_file_is_a_workload_like_any_other(tmp_path: Path, models: Path) -> None:
+    report = bring(dense(tmp_path / "dense.onnx"))
+    workload = get("mine")
+    assert (workload.inputs[0].shape, workload.outputs[0].shape, workload.max_batch) == ((6,), (4,), 32)
+    assert (workload.parameters, workload.flops, workload.suites, report.one_at_a_time) == (24, 48, ("own",), None)
+    golden = read_golden(models / "mine" / GOLDEN, fix="")
+    x, y = golden.inputs["x"].astype(np.float32), golden.outputs["y"].astype(np.float32)
+    np.testing.assert_allclose(y, np.maximum(x @ WEIGHTS, 0), rtol=1e-5)
+
+    made = exporters.export(workload, "onnxruntime", tmp_path / "repository")
+    assert made.manifest["source"]["path"] == str(tmp_path / "dense.onnx")
+    assert (made.manifest["reference"], made.manifest["output_agreement"]["weights"]) == ("onnxruntime", "own")
+    assert exporters.export(workload, "onnxruntime", tmp_path / "repository").up_to_date
+    assert Entry(tmp_path / "repository", "mine", "onnxruntime").read_golden() is not None
+
+
+def test_another_import_is_another_artifact(tmp_path: Path) -> None:
+    bring(dense(tmp_path / "dense.onnx"))
+    exporters.export(get("mine"), "onnxruntime", tmp_path / "repository")
+    with pytest.raises(OptionError, match="'mine' is a workload already"):
+        bring(tmp_path / "dense.onnx")
+    bring(tmp_path / "dense.onnx", force=True, max_batch=4)
+    assert get("mine").max_batch == 4
+    assert not exporters.export(get("mine"), "onnxruntime", tmp_path / "repository").up_to_date
+
+
+def test_openvino_answers_as_the_file_s_own_runtime(tmp_path: Path) -> None:
+    bring(lookup(tmp_path / "lookup.onnx"))
+    report = exporters.export(get("mine"), "openvino", tmp_path / "repository")
+    assert report.manifest["output_agreement"]["max_abs_error"] < 1e-5
+
+
+def test_an_engine_that_cannot_take_the_file_is_told(tmp_path: Path) -> None:
+    bring(dense(tmp_path / "dense.onnx"))
+    with pytest.raises(
+        OptionError, match="pytorch in fp32 cannot be made of mine, which was imported as an ONNX file"
+    ) as e:
+        exporters.export(get("mine"), "pytorch", tmp_path / "repository")
+    assert "onnxruntime (fp32 fp16 int8), openvino (fp32" in str(e.value.fix)
+
+
+def test_a_changed_copy_is_not_exported(tmp_path: Path, models: Path) -> None:
+    bring(dense(tmp_path / "dense.onnx"))
+    (models / "mine" / "1" / "model.onnx").write_bytes(b"other")
+    with pytest.raises(ArtifactError, match="is not what was imported"):
+        exporters.export(get("mine"), "onnxruntime", tmp_path / "repository")
+
+
+def test_open_sizes_are_asked_for(tmp_path: Path, models: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    shape = (OPEN, 3, "height", "width")
+    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    with pytest.raises(OptionError, match=r"leaves sizes open: x FP32\[\?,3,\?,\?\]") as error:
+        bring(path)
+    assert "--shape x:3,N,N" in str(error.value.fix)
+    with pytest.raises(OptionError, match=r"--shape x:4,8,8 does not fit x FP32\[\?,3,\?,\?\]"):
+        bring(path, shapes={"x": (4, 8, 8)})
+    with pytest.raises(OptionError, match="--shape names 'z', which is no input"):
+        bring(path, shapes={"z": (1,)})
+    assert bring(path, shapes={"x": (3, 8, 4)}).workload.outputs[0].shape == (3, 8, 4)
+    assert [item.name for item in models.iterdir()] == ["mine"], "failed imports leave nothing"
+
+
+def test_a_batch_of_one_in_the_file_is_kept(tmp_path: Path) -> None:
+    report = bring(dense(tmp_path / "one.onnx", 1, 6))
+    assert (report.workload.max_batch, report.one_at_a_time) == (1, "the file's first dimension is 1")
+    made = exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
+    assert list(made.manifest["parity"]) == ["batch_1"]
+
+
+def test_samples_that_depend_on_each_other_are_sent_alone(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
+    shape = (OPEN, 6)
+    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    report = bring(path)
+    assert report.workload.max_batch == 1
+    assert "y depends on the other samples" in str(report.one_at_a_time)
+
+
+def test_a_first_dimension_that_is_no_batch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"its first dimension is no batch: x FP32\[8,6\], y FP32\[8,4\]"):
+        bring(dense(tmp_path / "eight.onnx", 8, 6))
+
+
+def test_ids_beyond_a_table_are_told(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Add", ["ids", "ids"], ["twice"]),  # hides where they are looked up
+        helper.make_node("Gather", ["TABLE", "twice"], ["y"]),
+    ]
+    ports = [("ids", TensorProto.INT64, (OPEN, 1))], [("y", TensorProto.FLOAT, (OPEN, 1, TABLE.shape[1]))]
+    path = save(tmp_path / "m.onnx", nodes, *ports)
+    with pytest.raises(ArtifactError, match="it fails on a sample") as error:
+        bring(path)
+    assert "--range ids:0:MOST" in str(error.value.fix)
+    assert bring(path, ranges={"ids": (0, 20)}).workload.name == "mine"
+
+
+@pytest.mark.parametrize("name", ["ranking", "a/b", "", "mine_int8"])
+def test_a_name_that_cannot_be_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match=r"--name"):
+        bring(dense(tmp_path / "dense.onnx"), name)
+
+
+def test_a_damaged_description_is_told(tmp_path: Path, models: Path) -> None:
+    bring(dense(tmp_path / "dense.onnx"))
+    description = models / "mine" / "model.json"
+    description.write_text(json.dumps({"version": 1}))
+    with pytest.raises(ArtifactError, match=r"model\.json cannot be read: no 'source'"):
+        get("mine")
+    assert get("ranking").name == "ranking"
