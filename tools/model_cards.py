@@ -16,7 +16,8 @@ _HEAD = """# Models
 One card for each built-in workload. `python -m tools.model_cards` writes this page from the registry, and a test
 checks that it is current.
 
-- FLOPs are those of one sample's forward pass. A multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
+- FLOPs are those of the mean request that the generator sends, forwards. A multiply-add counts as 2
+  ([FLOPs](../explanation/metrics.md#flops)).
 - Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
 - Weights are random, from a seed.
 - The layouts of the [data sets](#data-sets) stand at the end.
@@ -47,8 +48,10 @@ def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
     quality, slo = workload.quality, workload.slo
     yield "task", f"{workload.task} ({', '.join(workload.suites)})"
     yield "citation", workload.citation
+    yield "whose network", workload.origin or ""
     yield "parameters", "" if workload.parameters is None else f"{workload.parameters:,}"
-    yield "GFLOPs", "" if workload.flops is None else f"{workload.flops / 1e9:,.4g}"
+    longest = "" if workload.flops_longest is None else f" (longest request: {workload.flops_longest / 1e9:,.4g})"
+    yield "GFLOPs", "" if workload.flops is None else f"{workload.flops / 1e9:,.4g}{longest}"
     yield "inputs", _tensors(workload.inputs)
     yield "outputs", _tensors(workload.outputs)
     yield "maximum batch", str(workload.max_batch)

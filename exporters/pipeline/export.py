@@ -44,6 +44,8 @@ class ExportReport:
     up_to_date: bool
     config_kept: bool
     manifest: Mapping[str, Any]
+    outdated: str | None = None
+    """Why an entry that was there has been made anew."""
 
 
 def require_exporter(engine: str, precision: str) -> Exporter:
@@ -76,7 +78,8 @@ def export(
     try:
         keeps_config = not force and _is_edited(entry, manifest, config)
         has_config = keeps_config or (entry.config.exists() and entry.config.read_text() == config)
-        if not force and has_config and manifest and _is_current(entry, module, manifest, provenance):
+        reason = _outdated(entry, module, manifest, provenance) if manifest else None
+        if not force and has_config and manifest and not reason:
             return ExportReport(workload.name, engine, precision, entry.folder, True, keeps_config, manifest)
         repository.mkdir(parents=True, exist_ok=True)
         _sweep(repository)
@@ -90,7 +93,7 @@ def export(
         raise ArtifactError(
             f"{entry.folder} cannot be written: {error}", fix=f"make room in, or check the permissions of, {repository}"
         ) from error
-    return ExportReport(workload.name, engine, precision, entry.folder, False, keeps_config, manifest)
+    return ExportReport(workload.name, engine, precision, entry.folder, False, keeps_config, manifest, reason)
 
 
 def _write(
@@ -178,7 +181,7 @@ def _known(workload: Workload, repository: Path) -> Golden | None:
         return golden_of(workload.source)
     entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
     manifest = _read_manifest(entry)
-    if manifest and _is_current(entry, module, manifest, made_by(workload, module)):
+    if manifest and not _outdated(entry, module, manifest, made_by(workload, module)):
         return entry.read_golden()
     return None
 
@@ -199,14 +202,24 @@ def _is_edited(entry: Entry, manifest: Mapping[str, Any] | None, config: str) ->
     return digest(entry.config) not in generated
 
 
-def _is_current(entry: Entry, module: Exporter, manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> bool:
+def _outdated(entry: Entry, module: Exporter, manifest: Mapping[str, Any], provenance: Mapping[str, Any]) -> str | None:
+    """Say why an entry has to be made anew; None where it is whole and what would be made now."""
     artifact = entry.version / module.ARTIFACT
     try:
         whole = entry.config.exists() and artifact.exists() and entry.read_golden() is not None
     except ArtifactError:
-        return False
-    same = all(manifest.get(key) == value for key, value in provenance.items())
-    return whole and same and manifest.get("artifact_sha256") == digest(entry.version)
+        whole = False
+    if not whole or manifest.get("artifact_sha256") != digest(entry.version):
+        return "its files are not whole"
+    if manifest.get("source_sha256") != provenance["source_sha256"]:
+        return "its workload has changed since"
+    before = manifest.get("versions") or {}
+    changed = [
+        f"{name} {before.get(name, 'unknown')} -> {version}"
+        for name, version in provenance["versions"].items()
+        if before.get(name) != version
+    ]
+    return ", ".join(changed) or None
 
 
 def _sweep(repository: Path) -> None:

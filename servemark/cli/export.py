@@ -73,4 +73,5 @@ def _line(report: "ExportReport") -> str:
         return f"{name}: up to date"
     parity = f"{agreement_words(manifest['output_agreement'])} against {manifest['reference']}"
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
-    return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}"
+    anew = f" (made anew: {report.outdated})" if report.outdated else ""
+    return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}{anew}"

@@ -29,12 +29,12 @@ PREEMPHASIS, LIFTER = 0.97, 22
 def log_spectrogram(waveform: Waveform) -> Features:
     """Compute log(1 + |STFT|) [161, 1 + samples // 160], of mean 0 and standard deviation 1 over the utterance.
 
-    Frames of 20 ms every 10 ms, centred (the ends mirrored), periodic Hamming window: the front end of the PyTorch
-    port of Deep Speech 2 that AIBench runs, with librosa's defaults of its time. Needs more than 160 samples.
+    Frames of 20 ms every 10 ms, centred (the ends mirrored), symmetric Hamming window (scipy's function, which the
+    PyTorch port of Deep Speech 2 that AIBench runs hands to librosa; a window given by name would be periodic). Needs
+    more than 160 samples.
     """
     padded = np.pad(waveform, WINDOW // 2, mode="reflect")
-    hamming = 0.54 - 0.46 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
-    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP] * hamming
+    frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP] * np.hamming(WINDOW)
     spectrogram = np.log1p(np.abs(rfft(frames, axis=1))).T
     deviation = spectrogram.std(ddof=1) or 1.0  # digital silence
     normalised: Features = ((spectrogram - spectrogram.mean()) / deviation).astype(np.float32)

@@ -21,7 +21,7 @@ FIX = "lay the data out as DATA_ROOT/rgbd_faces/test.csv with the columns " + ",
 
 
 def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]:
-    """Read a split as FP32 [4, 224, 224]: colours in [0, 1], then depth; shorter side 224, centre.
+    """Read a split as FP32 [4, 224, 224]: colours from 0 to 255, then depth; shorter side 224, centre.
 
     Raises InputDataError naming file and line.
     """
@@ -46,7 +46,7 @@ def _face(folder: Path, row: Mapping[str, str | None], place: str) -> npt.NDArra
         raise InputDataError(f"{place}: no {', '.join(empty)}", fix=FIX)
     rgb, depth = folder / str(row["rgb_image_path"]), folder / str(row["dep_image_path"])
     picture = image_folder.fit(image_folder.decode(rgb, f"{place}: {rgb}"), SIDE, SIDE)
-    colours = np.asarray(picture, np.float32) / np.float32(255)
+    colours = np.asarray(picture, np.float32)
     return np.concatenate([colours.transpose(2, 0, 1), _depth(depth, place)[None]])
 
 

@@ -1,8 +1,9 @@
 """CycleGAN: a street scene from a label map (AIBench DC-AI-C5).
 
 Zhu et al. 2017, "Unpaired Image-to-Image Translation using Cycle-Consistent Adversarial Networks" (ICCV), section 7.1:
-the generator of Johnson et al. 2016, "Perceptual Losses for Real-Time Style Transfer" (ECCV), with 9 residual blocks.
-The direction is the one that the suite scores: Cityscapes' labels to photographs. The discriminators are not served.
+the generator of Johnson et al. 2016, "Perceptual Losses for Real-Time Style Transfer" (ECCV), with 9 residual blocks
+and pictures of 256 x 256, the defaults of AIBench's code. The direction is the one that the suite scores: Cityscapes'
+labels to photographs. The discriminators are not served.
 """
 
 from collections.abc import Iterator
@@ -131,14 +132,21 @@ WORKLOAD = define(
     max_batch=8,
     slo=Slo(99, 100),
     quality=Quality(
-        "FCN-8s pixel accuracy", 0.52, "Cityscapes validation, photographs generated from labels, 256 x 256"
+        "FCN-8s pixel accuracy",
+        0.52,
+        "Cityscapes validation, photographs generated from labels. AIBench asks for three measures: accuracy by pixel "
+        "0.52 within 0.005, by class 0.17 within 0.001, class IoU 0.11 within 0.001",
     ),
     citation="Zhu et al. 2017, Unpaired Image-to-Image Translation, ICCV (arXiv:1703.10593)",
+    origin="The authors' generator in the sizes of AIBench's code. The three targets are the paper's, of smaller "
+    "pictures.",
     locustfile="image_to_image",
     build=build,
     samples=samples,
     dataset=cityscapes.KEY,
     read=read,
-    # ONNX Runtime sums a channel's 65,536 pixels one by one; its error is 40 times PyTorch's
+    # ONNX Runtime sums a channel's 65,536 pixels one by one; its error is 40 times PyTorch's. Where a picture is flat,
+    # an instance norm divides by nearly nothing, at the least the root of 1e-5, and enlarges that error up to 316
+    # times.
     agreement=Agreement(atol=1e-3),
 )

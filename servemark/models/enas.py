@@ -172,6 +172,8 @@ WORKLOAD = define(
     slo=Slo(99, 100),
     quality=Quality("perplexity", 100, "Penn Treebank test text (Mikolov's split), state carried along"),
     citation="Pham et al. 2018, Efficient Neural Architecture Search, ICML (arXiv:1802.03268)",
+    origin="The paper's cell; the width of 1,000 is that of the PyTorch port carpedm20/ENAS-pytorch, the authors' "
+    "script has 748. AIBench publishes no code for it, and measures the search; 100 is its perplexity.",
     locustfile="language_model",
     build=build,
     samples=samples,

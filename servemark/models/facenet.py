@@ -176,6 +176,8 @@ WORKLOAD = define(
     slo=Slo(99, 15),
     quality=Quality("LFW accuracy", 0.9897, "6,000 pairs of LFW, 10 folds, the threshold of the other nine"),
     citation="Schroff et al. 2015, FaceNet: A Unified Embedding for Face Recognition, CVPR (arXiv:1503.03832)",
+    origin="Inception-ResNet-v1, which AIBench's TensorFlow code runs. Its PyTorch code has a ResNet-34 with 128 "
+    "units of embedding. 98.97 % is the report's.",
     locustfile="face_embedding",
     build=build,
     samples=samples,

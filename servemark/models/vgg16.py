@@ -64,6 +64,7 @@ WORKLOAD = classification(
     CITATION,
     full=Variant(Sizes(), parameters=138_357_544, flops=30_940_528_640),
     tiny=Variant(Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
+    origin="The authors' network D, which AI Matrix runs too. It publishes rates.",
     slo_ms=20,
     build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
 )

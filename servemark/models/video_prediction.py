@@ -220,6 +220,8 @@ WORKLOAD = define(
     slo=Slo(99, 100),
     quality=Quality("MSE", 72, "robot pushing, frames 2 to 9; the suite names no unit, likely the sum over a frame"),
     citation="Finn et al. 2016, Unsupervised Learning for Physical Interaction, NIPS (arXiv:1605.07157)",
+    origin="The authors' network, which AIBench's TensorFlow code runs. What AIBench measured is its PyTorch code, "
+    "DDPAE on Moving MNIST, so the MSE of 72 is likely not this network's.",
     locustfile="video_prediction",
     build=build,
     samples=samples,

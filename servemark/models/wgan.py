@@ -81,6 +81,8 @@ WORKLOAD = define(
     slo=Slo(99, 10),
     quality=Quality("estimated Earth-Mover distance", 0.5, "LSUN bedrooms; critic clipped to 0.01, +/- 0.005"),
     citation="Arjovsky et al. 2017, Wasserstein GAN, ICML (arXiv:1701.07875)",
+    origin="The authors' perceptron generator, which AIBench's report describes. AIBench's own code runs a DCGAN by "
+    "default; EM 0.5 is the report's.",
     locustfile="image_generation",
     build=build,
     samples=samples,

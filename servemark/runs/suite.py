@@ -27,6 +27,8 @@ from servemark.workload.registry import own
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
 """AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
+VARIANT = ", variant"
+"""Ends the suite of a workload that is not the suite's own, but the same task with another network or other sizes."""
 EXPORT_TIMEOUT_S = 1800
 RUN_TIMEOUT_S = 900
 REQUEST_TIMEOUT_S = 300
@@ -79,10 +81,10 @@ def run_suite(
 
 
 def members(name: str) -> list[Workload]:
-    """The workloads of a suite. Raises OptionError."""
+    """The workloads of a suite, without the variants that stand beside them. Raises OptionError."""
     every = workloads().values()
     found = {
-        "aibench": [w for w in every if any(s.startswith("AIBench") for s in w.suites)],
+        "aibench": [w for w in every if any(s.startswith("AIBench") and not s.endswith(VARIANT) for s in w.suites)],
         "ai-matrix": [w for w in every if "AI Matrix" in w.suites],
         "subset": [w for w in every if w.name in SUBSET],
         "all": list(every),

@@ -60,8 +60,8 @@ class Source:
 class Workload:
     """One model with its interface, its requests and, where it is known, all else that the zoo knows of its own.
 
-    `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts one sample's
-    forward pass, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs"). None: not known.
+    `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts the forward pass of
+    the mean request, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs"). None: not known.
     """
 
     name: str
@@ -90,6 +90,10 @@ class Workload:
     labelled: Callable[[Path], LabelledSet] | None = None
     """The same data with its labels, as `quality.metric` takes them; raises as `read`."""
     agreement: Agreement = field(default_factory=Agreement)
+    flops_longest: int | None = None
+    """Of the longest request and answer; None where all requests are the same work."""
+    origin: str | None = None
+    """Whose network this is, what the suite's own code runs instead, and which published figure belongs to which."""
     trained: bool = False
     """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
     tiny: "Workload | None" = None
@@ -124,6 +128,7 @@ class Variant(Generic[Sizes]):
     flops: int | None = None
     agreement: Agreement | None = None
     """None: that of the other one."""
+    flops_longest: int | None = None
 
 
 def define(
@@ -147,6 +152,7 @@ def define(
     read: Callable[[Path], Iterator[Sample]] | None = None,
     labelled: Callable[[Path], LabelledSet] | None = None,
     agreement: Agreement | None = None,
+    origin: str | None = None,
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
 
@@ -166,10 +172,12 @@ def define(
             outputs=outputs(variant.sizes),
             parameters=variant.parameters,
             flops=variant.flops,
+            flops_longest=variant.flops_longest,
             max_batch=max_batch,
             slo=slo,
             quality=quality,
             citation=citation,
+            origin=origin,
             locustfile=locustfile,
             build=_bound(build, name, variant.sizes),
             samples=_bound(samples, variant.sizes),

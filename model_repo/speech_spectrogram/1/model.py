@@ -23,7 +23,7 @@ except ImportError:  # the stub defines triton.Tensor after it has imported this
 
 
 HOP, WINDOW = 160, 320  # samples at 16 kHz: 10 and 20 ms
-HAMMING = 0.54 - 0.46 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
+HAMMING = np.hamming(WINDOW)
 BUCKETS = (401, 801, 1201, 1601, 2401, 3501)  # frames
 
 

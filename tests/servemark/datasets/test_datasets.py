@@ -59,7 +59,7 @@ def test_damaged_ratings_name_file_and_line(tmp_path: Path, content: str | bytes
     assert reason in caught.value.what
 
 
-@pytest.mark.parametrize("name", ["ranking", "ncf"])
+@pytest.mark.parametrize("name", ["ranking", "ncf_ml100k"])
 def test_missing_ratings_name_the_command(tmp_path: Path, name: str) -> None:
     read = workload.get(name).read
     assert read is not None
@@ -88,7 +88,7 @@ def test_ranking_requests_hold_the_last_five_films(tmp_path: Path) -> None:
 
 def test_ncf_requests_are_the_hit_rate_query(tmp_path: Path) -> None:
     folder = u_data(tmp_path, whole_u_data())
-    read = workload.get("ncf").read
+    read = workload.get("ncf_ml100k").read
     assert read is not None
     requests, again = list(read(folder)), list(read(folder))
     ratings = ml_100k.read(folder).table

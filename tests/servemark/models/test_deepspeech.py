@@ -9,11 +9,18 @@ import torch
 from torch import nn
 
 from exporters.pipeline.job import golden_inputs
-from servemark.models import deepspeech, deepspeech2
+from servemark.models import deepspeech, deepspeech2, deepspeech_streaming
 from servemark.models.blocks import ctc
+from servemark.models.deepspeech import features
+from servemark.models.synthesis import speech
 from servemark.workload import get, stack
 
-TINY = ["deepspeech_tiny", "deepspeech2_tiny"]
+MODULES: dict[str, Any] = {
+    "deepspeech": deepspeech,
+    "deepspeech_streaming": deepspeech_streaming,
+    "deepspeech2": deepspeech2,
+}
+TINY = [f"{name}_tiny" for name in MODULES]
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -21,7 +28,7 @@ def test_requests_come_in_a_few_lengths(name: str) -> None:
     workload = get(name)
     features = workload.inputs[0]
     [axis] = features.variable_axes
-    buckets = (deepspeech2 if name.startswith("deepspeech2") else deepspeech).TINY.buckets
+    buckets = MODULES[name.removesuffix("_tiny")].TINY.buckets
     seen = set()
     for sample in itertools.islice(workload.samples(np.random.default_rng(0)), 100):
         array = np.moveaxis(sample[features.name], axis - 1, 0)
@@ -95,6 +102,44 @@ def test_an_answer_depends_on_the_utterance_alone(name: str) -> None:
             assert not own_ids[count[0] :].any()
 
 
+def test_both_directions_are_those_of_packed_sequences() -> None:
+    model: Any = get("deepspeech_tiny").build()
+    forwards, backwards = model.lstm
+    theirs = nn.LSTM(forwards.input_size, forwards.hidden_size, batch_first=True, bidirectional=True)
+    for name, parameter in forwards.named_parameters():
+        theirs.get_parameter(name).data = parameter.data
+        theirs.get_parameter(f"{name}_reverse").data = backwards.get_parameter(name).data
+    seen: dict[str, torch.Tensor] = {}
+    model.before.register_forward_hook(lambda *call: seen.update(inputs=call[-1]))
+    model.after.register_forward_pre_hook(lambda _, inputs: seen.update(states=inputs[0]))
+    n_frames = torch.tensor([[30], [3], [17], [1]], dtype=torch.int32)
+    with torch.no_grad():
+        model(torch.randn(4, 30, 26), n_frames)
+        lengths = n_frames[:, 0].long()
+        packed = nn.utils.rnn.pack_padded_sequence(seen["inputs"], lengths, batch_first=True, enforce_sorted=False)
+        both = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
+    mask = ctc.within(n_frames, 30).unsqueeze(2)
+    torch.testing.assert_close(seen["states"] * mask, both, atol=1e-5, rtol=0)
+
+
+def test_the_network_of_ai_matrix_has_the_size_of_its_file() -> None:
+    """490,978,889 bytes are Mozilla 0.1.1's fp32 parameters, with one bias vector in each direction, and a graph."""
+    with torch.device("meta"):
+        model = deepspeech.network(deepspeech.Sizes())
+    second = sum(p.numel() for name, p in model.named_parameters() if "bias_hh" in name)
+    parameters = get("deepspeech").parameters - second
+    assert parameters == 122_732_573
+    assert 490_978_889 - 4 * parameters == 48_597
+
+
+def test_cepstra_are_whitened_over_the_windows() -> None:
+    waveform = speech.waveform(np.random.default_rng(0), 1.0)
+    ours, plain = (features(deepspeech.Sizes(bidirectional=both), waveform) for both in (True, False))
+    padded = np.concatenate([np.zeros((9, 26)), plain, np.zeros((9, 26))])
+    windows = np.stack([padded[i : i + 19] for i in range(len(plain))])
+    np.testing.assert_allclose(ours, (plain - windows.mean()) / windows.std(), atol=1e-5)
+
+
 def test_windows_hold_nine_frames_on_either_side() -> None:
     model: Any = get("deepspeech_tiny").build()
     seen: list[torch.Tensor] = []
@@ -113,9 +158,18 @@ def recurrent_flops(model: nn.Module, steps: int) -> int:
     return sum(2 * p.numel() * steps for layer in layers for p in layer.parameters() if p.ndim == 2)
 
 
-@pytest.mark.parametrize(("name", "frames"), [("deepspeech2_tiny", 201), ("deepspeech_tiny", 64)])
-def test_flops_are_twice_the_multiplications(name: str, frames: int) -> None:
+@pytest.mark.parametrize("longest", [False, True])
+@pytest.mark.parametrize("name", TINY)
+def test_flops_are_twice_the_multiplications(name: str, longest: bool) -> None:
+    """Of an utterance of mean or longest duration, without its padding."""
     workload = get(name)
+    module, axis = MODULES[name.removesuffix("_tiny")], workload.inputs[0].variable_axes[0]
+    durations = module.TINY.durations
+    seconds = durations.longest_s if longest else durations.mean_s
+    sample = (deepspeech2 if module is deepspeech2 else deepspeech).sample
+    silence = sample(module.TINY, np.full(int(seconds * 16_000), 0.1, np.float32))
+    frames = int(silence["n_frames"][0])
+    assert silence["n_frames"] <= silence[workload.inputs[0].name].shape[axis - 1]
     model = workload.build()
     convolutions = 0
 
@@ -129,7 +183,8 @@ def test_flops_are_twice_the_multiplications(name: str, frames: int) -> None:
     shape = [1, *(frames if size == -1 else size for size in workload.inputs[0].shape)]
     model(torch.randn(shape), torch.tensor([[frames]], dtype=torch.int32))
     steps = (frames + 1) // 2 if name.startswith("deepspeech2") else frames
-    assert recurrent_flops(model, steps) + convolutions == workload.flops
+    expected = workload.flops_longest if longest else workload.flops
+    assert recurrent_flops(model, steps) + convolutions == expected
 
 
 @pytest.mark.parametrize("name", TINY)

@@ -72,13 +72,17 @@ def test_damaged_pairs_name_file_and_line(faces: Path, content: str, line: str, 
     assert f"{faces / 'pairs.txt'}{line}" in caught.value.what
 
 
-def test_3d_faces_stand_out_before_a_wall() -> None:
-    depth = batch_of(workload.get("face3d"), 6, seed=4)[0][:, 3]
-    assert ((depth == 0).float().mean(dim=(1, 2)) - 0.02).abs().max() < 0.01
-    assert ((depth == 1.5).float().mean(dim=(1, 2)) - 0.294).abs().max() < 0.01
-    centre = depth[:, 96:128, 96:128].flatten(1).median(dim=1).values
-    cheek = depth[:, 96:128, 30:60].flatten(1).median(dim=1).values
-    assert ((cheek - centre - 0.11).abs() < 0.02).all()
+def test_3d_faces_are_in_the_ranges_of_the_published_sample() -> None:
+    """Bytes of colour; depths of some 40 to 56 in 22 % of the pixels, nearest in the middle, and 0 elsewhere."""
+    rgbd = batch_of(workload.get("face3d"), 6, seed=4)[0]
+    colours, depth = rgbd[:, :3], rgbd[:, 3]
+    assert colours.min() >= 0
+    assert 200 < colours.max() <= 255
+    assert ((depth == 0).float().mean(dim=(1, 2)) - 0.78).abs().max() < 0.01
+    assert 40 < depth[depth > 0].min() < 46
+    assert 52 < depth.max() < 57
+    for each in depth:
+        assert each[each > 0].mean() - each[each > 0].min() > 3
 
 
 def test_3d_recognition_depends_on_colour_and_on_depth() -> None:
@@ -110,7 +114,7 @@ def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
     (request,) = read(write_rgbd(tmp_path, HEADER + "a.png,a.npy,someone\n"))
     rgbd = request["rgbd"]
     assert (str(rgbd.dtype), rgbd.shape) == ("float32", (4, 224, 224))
-    np.testing.assert_allclose(rgbd[:3].astype(np.float64).mean(axis=(1, 2)), [0.2, 0.4, 1.0], atol=1e-6)
+    np.testing.assert_allclose(rgbd[:3].astype(np.float64).mean(axis=(1, 2)), [51, 102, 255], atol=1e-4)
     np.testing.assert_array_equal(rgbd[3], np.arange(224 * 300).reshape(224, 300)[:, 38:262])
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from servemark.errors import OptionError
+from servemark.models import din
 from servemark.models.synthesis.images import image_pool
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Workload, get, names, workloads
@@ -172,7 +173,7 @@ def test_ncf_scores_each_film_as_the_pair_form_would() -> None:
         torch.testing.assert_close(scores[:, i : i + 1], pair, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["ncf", "ncf_tiny"])
+@pytest.mark.parametrize("name", ["ncf", "ncf_ml100k", "ncf_tiny"])
 def test_ncf_lists_hold_no_film_twice(name: str) -> None:
     _, items = batch_of(get(name), 50)
     assert all(len(set(row)) == len(row) for row in items.tolist())
@@ -196,6 +197,19 @@ def test_film_popularity_follows_movielens() -> None:
     ranks = Popularity(rank**-0.15 * np.exp(-rank / 390)).draw_ranks(np.random.default_rng(0), 100_000)
     for top, share in ((17, 0.076), (168, 0.427), (841, 0.927)):
         assert (ranks < top).mean() == pytest.approx(share, abs=0.02)
+
+
+def test_din_asks_for_products_that_were_never_reviewed_and_for_clicked_ones() -> None:
+    _, hist, hist_len = batch_of(get("din"), 2000)
+    assert hist_len.min() == 4
+    assert hist_len.float().mean() == pytest.approx(8, abs=0.4)
+    _, count = np.unique(hist[hist > 0], return_counts=True)
+    assert count.max() / count.sum() < 0.006
+
+
+def test_din_draws_a_product_until_it_was_never_reviewed() -> None:
+    sizes, rng = din.Sizes(items=6), np.random.default_rng(0)
+    assert {din._never_reviewed(rng, sizes, [0, 1, 3]) for _ in range(100)} == {2, 4, 5}
 
 
 def test_zipf_ids_are_scattered_and_leave_the_special_ids_out() -> None:

@@ -18,7 +18,7 @@ from torchvision.ops import batched_nms, nms
 from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
-from servemark.models import faster_rcnn, mask_rcnn, ssd300
+from servemark.models import faster_rcnn, mask_rcnn, ssd300, ssd300_coco
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
@@ -150,7 +150,7 @@ def test_pictures_without_objects_are_answered_with_zeros(name: str) -> None:
     [
         pytest.param(
             lambda: ssd300.network(ssd300.FULL),
-            lambda: detection.ssd300_vgg16(weights=None, weights_backbone=None),
+            lambda: detection.ssd300_vgg16(weights=None, weights_backbone=None, num_classes=21),
             id="ssd300",
         ),
         pytest.param(
@@ -209,7 +209,7 @@ def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
     assert not wide[:, 768:].any()
     np.testing.assert_allclose(tall[:2, 1022, 766], [red, green], atol=0.02)
     assert not tall[:, :, 768:].any()
-    first, _ = requests(ssd300.read(tmp_path))
+    first, _ = requests(ssd300_coco.read(tmp_path))
     np.testing.assert_allclose(first[:, 150, 150], [255 - 123, -117, -104], atol=2)
 
 
@@ -219,6 +219,8 @@ def test_voc_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
     assert image.shape == (3, 800, 800)
     assert image[0, :, :560].all()
     assert not image[:, :, 565:].any()
+    (stretched,) = requests(ssd300.read(tmp_path))
+    np.testing.assert_allclose(stretched[:, 150, 150], [255 - 123, -117, -104], atol=2)
 
 
 def test_squares_keep_the_shorter_side() -> None:
