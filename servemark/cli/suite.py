@@ -21,6 +21,15 @@ def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
     engine: Engine = DEFAULT_ENGINE,
     concurrency: Annotated[int, count("--concurrency", "Requests in flight.")] = 2,
+    published: Annotated[
+        bool, typer.Option("--published", help="ai-matrix: its batches, beside the figures that it publishes.")
+    ] = False,
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="P", help="With --published: only this one of fp32, fp16, int8; more than once.", show_default="all"
+        ),
+    ] = None,
     duration: Annotated[
         float, quantity("--duration", "S", "Measured seconds, at the least.", least=0.1, units=SECONDS)
     ] = 5.0,
@@ -39,6 +48,8 @@ def suite(
     each workload.
 
     Example: servemark suite subset --concurrency 2 --duration 5
+
+    Example: servemark suite ai-matrix --published --precision fp32 --concurrency 1
     """
     directory, document = run_suite(
         name,
@@ -49,6 +60,8 @@ def suite(
         duration_s=duration,
         warmup_s=warmup,
         remove=remove,
+        published=published,
+        precisions=precision or (),
     )
     if json:
         results.print_json(document)

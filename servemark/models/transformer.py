@@ -165,8 +165,8 @@ FADING = 8.0
 """By this the inner layers weaken the last word on its way to the output, whose embedding is the same."""
 STEEPNESS = 150.0
 """Logits of the end for each unit of the count."""
-COUNT_PERIOD = 41.0
-"""Of the sine that counts: it rises over the 64 positions."""
+COUNT_PERIOD = 0.64
+"""Of the sine that counts, as a share of the longest translation: it rises over all positions."""
 
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
@@ -209,10 +209,11 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
     """
     import torch
 
-    unit = 2 * round(math.log(COUNT_PERIOD) / math.log(10_000) * sizes.width / 2)
+    unit = 2 * round(math.log(COUNT_PERIOD * sizes.length) / math.log(10_000) * sizes.width / 2)
     embedding, positions = model.get_parameter("embedding.weight"), model.get_buffer("positions")
     embedding.sub_(embedding.mean(dim=1, keepdim=True))  # what norms subtract, they subtract from the count too
     embedding[:, unit] = 0
+    embedding[START] = 0  # nothing but its position, or the luck of one row would end many translations at once
     for key, weight in model.named_parameters():
         if key.endswith(("output.weight", "inner.2.weight", "output.bias", "inner.2.bias")):
             weight.sub_(weight.mean(dim=0))

@@ -96,6 +96,7 @@ USED_BY = {
     ],
     "servemark/runs/test_suite": [
         "servemark/cli: suite",
+        "servemark/report: ai_matrix",
         "servemark/report/terminal: suite",
         "servemark/runs: entries server",
     ],

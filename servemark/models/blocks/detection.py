@@ -46,7 +46,8 @@ def photograph(rng: np.random.Generator, height: int, width: int) -> "Image.Imag
 def letterbox(picture: "Image.Image", *, shorter: int, side: int) -> Sample:
     """Resize to the shorter side, the longer one capped at `side`, normalise, and pad with 0 to a square.
 
-    Bilinear, the picture in the upper left corner, as torchvision's GeneralizedRCNNTransform has it.
+    Bilinear, the picture in the upper left corner, as in torchvision's GeneralizedRCNNTransform. That one's resize is
+    the same where it enlarges; where it shrinks, Pillow's takes the mean of all pixels and that one leaves some out.
     """
     from PIL import Image
 
@@ -56,6 +57,28 @@ def letterbox(picture: "Image.Image", *, shorter: int, side: int) -> Sample:
     canvas = np.zeros((3, side, side), np.float32)
     canvas[:, :height, :width] = (_channels_first(resized) / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD
     return {"image": canvas}
+
+
+def extents(image: "torch.Tensor") -> "torch.Tensor":
+    """Find the letterboxed pictures in `image` [B, 3, H, W]: their limits (width, height, width, height) [B, 4].
+
+    The padding is 0 in all channels; no row or column of a normalised picture is.
+    """
+    import torch
+
+    def last(axis: int) -> torch.Tensor:
+        told = image.abs().amax(dim=(1, 5 - axis)).sign()  # [B, size]
+        return (told * torch.arange(1, image.shape[axis] + 1, device=image.device)).amax(dim=1)
+
+    width, height = last(3), last(2)
+    return torch.stack([width, height, width, height], dim=1)
+
+
+def clip(boxes: "torch.Tensor", limits: "torch.Tensor") -> "torch.Tensor":
+    """Cut boxes [B, ..., 4] off at their picture's limits [B, 4]."""
+    import torch
+
+    return torch.minimum(boxes.clamp(min=0), limits.reshape(-1, *[1] * (boxes.dim() - 2), 4))
 
 
 def stretch(picture: "Image.Image", *, mean: npt.NDArray[np.float32], side: int) -> Sample:

@@ -110,15 +110,15 @@ def network(sizes: Sizes) -> "nn.Module":
             self.register_buffer("anchors", anchors, persistent=False)
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            features = list(self.backbone(image).values())
-            proposals, valid = self.propose(features)
-            boxes, scores, labels = self.detect(*self.classify(features, proposals), proposals, valid)
+            features, limits = list(self.backbone(image).values()), detection.extents(image)
+            proposals, valid = self.propose(features, limits)
+            boxes, scores, labels = self.detect(*self.classify(features, proposals), proposals, valid, limits)
             counts = (scores > 0).sum(dim=1, keepdim=True, dtype=torch.int32)
             masks = (self.segment(features, boxes, labels, scores > 0),) if sizes.masks else ()
             return boxes, scores, labels.int(), *masks, counts
 
-        def propose(self, features: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-            """Find regions [B, P, 4], best first, and which of them count [B, P]; the others are 0."""
+        def propose(self, features: list[torch.Tensor], limits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            """Find regions [B, P, 4] within the pictures, best first, and which of them count [B, P]; others are 0."""
             boxes, scores = [], []
             for logits, deltas, anchors in zip(
                 *self.rpn.head(features), self.anchors.split(self.anchors_per_level), strict=True
@@ -131,7 +131,7 @@ def network(sizes: Sizes) -> "nn.Module":
                 padding = sizes.proposals - index.shape[1]
                 boxes.append(nn.functional.pad(decoded.reshape(batch, -1, 4), (0, 0, 0, padding)))
                 scores.append(nn.functional.pad(score.sigmoid(), (0, padding), value=-1))
-            level_boxes = torch.stack(boxes, dim=1).clamp(0, sizes.side)  # [B, L, P, 4]
+            level_boxes = detection.clip(torch.stack(boxes, dim=1), limits)  # [B, L, P, 4]
             score = torch.stack(scores, dim=1)
             valid = (score >= 0) & _is_larger(level_boxes, self.rpn.min_size)
             kept = survivors(level_boxes, valid, self.rpn.nms_thresh)
@@ -148,12 +148,18 @@ def network(sizes: Sizes) -> "nn.Module":
             )
 
         def detect(
-            self, logits: torch.Tensor, deltas: torch.Tensor, proposals: torch.Tensor, valid: torch.Tensor
+            self,
+            logits: torch.Tensor,
+            deltas: torch.Tensor,
+            proposals: torch.Tensor,
+            valid: torch.Tensor,
+            limits: torch.Tensor,
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             """Choose the best detections: boxes [B, D, 4], scores [B, D] and labels [B, D]."""
             heads = self.roi_heads
             boxes = heads.box_coder.decode_single(deltas.flatten(0, 1), proposals.flatten(0, 1))
-            boxes = boxes.reshape(-1, sizes.proposals, sizes.classes, 4)[:, :, 1:].transpose(1, 2).clamp(0, sizes.side)
+            boxes = boxes.reshape(-1, sizes.proposals, sizes.classes, 4)[:, :, 1:].transpose(1, 2)
+            boxes = detection.clip(boxes, limits)
             scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, P]
             candidate = (scores > heads.score_thresh) & valid[:, None] & _is_larger(boxes, MIN_BOX)
             found, places = select(boxes, scores * candidate, heads.nms_thresh, sizes.detections)

@@ -31,7 +31,8 @@ def build(name: str, sizes: Sizes, pictures: Iterator[Sample]) -> "nn.Module":
         calibrate(model.backbone.body, batch)
         features = list(model.backbone(batch).values())
         _spread_proposals(model.rpn.head, features)
-        proposals, valid = model.propose(features)
+        limits = detection.extents(batch)
+        proposals, valid = model.propose(features, limits)
         regions = heads.box_head(model.align(features, proposals, 7))[valid.flatten()]
         detection.spread_classes(heads.box_predictor.cls_score, regions, sizes.classes, CLASS_DEVIATION)
         detection.spread(heads.box_predictor.bbox_pred, heads.box_predictor.bbox_pred(regions), BOX_DEVIATION)
@@ -39,12 +40,12 @@ def build(name: str, sizes: Sizes, pictures: Iterator[Sample]) -> "nn.Module":
 
         def count(background: float) -> float:
             scaled = torch.cat([logits[:, :, :1] * background, logits[:, :, 1:]], dim=2)
-            _, scores, _ = model.detect(scaled, deltas, proposals, valid)
+            _, scores, _ = model.detect(scaled, deltas, proposals, valid, limits)
             return float((scores > 0).sum()) / len(batch)
 
         heads.box_predictor.cls_score.weight[0] *= detection.find_background(count, sizes.typical)
         if sizes.masks:
-            boxes, *_ = model.detect(*model.classify(features, proposals), proposals, valid)
+            boxes, *_ = model.detect(*model.classify(features, proposals), proposals, valid, limits)
             answers = heads.mask_predictor(heads.mask_head(model.align(features, boxes, 14)))
             detection.spread(heads.mask_predictor.mask_fcn_logits, _rows(answers), MASK_DEVIATION)
         if sizes.frozen:

@@ -17,7 +17,7 @@ ENGLISH = {"s": 1.0, "q": 2.7}
 
 
 def inputs(source: int) -> tuple[Tensor, ...]:
-    """Describe a sentence of at most `source` ids; what lies beyond its length is ignored."""
+    """Describe a sentence of 1 to `source` ids; what lies beyond its length is ignored."""
     return Tensor("src_ids", "INT32", (source,)), Tensor("src_len", "INT32", (1,))
 
 
@@ -41,7 +41,10 @@ def request(ids: npt.ArrayLike, source: int) -> Sample:
 
 
 def beyond(ids: "torch.Tensor", length: "torch.Tensor") -> "torch.Tensor":
-    """Mark the padding: [B, S] of bool, for ids [B, S] and their lengths [B, 1]."""
+    """Mark the padding: [B, S] of bool, for ids [B, S] and their lengths [B, 1].
+
+    An empty sentence is read as its first id, which is padding: it must not fail the batch that it came into.
+    """
     import torch
 
-    return torch.arange(ids.shape[1], device=ids.device) >= length
+    return torch.arange(ids.shape[1], device=ids.device) >= length.clamp(min=1)

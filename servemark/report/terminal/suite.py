@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.machine.environment import Environment
+from servemark.report import ai_matrix
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
 
-_LEFT = ("workload", "agreement", "verdict")
+_LEFT = ("workload", "precision", "unit", "agreement", "AI Matrix publishes", "verdict")
 COLUMNS = (
     "workload",
     "parameters",
@@ -24,23 +25,27 @@ COLUMNS = (
     "agreement",
     "verdict",
 )
+PUBLISHED_COLUMNS = ("workload", "precision", "batch", "unit", "p50 ms", "here/s", "AI Matrix publishes", "verdict")
 IDLE_SHARE = 0.05
 """What a quiet machine's own services use at most."""
 
 
-def table(rows: Sequence[SuiteRow]) -> Table:
-    """For the terminal."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        made.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=column == "workload")
-    for row in rows:
-        made.add_row(*cells(row))
-    return made
-
-
 def render_suite(document: SuiteDocument, console: Console) -> None:
     """Print the table of a suite."""
-    console.print(table(document["rows"]))
+    columns, rows = _table(document)
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=column == "workload")
+    for row in rows:
+        made.add_row(*row)
+    console.print(made)
+
+
+def _table(document: SuiteDocument) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Columns and rows; AI Matrix's own where its batches were run."""
+    if document.get("published"):
+        return PUBLISHED_COLUMNS, [_beside_published(row) for row in document["rows"]]
+    return COLUMNS, [cells(row) for row in document["rows"]]
 
 
 def line(row: SuiteRow) -> str:
@@ -52,15 +57,16 @@ def line(row: SuiteRow) -> str:
 
 def markdown(document: SuiteDocument) -> str:
     """A whole page: machine, command, what to know before reading, and the table."""
-    rows = document["rows"]
-    flags = f"--engine {document['engine']} --concurrency {document['concurrency']}"
+    columns, table = _table(document)
+    flags = "--published " if document.get("published") else ""
+    flags += f"--engine {document['engine']} --concurrency {document['concurrency']}"
     flags += f" --duration {document['duration_s']:g} --warmup {document['warmup_s']:g}"
     head = [f"# Suite {document['suite']} on {document['engine']}", "", _machine(document["environment"]), ""]
     head += [f"`servemark suite {document['suite']} {flags}`, run on {document['created'][:10]}.", ""]
-    body = ["| " + " | ".join(COLUMNS) + " |"]
-    body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in COLUMNS) + "|"]
-    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells(row)) + " |" for row in rows]
-    return "\n".join([*head, *(f"- {note}" for note in notes(document, rows)), "", *body]) + "\n"
+    body = ["| " + " | ".join(columns) + " |"]
+    body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in columns) + "|"]
+    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+    return "\n".join([*head, *(f"- {note}" for note in notes(document, document["rows"])), "", *body]) + "\n"
 
 
 def _machine(environment: Environment) -> str:
@@ -93,7 +99,14 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
         lines.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
     if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
         lines.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
-    lines.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
+    if document.get("published"):
+        lines.append(
+            "AI Matrix's batches, precisions and units. Its figures are of other hardware and, where a model's card "
+            f"says so, of another network. It repeats each of {ai_matrix.PICTURES} pictures to a batch of Mask R-CNN; "
+            "here all pictures of a batch differ."
+        )
+    else:
+        lines.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
     verdicts = " ".join(row["verdict"] or "" for row in rows)
     if "samples" in verdicts:
         lines.append("`samples`: fewer than 20 requests were answered.")
@@ -126,6 +139,20 @@ def cells(row: SuiteRow) -> list[str]:
         f"{row['gflops']:,.4g}",
         *map(_figure, figures),
         agreement,
+        row["failure"] or row["verdict"] or "-",
+    ]
+
+
+def _beside_published(row: SuiteRow) -> list[str]:
+    workload, precision, batch = row["workload"], row["precision"], row["batch_size"]
+    return [
+        workload,
+        precision,
+        f"{batch}",
+        ai_matrix.MACRO[workload].unit,
+        _figure(row["p50_ms"]),
+        _figure(row["inferences_per_s"]),
+        "; ".join(ai_matrix.published(workload, precision, batch)) or "-",
         row["failure"] or row["verdict"] or "-",
     ]
 

@@ -9,6 +9,8 @@ class SuiteRow(TypedDict):
     """One workload. What was not reached is null, and `failure` says why."""
 
     workload: Annotated[str, "Name of the workload."]
+    precision: Annotated[str, "What it computes in."]
+    batch_size: Annotated[int, "Samples in a request."]
     parameters: Annotated[int, "Parameters of the model."]
     gflops: Annotated[float, "Operations of one sample (GFLOP)."]
     export_s: Annotated[float | None, "Time of the export (s)."]
@@ -28,9 +30,12 @@ class SuiteRow(TypedDict):
     failure: Annotated[str | None, "What failed. Null: nothing."]
 
 
-def not_reached(workload: str, parameters: int, gflops: float) -> SuiteRow:
-    """A row of which nothing is known yet but the workload."""
-    known = {"workload": workload, "parameters": parameters, "gflops": gflops, "export_up_to_date": False}
+def not_reached(
+    workload: str, parameters: int, gflops: float, precision: str = "fp32", batch_size: int = 1
+) -> SuiteRow:
+    """A row of which nothing is known yet but the workload and how it is run."""
+    known = {"workload": workload, "precision": precision, "batch_size": batch_size, "export_up_to_date": False}
+    known |= {"parameters": parameters, "gflops": gflops}
     return cast(SuiteRow, dict.fromkeys(SuiteRow.__annotations__) | known)
 
 
@@ -42,4 +47,5 @@ class SuiteDocument(Header):
     concurrency: Annotated[int, "Requests in flight."]
     duration_s: Annotated[float, "Measured seconds, at the least."]
     warmup_s: Annotated[float, "Seconds before the measured interval."]
+    published: Annotated[bool, "Whether each workload ran at AI Matrix's batches and precisions."]
     rows: Annotated[list[SuiteRow], "One row for each workload."]

@@ -11,6 +11,7 @@ import typer
 from servemark import workload
 from servemark.cli.suite import suite as command
 from servemark.errors import OptionError
+from servemark.report import ai_matrix
 from servemark.report.terminal.suite import line, markdown
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite
@@ -38,10 +39,17 @@ SLOW: SuiteRow = {**FEW, "workload": "nmt", "verdict": "INVALID: samples"}
 FAILED: SuiteRow = {**not_reached("vgg16", 138_357_544, 30.94), "failure": "export: no room"}
 
 
-def document(*rows: SuiteRow) -> Any:
+def document(*rows: SuiteRow, published: bool = False) -> Any:
     environment = {"cpu": "A CPU", "cores": 2, "memory_gb": 25.3, "gpus": [], "os": "Linux", "python": "3.11.7"}
     environment |= {"git_commit": "abc", "git_dirty": True, "packages": {"torch": "2"}}
-    head = {"suite": "all", "engine": "onnxruntime", "concurrency": 2, "duration_s": 5.0, "warmup_s": 1.0}
+    head: dict[str, Any] = {
+        "suite": "all",
+        "engine": "onnxruntime",
+        "concurrency": 2,
+        "duration_s": 5.0,
+        "warmup_s": 1.0,
+    }
+    head["published"] = published
     return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
 
@@ -82,6 +90,46 @@ def test_page_says_only_what_happened() -> None:
         assert words not in page
     assert "not idle" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
     assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
+
+
+def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
+    rows: list[SuiteRow] = [
+        {**GOOD, "workload": name, "precision": precision, "batch_size": batch}
+        for name, precision, batch in (
+            ("resnet50", "int8", 64),
+            ("resnet50", "fp32", 16),
+            ("mask_rcnn", "fp32", 8),
+            ("din", "fp32", 1024),
+            ("nmt", "fp32", 256),
+        )
+    ]
+    page = markdown(document(*rows, published=True))
+    assert "`servemark suite all --published --engine" in page
+    for cells in (
+        "| resnet50 | int8 | 64 | images | 1 | 1,877 | 2,688/s (V100, TensorRT) | VALID |",
+        "| 1,432/s (V100, TensorRT); 949/s (V100, TensorFlow 1.10) |",
+        "| 73.6 s, 3.04/s (V100, TensorFlow 1.10) |",
+        "| recommendations | 1 | 1,877 | 97,492/s (V100, TensorFlow 1.10) |",
+        "| sentences | 1 | 1,877 | no figure of this model",
+    ):
+        assert cells in page
+
+
+def test_published_cases_are_those_that_the_engine_has() -> None:
+    chosen = suite.members("ai-matrix")
+    assert {w.name for w in chosen} == set(ai_matrix.MACRO)
+    every = suite._published_cases(chosen, "onnxruntime", [])
+    assert {each.precision for each in every} == {"fp32", "fp16", "int8"}
+    assert {each.batch for each in every if each.workload.name == "nmt"} == {64, 128, 256}
+    assert all(each.batch <= each.workload.max_batch for each in every)
+    assert {each.precision for each in suite._published_cases(chosen, "pytorch", [])} == {"fp32", "fp16"}
+    assert {each.precision for each in suite._published_cases(chosen, "pytorch", ["fp32"])} == {"fp32"}
+    with pytest.raises(OptionError, match="has no export in int8"):
+        suite._published_cases(chosen, "pytorch", ["int8"])
+    with pytest.raises(OptionError, match="of the suite ai-matrix"):
+        suite.run_suite(
+            "aibench", "pytorch", Path(), Path(), concurrency=1, duration_s=1.0, warmup_s=0.0, published=True
+        )
 
 
 def test_a_line_for_each_outcome() -> None:

@@ -81,6 +81,7 @@ def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
     ids, lengths = outputs["ids"].numpy(), outputs["lengths"].numpy()[:, 0]
     assert len(set(lengths.tolist())) >= 4
     assert (lengths < ids.shape[1]).mean() > 0.3
+    assert (lengths == 0).mean() < 0.1
     assert len({tuple(row) for row in ids.tolist()}) > 20
     assert len(np.unique(ids)) > 10
 
@@ -94,6 +95,17 @@ def test_padding_is_ignored(workload_name: str) -> None:
     one, other = (answer(model, ids, src_len) for ids in (src_ids, src_ids.masked_fill(beyond, 77)))
     assert torch.equal(one[0], other[0])
     torch.testing.assert_close(one[1:], other[1:], atol=1e-5, rtol=0)
+
+
+@every_workload
+def test_an_empty_sentence_does_not_fail_its_batch(workload_name: str) -> None:
+    workload = get(f"{workload_name}_tiny")
+    model, (src_ids, src_len) = workload.build(), batch_of(workload, 4)
+    src_len[2], src_ids[2] = 0, 0
+    together = answer(model, src_ids, src_len)
+    for row in range(4):
+        alone = answer(model, src_ids[row : row + 1], src_len[row : row + 1])
+        assert torch.equal(alone[0][0], together[0][row])
 
 
 @every_workload

@@ -100,7 +100,8 @@ def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tens
         model.transform.image_mean, model.transform.image_std = [0.0] * 3, [1.0] * 3
         (answer,) = SSD.forward(model, [image])
         return answer
-    batch = ImageList(image[None], [tuple(image.shape[1:])])
+    height, width = (int(image.abs().sum(dim=dims).nonzero().max()) + 1 for dims in ((0, 2), (0, 1)))
+    batch = ImageList(image[None], [(height, width)])
     features = model.backbone(batch.tensors)
     (answer,), _ = model.roi_heads(features, model.rpn(batch, features)[0], batch.image_sizes)
     return answer
@@ -129,6 +130,20 @@ def test_detections_are_torchvisions_own(name: str) -> None:
     counts = check_against_torchvision(built(name), batch_of(workload.get(name), 2 if full else 8, seed=3)[0])
     assert len(set(counts)) > 1
     assert 20 <= np.mean(counts) <= 100 if full else 3 <= np.mean(counts) <= 10
+
+
+@pytest.mark.parametrize("name", TWO_STAGES)
+def test_boxes_end_where_the_picture_does(name: str) -> None:
+    """A picture of 96 x 128 in a square of 128: torchvision cuts boxes off at 96, and so do we."""
+    image = batch_of(workload.get(f"{name}_tiny"), 8, seed=3)[0].clone()
+    image[:, :, 96:] = 0
+    image[0, :, :, 60:] = 0
+    check_against_torchvision(model := built(f"{name}_tiny", 0.1), image)
+    with torch.no_grad():
+        boxes = model(image)[0]
+    assert boxes[..., 3].max() == 96
+    assert boxes[0, :, 2].max() == 60
+    assert boxes[1:, :, 2].max() == 128
 
 
 @pytest.mark.parametrize("name", TINY)
