@@ -68,7 +68,7 @@ def quality(
 
     Failed requests count as wrong. An interrupted run continues. Exit code 4: trained weights miss the target.
 
-    Example: servemark quality ncf --samples 200
+    Example: servemark quality ncf_ml100k --samples 200
     """
     if in_process and concerns_a_server(load):
         raise OptionError("--in-process has no server", fix="leave out what is for a server")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from servemark.comparison.quality import against_full, quality_of
 from servemark.comparison.validity import disturbed, unmet, unsteady
 from servemark.max_rate.refinement import HighestRate
 from servemark.results import directory as results
@@ -83,7 +84,9 @@ def rows(turns: Sequence[Turn], labels: Sequence[str]) -> list[ComparisonRow]:
     """One row for each engine that has a whole run, the first being what the others are compared with."""
     whole = {label: [t for t in turns if t.label == label and not t.result["partial"]] for label in labels}
     first = whole[labels[0]]
-    return [_row(label, whole[label], first if label != labels[0] else None) for label in labels if whole[label]]
+    made = [_row(label, whole[label], first if label != labels[0] else None) for label in labels if whole[label]]
+    against_full(made)
+    return made
 
 
 def throughput(result: Result) -> float:
@@ -127,6 +130,7 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> Com
         "max_rate": None,
         "energy": _energy(found),
         "output_agreement": _agreement(found),
+        "quality": quality_of(found),
         "verdict": _verdict(found),
         "variation": _variations(found),
         "drift": _drift(rates),

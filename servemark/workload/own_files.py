@@ -84,14 +84,17 @@ def _told(workload: Workload, path: Path) -> Workload:
         build=_telling_call(workload.build, path),
         samples=_telling_stream(workload.samples, path, OptionError),
         read=workload.read and _telling_stream(workload.read, path, InputDataError),
+        labelled=workload.labelled and _telling_call(workload.labelled, path, InputDataError),
         locustfile=str(beside.with_suffix("")) if beside.is_file() else workload.locustfile,
         tiny=workload.tiny and _told(workload.tiny, path),
     )
 
 
-def _telling_call(function: Callable[..., Any], path: Path) -> Callable[..., Any]:
+def _telling_call(
+    function: Callable[..., Any], path: Path, error_class: type[ServemarkError] = OptionError
+) -> Callable[..., Any]:
     def call(*given: object) -> Any:
-        with telling(path, OptionError):
+        with telling(path, error_class):
             return function(*given)
 
     return update_wrapper(call, function)

@@ -107,6 +107,8 @@ def _comparison(saved: Saved) -> list[Row]:
             **{f"latency_{key}_ms": row["latency_ms"][key] for key in ("p50", "p90", "p99")},
             "max_rate_per_s": row["max_rate"] and row["max_rate"]["rate"],
             "energy_joules_per_inference": row["energy"]["joules_per_inference"],
+            "quality": (row.get("quality") or {}).get("value"),
+            "quality_of_fp32": (row.get("quality") or {}).get("of_fp32"),
             "baseline": document["baseline"],
             **{name: value for key in ("p50", "p99", "inferences_per_s") for name, value in _ratio(row, key).items()},
             **_circumstances(document),

@@ -8,6 +8,7 @@ from typing import cast
 from rich.console import Console
 from rich.table import Table
 
+from servemark.report.quality import number
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
@@ -143,6 +144,8 @@ def tables(document: ComparisonDocument) -> Iterator[Cells]:
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
         "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
         "J/inference": _joules,
+        "quality": _quality,
+        "of fp32's": _kept,
         "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
         "verdict": _verdict,
     }
@@ -190,6 +193,24 @@ def _tuned(document: ComparisonDocument, row: ComparisonRow) -> str:
 def _joules(row: ComparisonRow) -> str:
     joules = row["energy"]["joules_per_inference"]
     return "-" if joules is None else f"{joules:.3g} ({row['energy']['boundary']})"
+
+
+def _quality(row: ComparisonRow) -> str:
+    """What the answers score: "HR@10 0.6543 (0.6243 to 0.6840)"."""
+    found = row.get("quality")
+    if found is None or found["value"] is None:
+        return "-"
+    interval = "" if found["ci95"] is None else f" ({number(found['ci95'][0])} to {number(found['ci95'][1])})"
+    return f"{found['metric']} {number(found['value'])}{interval}"
+
+
+def _kept(row: ComparisonRow) -> str:
+    """What is left of fp32's quality, and which of MLPerf's two bounds that keeps: "99.73 %: keeps 99 %"."""
+    found = row.get("quality")
+    if found is None or found["of_fp32"] is None:
+        return "-"
+    bound = next((f"keeps {bound:.3g} %" for bound in (99.9, 99) if found["of_fp32"] >= bound / 100), "below 99 %")
+    return f"{found['of_fp32']:.2%}: {bound}"
 
 
 def _outputs(row: ComparisonRow) -> str:

@@ -115,6 +115,22 @@ class RowRatios(TypedDict):
     of_invalid_runs: NotRequired[Annotated[bool, "Whether the ratios rest on rounds that are not valid."]]
 
 
+class RowQuality(TypedDict):
+    """What the answers score by the labels of the data set."""
+
+    metric: Annotated[str, "The metric, as the workload names it."]
+    value: Annotated[float | None, "Its value. Null: these examples do not tell it."]
+    ci95: Annotated[list[float] | None, "95 % interval, by bootstrap over the examples."]
+    higher_is_better: Annotated[bool, "Which way is good."]
+    examples: Annotated[int, "Examples that were scored."]
+    data_sha256: Annotated[str, "Digest of these examples."]
+    weights: Annotated[str, "`trained`, `random` or `unknown`."]
+    of_fp32: Annotated[
+        float | None, "Share of fp32's quality that is kept; above 1 it is better. Null: it is fp32, or of other data."
+    ]
+    against: Annotated[str | None, "The row that it is compared with."]
+
+
 class ComparisonRow(TypedDict):
     """One engine over all rounds."""
 
@@ -129,6 +145,7 @@ class ComparisonRow(TypedDict):
     max_rate: Annotated[HighestRateFigures | None, "Highest rate within the objective."]
     energy: Annotated[RowEnergy, "Energy."]
     output_agreement: Annotated[RowAgreement, "Agreement with eager PyTorch."]
+    quality: NotRequired[Annotated[RowQuality | None, "With `--quality`. Null: nothing was scored."]]
     verdict: Annotated[RowVerdict, "Whether the rounds may be quoted."]
     variation: Annotated[Variations, "How far the rounds lie apart."]
     drift: Annotated[float | None, "Share by which the throughput rose or fell from round to round. Null: it did not."]

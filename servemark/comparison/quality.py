@@ -1,0 +1,51 @@
+"""Quality beside speed: what each engine's answers score, and what is left of fp32's score."""
+
+from collections.abc import Sequence
+
+from servemark.results.schema.comparison import ComparisonRow, RowQuality
+from servemark.results.schema.run import Result
+from servemark.results.schema.score import QualityScore
+
+FULL = "fp32"
+
+
+def quality_of(found: Sequence[Result]) -> RowQuality | None:
+    """The score of the round that scored the most examples; None where no round scored any.
+
+    Rounds send the same examples, so that their scores are no independent ones.
+    """
+    qualities = [result["metrics"]["accuracy"].get("quality") for result in found]
+    scores = [score for quality in qualities if quality and (score := quality.get("score"))]
+    if not scores:
+        return None
+    most: QualityScore = max(scores, key=lambda score: score["data"]["scored"])
+    first = most["figures"][0]
+    return {
+        "metric": most["metric"],
+        "value": first["value"],
+        "ci95": first["ci95"],
+        "higher_is_better": most["higher_is_better"],
+        "examples": most["data"]["scored"],
+        "data_sha256": most["data"]["sha256"],
+        "weights": most["weights"],
+        "of_fp32": None,
+        "against": None,
+    }
+
+
+def against_full(rows: Sequence[ComparisonRow]) -> None:
+    """Complete each row: what it keeps of the score of its engine's fp32, else of the first engine's that has one."""
+    whole = [row for row in rows if row["precision"] == FULL and (found := row.get("quality")) and found["value"]]
+    for row in rows:
+        own = row.get("quality")
+        if own is None or own["value"] is None or not whole:
+            continue
+        reference = next((each for each in whole if each["engine"] == row["engine"]), whole[0])
+        better = reference.get("quality")
+        assert better is not None
+        if row is reference or own["data_sha256"] != better["data_sha256"]:
+            continue  # of other examples it would say nothing
+        assert better["value"] is not None
+        pair = (own["value"], better["value"]) if own["higher_is_better"] else (better["value"], own["value"])
+        if pair[1]:
+            own["of_fp32"], own["against"] = pair[0] / pair[1], reference["label"]
