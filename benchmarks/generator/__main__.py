@@ -1,6 +1,6 @@
 """How fast and how precise the load generator is: a registry of benchmarks, one command each.
 
-    python -m benchmarks.generator http            # or: grpc, streaming, latency, image, image-shm, open-loop, ...
+    python -m benchmarks.generator http            # or: grpc, streaming, latency, json, image, image-shm, ...
     python -m benchmarks.generator all > docs/results/generator.txt
     python -m benchmarks.generator http grpc latency ceiling --baseline ../checkout-of-another-commit
 

@@ -90,6 +90,11 @@ COMPARISONS = {
         [Claim("p50_ms", Aim(most=0.85)), Claim("cpu_us")],
         Load(concurrency=1),
     ),
+    "json": Comparison(
+        "HTTP, FP32[64] as JSON, concurrency 32",
+        [Claim("requests_per_s", Aim(least=1.0)), CPU],
+        Load(tensor_format="json"),
+    ),
     "image": Comparison(
         "HTTP, 602,112 bytes each way in the messages, concurrency 8",
         [Claim("requests_per_s", Aim(least=1.1)), Claim("cpu_us")],

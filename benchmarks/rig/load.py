@@ -15,6 +15,8 @@ class Load:
     protocol: str = "http"
     streaming: bool = False
     shared_memory: str = "none"
+    tensor_format: str = "binary"
+    """Of inputs and outputs, over HTTP."""
     concurrency: int = 32
     rate: float | None = None
     seed: int = 0

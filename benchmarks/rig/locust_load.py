@@ -57,6 +57,8 @@ def flags(load: Load, url: str) -> list[str]:
     arguments += ["--shared-memory", load.shared_memory]
     if load.streaming:
         arguments.append("--streaming")
+    if load.tensor_format != "binary":
+        arguments += ["--input-tensor-format", load.tensor_format, "--output-tensor-format", load.tensor_format]
     if load.rate is None:
         return [*arguments, "--users", str(load.concurrency)]
     return [*arguments, "--request-rate", f"{load.rate:g}", "--seed", str(load.seed)]

@@ -64,6 +64,8 @@ def flags(load: Load, url: str) -> list[str]:
     arguments = ["-m", load.model, "-u", url, "-i", load.protocol]
     if load.streaming:
         arguments.append("--streaming")
+    if load.tensor_format != "binary":
+        arguments += [f"--{each}-tensor-format={load.tensor_format}" for each in ("input", "output")]
     if load.rate is None:
         arguments += ["--concurrency-range", str(load.concurrency)]
     else:

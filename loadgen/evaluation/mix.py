@@ -17,6 +17,7 @@ from servemark.results.schema.run import (
     JudgedObjective,
     LimitedBy,
     Metrics,
+    ModelFigures,
     OutputAgreement,
     Quality,
     Result,
@@ -159,7 +160,7 @@ def _metrics(parts: Sequence[Part]) -> Metrics:
             "quality": cast(Quality, unknown(Quality.__annotations__, _OWN)),
         },
         "energy": _energy(metrics, throughput["inferences_per_s"]),
-        "server": cast(ServerFigures, unknown(ServerFigures.__annotations__, _OWN)),
+        "server": cast(ServerFigures, unknown(ModelFigures.__annotations__, _OWN)),
         "client": _client(parts),
         # All processes watched the same machine.
         "cpu": metrics[0]["cpu"],

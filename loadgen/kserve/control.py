@@ -5,7 +5,7 @@ import json
 import math
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
@@ -28,6 +28,8 @@ NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
 _DATATYPE_PREFIX = "TYPE_"
+MAX_COMPOSING = 32
+"""Models of one pipeline whose statistics are read."""
 MAX_QUOTED = 200
 """Characters that an error shows of a server's words."""
 _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -171,6 +173,22 @@ class Control:
         except (ServerError, *_OTHER_SHAPE):
             return None
         return stats if is_whole(stats) else None
+
+    def composing_models(self, model: str) -> dict[str, str]:
+        """The models that an ensemble is made of, also by way of other ensembles, with their versions; "": any."""
+        found: dict[str, str] = {}
+        waiting = [model]
+        while waiting and len(found) < MAX_COMPOSING:
+            try:
+                config = replace(self, version=found.get(waiting[0], self.version))._document(waiting.pop(0), "config")
+                for step in config["ensemble_scheduling"]["step"]:
+                    name, version = str(step["model_name"]), int(step.get("model_version", -1))
+                    if name not in found:
+                        found[name] = str(version) if version > 0 else ""
+                        waiting.append(name)
+            except (ServerError, *_OTHER_SHAPE):
+                continue  # no ensemble
+        return found
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
         """Register a region of shared memory (`kind`: system, cuda). Raises ServerError with the server's message."""

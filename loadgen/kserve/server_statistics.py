@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from servemark.results.schema.header import unknown
-from servemark.results.schema.run import ServerFigures
+from servemark.results.schema.run import ModelFigures, ServerFigures
 
 COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
@@ -15,6 +15,8 @@ _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 
 
 _TIMES = ("queue", "compute_input", "compute_infer", "compute_output")
+COMPOSING = "composing"
+"""Where statistics, and figures, hold those of the models that a pipeline is made of."""
 _MAX_COUNTER = 1 << 64
 
 
@@ -34,9 +36,20 @@ def is_whole(statistics: Any) -> bool:
 def server_metrics(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
 ) -> ServerFigures:
-    """What the server did between two statistics: mean times of a request in ms and executed batch sizes."""
+    """What the server did between two statistics: mean times of a request in ms and executed batch sizes.
+
+    Statistics may hold those of a pipeline's models, `composing`: each has its own figures.
+    """
     if before is None or after is None:
-        return cast(ServerFigures, unknown(ServerFigures.__annotations__, no_statistics))
+        return cast(ServerFigures, unknown(ModelFigures.__annotations__, no_statistics))
+    metrics = _figures(before, after)
+    parts, ended = before.get(COMPOSING, {}), after.get(COMPOSING, {})
+    if known := [name for name in parts if name in ended]:
+        metrics[COMPOSING] = {name: _figures(parts[name], ended[name]) for name in known}
+    return cast(ServerFigures, metrics)
+
+
+def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     for key in _TIMES:
         first, last = (stats["inference_stats"][key] for stats in (before, after))
@@ -53,7 +66,7 @@ def server_metrics(
     for batch in before.get("batch_stats", []):
         counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
     metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
-    return cast(ServerFigures, metrics)
+    return metrics
 
 
 def failure_kind(kind: str, message: str) -> str:

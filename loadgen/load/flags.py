@@ -110,6 +110,12 @@ FLAGS = (
     Flag("model_name", "The model's name on the server, else WORKLOAD_ENGINE.", group="server"),
     Flag("model_version", "Its version; else the server chooses.", metavar="V", short="-x", group="server"),
     Flag(
+        "bls_composing_models",
+        "Models that this one calls, whose statistics are shown too; an ensemble's are known.",
+        metavar="A,B:2",
+        group="server",
+    ),
+    Flag(
         "input_tensor_format",
         "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
         AUTO,

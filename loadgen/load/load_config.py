@@ -54,6 +54,8 @@ class LoadConfig:
     model_name: str | None
     model_version: str
     """Empty: the server chooses."""
+    composing_models: Mapping[str, str]
+    """Models that a pipeline calls, as the user names them, with their versions; empty: the server's choice."""
     batch_size: int
     scenario: Scenario
     seed: int
@@ -203,6 +205,7 @@ class LoadConfig:
             access=Access.from_options(options, url),
             model_name=workload.name if workload.served else options.model_name or None,
             model_version=options.model_version or "",
+            composing_models=_composing(options.bls_composing_models),
             batch_size=batch_size,
             scenario=read_scenario(options),
             seed=whole("--seed", options.seed, 0),
@@ -246,6 +249,7 @@ class LoadConfig:
             **self.access.options(),
             "model_name": self.model_name or "",
             "model_version": self.model_version,
+            "bls_composing_models": ",".join(f"{n}:{v}" if v else n for n, v in self.composing_models.items()),
             "batch_size": str(self.batch_size),
             **self.scenario.options(),
             "seed": str(self.seed),
@@ -339,6 +343,12 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
 def server_address(options: argparse.Namespace) -> tuple[str, str | None]:
     """The URL of the server that options name, and that of its metrics. Raises OptionError."""
     return _server(options.host or "", options.protocol)
+
+
+def _composing(text: str) -> dict[str, str]:
+    """Read --bls-composing-models: names, each perhaps with :VERSION."""
+    parts = [part.strip().partition(":") for part in (text or "").split(",") if part.strip()]
+    return {name: version for name, _, version in parts}
 
 
 def _tensor_format(which: str, options: argparse.Namespace) -> str:

@@ -1,14 +1,68 @@
-"""Closed loops in this process, without Locust: a first look at a server, its warm-up, requests sent once each."""
+"""A first look at a server: a few requests before the load, or a short closed loop without Locust."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
 from loadgen.driver.event_loop import Driver
-from loadgen.load.arrivals import ClosedLoopArrivals
+from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.failures import Failures
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
+
+TRIES = 3
+"""A server that fails now and then is measured; one that fails so often in a row fails always."""
+_REMEDIES = {
+    "http_4": "--shape, --range or --input-data for other inputs; the server says what it wants",
+    "http_5": "the server's log; --range NAME:LEAST:MOST where an input holds ids; --input-tensor-format json",
+    "grpc_": "--shape, --range or --input-data for other inputs; the server says what it wants",
+    "wrong_": "the server's answers are not what its metadata says: correct the model's configuration there",
+    "missing_": "the server's answers are not what its metadata says: correct the model's configuration there",
+    "timeout": "--request-timeout with more seconds, or see what the server does",
+}
+"""What to do about a kind of failure, by how its name begins."""
+
+
+def require_answer(
+    target: Target, requests: Iterator[Payload], config: LoadConfig, on_tick: Callable[[int], None]
+) -> tuple[Iterator[Payload], int]:
+    """Send the first request alone, before the load, and again up to twice where it fails.
+
+    Returns the requests, none of them missing, and how many went out. Raises ServerError with the server's own words
+    where all of them failed.
+    """
+    tried: list[Payload] = []
+    seen: list[Outcome] = []
+    while len(tried) < TRIES and not any(outcome.error is None for outcome in seen):
+        tried.append(next(requests))
+        driver = Driver(
+            target.connect,
+            iter(tried[-1:]),
+            timeout_s=config.request_timeout_s,
+            max_in_flight=1,
+            on_outcome=seen.append,
+            on_tick=on_tick,
+        )
+        try:
+            driver.run(OpenLoopArrivals([0], time.monotonic_ns()))
+        finally:
+            driver.close()
+    if all(outcome.error is not None for outcome in seen):
+        failed, _ = Failures(config.access).named(seen[0])
+        remedy = next((fix for start, fix in _REMEDIES.items() if str(failed.error).startswith(start)), None)
+        raise ServerError(
+            f"{config.model} fails at a first request, {failed.error}: {_last(failed.message)}", fix=remedy
+        )
+    return itertools.chain(tried, requests), len(tried)
+
+
+def _last(words: str) -> str:
+    """What matters of a server's words: of a Python traceback its last line."""
+    lines = [line for line in words.splitlines() if line.strip()]
+    return lines[-1].strip() if lines and "Traceback" in words else words
 
 
 def probe(

@@ -24,6 +24,7 @@ from loadgen.load.warm_up import Warmed, WarmUp
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
 from loadgen.measurement.output_agreement import check
+from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval
@@ -68,10 +69,13 @@ class Sender:
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
-        requests = self.share.requests(self.target.payloads(golden))
+        requests, probed = self.share.requests(self.target.payloads(golden)), 0
+        if self.config.workload.served:
+            # Nothing but the server's word says that it takes such requests.
+            requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
-        return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed))
+        return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class Prepared:
     requests: Iterator[Payload]
     schedule: npt.NDArray[np.int64] | None
     """The whole one in ns, of which this share is a part; None for a closed loop."""
+    probed: int = 0
+    """Requests that were sent before the load."""
 
     def start(self, directory: Path) -> "Sending":
         """Open and begin, for a process that waits for no other."""
@@ -127,7 +133,7 @@ class Sending:
         if self.config.quality:
             self.labelled = LabelledAnswers()
             self._on_request = self.labelled.seen(self._on_request, lambda: self.interval.start)
-        self._golden, self._schedule = prepared.golden, prepared.schedule
+        self._golden, self._schedule, self._probed = prepared.golden, prepared.schedule, prepared.probed
         self.interrupted: str | None = None
         self.warmed: Warmed | None = None
         self._cpu = CpuTime()
@@ -154,6 +160,7 @@ class Sending:
         self.warm_up = WarmUp(start, config.warmup_s) if config.scenario.auto_warmup else None
         least = connections if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._driver.backlog.waited, self.warm_up)
+        self.recorder.outside = self._probed
         if log_directory is not None:
             self._log = RequestLog(log_directory, interval.start)
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
@@ -286,6 +293,12 @@ class Sending:
             self.warmed = warm_up.found(now, self.waiting_since, self.interval.start)
         elif now >= self.interval.start:
             self.warmed = warm_up.found(now, self.waiting_since, self.interval.start)
+
+
+def _wait_politely(_now: int) -> None:
+    """What is done while a first request is on its way."""
+    interrupts.check()
+    give_way()
 
 
 def give_way() -> None:

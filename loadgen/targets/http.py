@@ -2,11 +2,13 @@
 
 import ipaddress
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Formats, ResponseChecker, encode_request
+from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.flags import AUTO
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Payload
@@ -36,6 +38,8 @@ class HttpTarget:
         self._checker = checker(config.workload.outputs, config.wire_batch)
         self._address: Address | None = None
         self._formats = BINARY
+        self._composing = dict(config.composing_models)
+        """The models of a pipeline, whose statistics are read too, with their versions."""
 
     @property
     def address(self) -> Address:
@@ -58,7 +62,10 @@ class HttpTarget:
         self._choose_formats()
         if is_secure(self.url):
             self.config["tls"] |= config.access.agreed(self.url)
-        return read_placement(self.control.placement(config.model), config.metrics_url, config.model)
+        placement = self.control.placement(config.model)
+        if "ensemble_scheduling" in (placement.model_config or {}):
+            self._composing |= self.control.composing_models(config.model)
+        return read_placement(placement, config.metrics_url, config.model)
 
     def _choose_formats(self) -> None:
         """Take JSON where the server does not say that it knows binary tensors, and note what was taken."""
@@ -80,7 +87,11 @@ class HttpTarget:
         return Connection(self.address, self._checker)
 
     def statistics(self) -> dict[str, Any] | None:
-        return self.control.statistics(self._config.model)
+        found = self.control.statistics(self._config.model)
+        if found is None or not self._composing:
+            return found
+        parts = {name: replace(self.control, version=v).statistics(name) for name, v in self._composing.items()}
+        return {**found, COMPOSING: {name: part for name, part in parts.items() if part is not None}}
 
     def close(self) -> None:
         """Nothing: the server is somebody else's."""

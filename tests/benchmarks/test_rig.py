@@ -60,6 +60,11 @@ def test_another_program_than_the_published_one_is_not_run(tmp_path: Path, monke
         (Load(), "-m identity -u h -i http --concurrency-range 32", "--users 32"),
         (Load(protocol="grpc", streaming=True), "-i grpc --streaming", "--streaming"),
         (Load(rate=2000), "--request-rate-range 2000 --request-distribution poisson", "--request-rate 2000"),
+        (
+            Load(tensor_format="json"),
+            "--input-tensor-format=json --output-tensor-format=json",
+            "--input-tensor-format json",
+        ),
         (Load("identity_image", shared_memory="system"), "--shared-memory=system", "--shared-memory system"),
     ],
 )

@@ -23,6 +23,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_up(url: str) -> bool:
+    """Whether a server answers there, and well."""
+    try:
+        return requests.get(url, timeout=5).status_code == 200
+    except requests.RequestException:
+        return False
+
+
 class Web:
     """A running web UI, the golden server it drives, and where its results go."""
 

@@ -19,6 +19,7 @@ from servemark.results.schema.run import (
     CpuFigures,
     Errors,
     JudgedObjective,
+    ModelFigures,
     Result,
     Scenario,
     Shown,
@@ -84,11 +85,8 @@ def facts(result: Result, everything: bool) -> list[Text]:
         sure = ", ".join(f"{key.replace('_', '.')} <= {figure(figure_of(bounds, key))}" for key in shown)
         lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
     if server["queue_ms"] is not None:
-        lines.append(
-            f"server: queue {figure(server['queue_ms'])} + input {figure(server['compute_input_ms'])} + infer "
-            f"{figure(server['compute_infer_ms'])} + output {figure(server['compute_output_ms'])} ms; "
-            f"mean executed batch {figure(server['batch_size_mean'])}"
-        )
+        lines.append(_of_model("server", server))
+    lines += [_of_model(f"  {name}", part) for name, part in server.get("composing", {}).items()]
     if warm_up := _warm_up(result["scenario"], everything):
         lines.append(warm_up)
     if cpu := _cpu(metrics.get("cpu")):
@@ -107,6 +105,17 @@ def facts(result: Result, everything: bool) -> list[Text]:
     elif everything:
         lines.append(f"energy: not known ({reason_of(energy, 'joules_per_inference')})")
     return [Text(line) for line in lines]
+
+
+def _of_model(name: str, found: ModelFigures) -> str:
+    """Where a request spent its time in the server."""
+    if found["queue_ms"] is None:
+        return f"{name}: not known ({reason_of(found, 'queue_ms')})"
+    return (
+        f"{name}: queue {figure(found['queue_ms'])} + input {figure(found['compute_input_ms'])} + infer "
+        f"{figure(found['compute_infer_ms'])} + output {figure(found['compute_output_ms'])} ms; "
+        f"mean executed batch {figure(found['batch_size_mean'])}"
+    )
 
 
 def _outputs(result: Result, everything: bool) -> str:

@@ -274,8 +274,8 @@ class EnergyFigures(TypedDict):
     garbage_lines: NotRequired[Annotated[int, "Lines of the power command that were no figure in watts."]]
 
 
-class ServerFigures(TypedDict):
-    """Triton's statistics of the measured interval. Times are means of a request (ms)."""
+class ModelFigures(TypedDict):
+    """Triton's statistics of one model in the measured interval. Times are means of a request (ms)."""
 
     queue_ms: Annotated[float | None, "Waiting for an instance."]
     compute_input_ms: Annotated[float | None, "Preparing the inputs."]
@@ -283,6 +283,12 @@ class ServerFigures(TypedDict):
     compute_output_ms: Annotated[float | None, "Preparing the outputs."]
     batch_size_mean: Annotated[float | None, "Mean size of the executed batches (samples)."]
     batch_sizes: Annotated[dict[str, int] | None, "Size of an executed batch -> count."]
+
+
+class ServerFigures(ModelFigures):
+    """Triton's statistics of the measured interval. Times are means of a request (ms)."""
+
+    composing: NotRequired[Annotated[dict[str, ModelFigures], "A pipeline's models, each with its own figures."]]
 
 
 class Client(TypedDict):
@@ -304,7 +310,7 @@ class Client(TypedDict):
         Annotated[float, "Share of one core that reading the meters for `series.json` took."]
     ]
     workers: Annotated[int, "Processes that sent the load."]
-    requests_outside_interval: Annotated[int, "Requests of the warm-up, and after the interval."]
+    requests_outside_interval: Annotated[int, "Requests of the warm-up, after the interval, and first ones alone."]
 
 
 class CpuFigures(TypedDict):

@@ -173,3 +173,26 @@ def test_statistics_of_another_shape_are_none(path: list[str], value: Any) -> No
 def test_a_policy_of_another_shape_says_nothing(config: Any) -> None:
     with answering({f"{PATH}/config": config}) as control:
         assert control.decoupled(MODEL) is False
+
+
+def test_an_ensemble_names_its_models_also_those_of_ensembles_within() -> None:
+    def steps(*names: str) -> dict[str, Any]:
+        return {"ensemble_scheduling": {"step": [{"model_name": name, "model_version": "-1"} for name in names]}}
+
+    outer = {"ensemble_scheduling": {"step": [{"model_name": "inner"}, {"model_name": "last", "model_version": 3}]}}
+    answers = {"/v2/models/outer/config": outer, "/v2/models/inner/config": steps("a", "b", "inner")}
+    with answering({**answers, "/v2/models/last/versions/3/config": steps("a")}) as control:
+        assert control.composing_models("outer") == {"inner": "", "last": "3", "a": "", "b": ""}
+        assert control.composing_models("a") == {}
+    with answering({"/v2/models/odd/config": {"ensemble_scheduling": [7]}}) as control:
+        assert control.composing_models("odd") == {}
+
+
+def test_of_several_versions_the_highest_is_the_one_that_counts() -> None:
+    with server_of(TINY) as server:
+        stats = Control(server.url)._document(MODEL, "stats")["model_stats"][0]
+    listed = [{**stats, "version": version} for version in ("2", "10", "x")]
+    with answering({f"{PATH}/stats": {"model_stats": listed}}) as control:
+        found = control.statistics(MODEL)
+    assert found is not None
+    assert found["version"] == "10"

@@ -42,3 +42,18 @@ def test_a_restart_shows_in_the_counters(before: int, after: int, answered: int,
 def test_a_backend_that_died_is_known_by_the_server_s_words() -> None:
     assert failure_kind("http_500", "Stub process 'm_0' is not healthy.") == "backend_died"
     assert failure_kind("http_500", "out of memory") == "http_500"
+
+
+def test_each_model_of_a_pipeline_has_its_own_figures() -> None:
+    def statistics(count: int) -> dict[str, Any]:
+        steps = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        durations = {step: {"count": count, "ns": count * 2_000_000} for step in steps}
+        return {"inference_stats": durations, "inference_count": count, "execution_count": count}
+
+    before, after = statistics(0), statistics(10)
+    found = server_metrics(
+        {**before, "composing": {"a": before, "gone": before}}, {**after, "composing": {"a": after}}, ""
+    )
+    assert [*found["composing"]] == ["a"]
+    assert found["composing"]["a"]["compute_infer_ms"] == found["compute_infer_ms"] == 2
+    assert "composing" not in server_metrics(before, after, "")

@@ -142,3 +142,14 @@ def test_json_where_it_is_asked_for(inputs: str, outputs: str) -> None:
         assert {*answers(resolved(server.url, "--model-name", "m", *flags)).kinds} == {"ok"}
     with pytest.raises(OptionError, match="JSON tensors are for HTTP"):
         config("ranking_tiny", "--url", "grpc://h:1", *flags)
+
+
+def test_what_fails_on_every_request_fails_once_with_the_server_s_words(tmp_path: Path) -> None:
+    flags = ["--model-name", "m", "--duration", "0.3", "--users", "2", "--out", str(tmp_path)]
+    with GoldenServer(model="m", error_every=1) as server:
+        done = run("any_model", *flags, "--url", server.url)
+        sent = len(server.requests())
+    assert done.returncode == 3
+    assert "m fails at a first request, http_500: HTTP 500: golden error on request" in done.stderr
+    assert sent == 3
+    assert not list(tmp_path.iterdir())

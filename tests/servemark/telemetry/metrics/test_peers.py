@@ -15,7 +15,7 @@ import pytest
 
 from servemark.telemetry.metrics.catalog import LATENCY, METRICS, Kind
 from tests.support.locust_run import command, golden_entry, server_of, smallest, started, the_result, until
-from tests.support.web import free_port
+from tests.support.web import free_port, is_up
 
 pytestmark = [pytest.mark.peer]
 WITHIN = {"native": 0.03, "classic": 0.10}
@@ -31,14 +31,6 @@ def program(name: str) -> str:
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - ours
         return json.loads(answer.read())
-
-
-def is_up(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - ours
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 @contextmanager
