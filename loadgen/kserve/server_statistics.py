@@ -45,8 +45,23 @@ def server_metrics(
     metrics = _figures(before, after)
     parts, ended = before.get(COMPOSING, {}), after.get(COMPOSING, {})
     if known := [name for name in parts if name in ended]:
-        metrics[COMPOSING] = {name: _figures(parts[name], ended[name]) for name in known}
+        asked = _requests(before, after)
+        metrics[COMPOSING] = {
+            name: _figures(parts[name], ended[name])
+            | (
+                {"calls": _requests(parts[name], ended[name]) / asked}
+                if asked > 0
+                else unknown(["calls"], "no request was executed")
+            )
+            for name in known
+        }
     return cast(ServerFigures, metrics)
+
+
+def _requests(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Requests that succeeded."""
+    first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
+    return int(last - first)
 
 
 def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from typing import Literal
 
 from servemark.results.objectives import MET
-from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ServerFigures, VerdictOfRun
+from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ModelFigures, ServerFigures, VerdictOfRun
 from servemark.results.verdict import failed_constraints
 
 By = Literal["server", "generator", "network"]
@@ -55,7 +55,18 @@ def _overloads(metrics: Metrics, failed: Set[str], missed: Sequence[JudgedObject
 
 
 def _steps_ms(server: ServerFigures) -> dict[str, float | None]:
-    """Mean time of each step of a request inside the server."""
+    """Mean time of each step of a request inside the server; of a pipeline, each step of its models."""
+    if not (composing := server.get("composing")):
+        return _steps_of(server)
+    return {
+        f"{name}'s {step}": None if value is None else part["calls"] * value
+        for name, part in composing.items()
+        if part["calls"]  # one that was not called took no time
+        for step, value in _steps_of(part).items()
+    }
+
+
+def _steps_of(server: ModelFigures) -> dict[str, float | None]:
     return {
         "queue": server["queue_ms"],
         "compute input": server["compute_input_ms"],
@@ -66,8 +77,9 @@ def _steps_ms(server: ServerFigures) -> dict[str, float | None]:
 
 def _inside_ms(server: ServerFigures) -> float | None:
     """Mean time of a request inside the server."""
-    known = [value for value in _steps_ms(server).values() if value is not None]
-    return sum(known) if len(known) == len(_steps_ms(server)) else None
+    steps = _steps_ms(server)
+    known = [value for value in steps.values() if value is not None]
+    return sum(known) if steps and len(known) == len(steps) else None
 
 
 def _longest(metrics: Metrics) -> tuple[By | None, str]:

@@ -70,6 +70,7 @@ def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) 
         target=Target(),
         placement=Placement("onnxruntime", "cpu", None),
         measured=measured(settings, outcomes, **seen),
+        golden=None,
         telemetry=None,
     )
     return complete(header(cast(Measurement, run)), cast(Measurement, run))

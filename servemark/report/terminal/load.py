@@ -47,7 +47,9 @@ def heading(result: Result) -> Text:
         seconds += f" prolonged to {measured_s:.3g} s"
     if scenario["warmup_s"] and "warmup" in scenario:
         seconds += f" after {scenario['warmup_s']:.2g} s of warm-up"
-    known = [result[key] for key in ("engine", "device", "precision", "protocol")]
+    known: list[str | None] = [result["engine"], result["device"], result["precision"], result["protocol"]]
+    if "json" in {result["config"].get(f"{which}_tensor_format") for which in ("input", "output")}:
+        known.append("JSON tensors")
     where = ", ".join(str(each) for each in known if each)
     return Text.assemble(
         (result["workload"], "bold"),
@@ -86,7 +88,10 @@ def facts(result: Result, everything: bool) -> list[Text]:
         lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
     if server["queue_ms"] is not None:
         lines.append(_of_model("server", server))
-    lines += [_of_model(f"  {name}", part) for name, part in server.get("composing", {}).items()]
+    lines += [
+        f"{_of_model(f'  {name}', part)}; called {figure(part['calls'])} times"
+        for name, part in server.get("composing", {}).items()
+    ]
     if warm_up := _warm_up(result["scenario"], everything):
         lines.append(warm_up)
     if cpu := _cpu(metrics.get("cpu")):

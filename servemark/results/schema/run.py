@@ -285,10 +285,16 @@ class ModelFigures(TypedDict):
     batch_sizes: Annotated[dict[str, int] | None, "Size of an executed batch -> count."]
 
 
+class ComposingFigures(ModelFigures):
+    """One model of a pipeline. Times are means of a request to it (ms)."""
+
+    calls: Annotated[float | None, "Requests to it for each request of the pipeline."]
+
+
 class ServerFigures(ModelFigures):
     """Triton's statistics of the measured interval. Times are means of a request (ms)."""
 
-    composing: NotRequired[Annotated[dict[str, ModelFigures], "A pipeline's models, each with its own figures."]]
+    composing: NotRequired[Annotated[dict[str, ComposingFigures], "A pipeline's models, each with its own figures."]]
 
 
 class Client(TypedDict):

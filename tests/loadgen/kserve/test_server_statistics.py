@@ -55,5 +55,6 @@ def test_each_model_of_a_pipeline_has_its_own_figures() -> None:
         {**before, "composing": {"a": before, "gone": before}}, {**after, "composing": {"a": after}}, ""
     )
     assert [*found["composing"]] == ["a"]
+    assert found["composing"]["a"]["calls"] == 1
     assert found["composing"]["a"]["compute_infer_ms"] == found["compute_infer_ms"] == 2
     assert "composing" not in server_metrics(before, after, "")

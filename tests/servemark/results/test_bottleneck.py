@@ -66,3 +66,15 @@ def test_what_limited(
     found = bottleneck(metrics(**changes), verdict(*failed), open_loop=open_loop)
     assert found["by"] == by
     assert evidence in str(found["evidence"])
+
+
+def test_a_pipeline_s_time_is_that_of_its_models() -> None:
+    def part(calls: float, infer_ms: float | None) -> dict[str, Any]:
+        steps = dict.fromkeys(("queue_ms", "compute_input_ms", "compute_output_ms"), None if infer_ms is None else 1.0)
+        return {**steps, "compute_infer_ms": infer_ms, "calls": calls}
+
+    found = metrics(server=0.01)
+    assert bottleneck(found, verdict("slo"), open_loop=True)["by"] == "network"
+    found["server"]["composing"] = {"detector": part(1, 20.0), "classifier": part(3, 15.0), "idle": part(0, None)}
+    limited = bottleneck(found, verdict("slo"), open_loop=True)
+    assert limited == {"by": "server", "evidence": "classifier's compute infer 45 ms of 100 ms service time"}
