@@ -1,6 +1,7 @@
 """What every export does around the engine's own step: build, check, compare, describe, swap in."""
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -24,7 +25,8 @@ from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
 from exporters.pipeline.routes import SOURCE, route
-from servemark.errors import MAX_QUOTED, ArtifactError, ServemarkError
+from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
+from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 from servemark.workload.checked import agreement_figures
@@ -57,12 +59,19 @@ def require_exporter(engine: str, precision: str) -> Exporter:
 
 
 def export(
-    workload: Workload, engine: str, repository: Path, *, precision: str = FULL, force: bool = False
+    workload: Workload,
+    engine: str,
+    repository: Path,
+    *,
+    precision: str = FULL,
+    force: bool = False,
+    weights: str = "",
 ) -> ExportReport:
     """Export a workload for an engine into the repository, unless an up-to-date artifact is there.
 
     The entry is made in a temporary folder beside its place and renamed, so it is there whole or not at all. An engine
-    that reads ONNX takes the repository's own fp32 ONNX entry, which is exported first where it is not current. Raises
+    that reads ONNX takes the repository's own fp32 ONNX entry, which is exported first where it is not current. The
+    repository remembers `weights`, a file or SEEDED, for its next exports of the workload. Raises
     OptionError on an unknown engine or precision; ArtifactError when packages are missing, the model is not what its
     workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
     the repository cannot be written.
@@ -70,7 +79,10 @@ def export(
     module = require_exporter(engine, precision)
     route(workload, engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
-    provenance = made_by(workload, module)
+    own = _weights(workload, repository, weights)
+    if own:
+        workload = dataclasses.replace(workload, trained=True)
+    provenance = made_by(workload, module, own)
     config = config_pbtxt.render(
         workload, model=entry.model, engine=engine, artifact=module.ARTIFACT, device=module.DEVICE
     )
@@ -80,15 +92,19 @@ def export(
         has_config = keeps_config or (entry.config.exists() and entry.config.read_text() == config)
         reason = _outdated(entry, module, manifest, provenance) if manifest else None
         if not force and has_config and manifest and not reason:
+            if weights:
+                remember(repository, workload.name, own)
             return ExportReport(workload.name, engine, precision, entry.folder, True, keeps_config, manifest)
         repository.mkdir(parents=True, exist_ok=True)
         _sweep(repository)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=repository) as temporary:
             draft = Entry(Path(temporary), workload.name, engine, precision)
-            manifest = _write(draft, repository, module, workload, config, provenance)
+            manifest = _write(draft, repository, module, workload, config, provenance, own)
             if keeps_config:
                 shutil.copy2(entry.config, draft.config)
             _swap_in(draft, entry)
+        if weights:
+            remember(repository, workload.name, own)
     except OSError as error:
         raise ArtifactError(
             f"{entry.folder} cannot be written: {error}", fix=f"make room in, or check the permissions of, {repository}"
@@ -97,7 +113,13 @@ def export(
 
 
 def _write(
-    draft: Entry, repository: Path, module: Exporter, workload: Workload, config: str, provenance: Mapping[str, Any]
+    draft: Entry,
+    repository: Path,
+    module: Exporter,
+    workload: Workload,
+    config: str,
+    provenance: Mapping[str, Any],
+    weights: Weights | None,
 ) -> dict[str, Any]:
     """Fill a draft of the entry and return its manifest."""
     started = time.perf_counter()
@@ -108,8 +130,9 @@ def _write(
         workload=workload,
         precision=draft.precision,
         path=artifact,
-        origin_entry=functools.partial(_origin, workload, repository, made_from) if made_from else None,
-        known=None if made_from else _known(workload, repository),
+        origin_entry=functools.partial(_origin, workload, repository, made_from, weights) if made_from else None,
+        known=None if made_from else _known(workload, repository, weights),
+        weights=weights,
     )
     if workload.source and not made_from:
         format_ = place(workload.source, draft.version)
@@ -149,9 +172,19 @@ def _write(
     return manifest
 
 
-def _origin(workload: Workload, repository: Path, engine: str) -> Origin:
+def _weights(workload: Workload, repository: Path, asked: str) -> Weights | None:
+    """The user's weights for an export: those asked for, else those that the repository remembers."""
+    if asked and workload.source:
+        raise OptionError(f"{workload.name} is an imported file with its own weights", fix="leave out --weights")
+    if asked == SEEDED:
+        return None
+    return Weights.of(Path(asked)) if asked else remembered(repository, workload.name)
+
+
+def _origin(workload: Workload, repository: Path, engine: str, weights: Weights | None) -> Origin:
     """Export what an artifact is made from, where it is not current."""
-    export(workload, engine, repository)
+    asked = "" if workload.source else str(weights.file) if weights else SEEDED
+    export(workload, engine, repository, weights=asked)
     entry = Entry(repository, workload.name, engine)
     golden = entry.read_golden()
     if golden is None:
@@ -175,13 +208,13 @@ def _told(draft: Entry, source: Source) -> Iterator[None]:
         ) from error
 
 
-def _known(workload: Workload, repository: Path) -> Golden | None:
+def _known(workload: Workload, repository: Path, weights: Weights | None) -> Golden | None:
     """Take the golden samples of an import, or of a current ONNX entry: eager PyTorch would answer them once more."""
     if workload.source:
         return golden_of(workload.source)
     entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
     manifest = _read_manifest(entry)
-    if manifest and not _outdated(entry, module, manifest, made_by(workload, module)):
+    if manifest and not _outdated(entry, module, manifest, made_by(workload, module, weights)):
         return entry.read_golden()
     return None
 
@@ -213,6 +246,8 @@ def _outdated(entry: Entry, module: Exporter, manifest: Mapping[str, Any], prove
         return "its files are not whole"
     if manifest.get("source_sha256") != provenance["source_sha256"]:
         return "its workload has changed since"
+    if manifest.get("weights") != provenance["weights"]:
+        return "its weights are others now"
     before = manifest.get("versions") or {}
     changed = [
         f"{name} {before.get(name, 'unknown')} -> {version}"

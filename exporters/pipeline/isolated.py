@@ -24,6 +24,8 @@ class Task(NamedTuple):
     precision: str
     repository: Path
     force: bool
+    weights: str = ""
+    """A file, or `seeded`; empty: what the repository remembers."""
 
     @property
     def entry(self) -> Entry:
@@ -33,7 +35,14 @@ class Task(NamedTuple):
     def export(self) -> ExportReport:
         """Make it in this process. Raises ServemarkError."""
         with interrupts.anywhere():
-            return export(get(self.workload), self.engine, self.repository, precision=self.precision, force=self.force)
+            return export(
+                get(self.workload),
+                self.engine,
+                self.repository,
+                precision=self.precision,
+                force=self.force,
+                weights=self.weights,
+            )
 
 
 def export_isolated(task: Task) -> ExportReport:

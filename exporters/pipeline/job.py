@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from exporters.pipeline import parity
+from exporters.pipeline.weights import Weights
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Workload, stack
@@ -46,10 +47,12 @@ class Job:
     """What it is made from; exported first where it is not current. None where it is made from the module."""
     known: Golden | None
     """Golden samples that are there already, of the same workload and versions."""
+    weights: Weights | None = None
+    """The user's own; None: those that the workload builds with."""
 
     @cached_property
     def model(self) -> "nn.Module":
-        """The seeded PyTorch module. Raises ArtifactError where it is not what the workload says."""
+        """The PyTorch module. Raises ArtifactError where it, or the user's weights, are not what the workload says."""
         model = self.workload.build()
         parameters = sum(parameter.numel() for parameter in model.parameters())
         if self.workload.parameters not in {None, parameters}:
@@ -57,6 +60,8 @@ class Job:
                 f"{self.workload.name} has {parameters:,} parameters, its workload says {self.workload.parameters:,}",
                 fix=f"fix the workload {self.workload.name} in servemark/models",
             )
+        if self.weights:
+            self.weights.load_into(model, self.workload.name)
         return model
 
     @cached_property

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporters.pipeline.registry import Exporter
+from exporters.pipeline.weights import Weights
 from servemark import __version__
 from servemark.errors import ArtifactError
 from servemark.workload import Workload
@@ -18,9 +19,10 @@ from servemark.workload import Workload
 ZOO = "servemark.models"
 
 
-def made_by(workload: Workload, module: Exporter) -> dict[str, Any]:
+def made_by(workload: Workload, module: Exporter, weights: Weights | None = None) -> dict[str, Any]:
     """Say what an artifact of this workload is made by. Raises ArtifactError where a package is missing."""
     return {
+        "weights": weights and weights.facts,
         "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
         "source_sha256": _source_digest(workload),
     }

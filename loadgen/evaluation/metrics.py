@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypedDict, cast
 
 from loadgen.driver.labelled import LabelledAnswers
@@ -186,9 +186,12 @@ def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -
             else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
         )
         return {"output_agreement": unchecked(reason), "quality": cast(Quality, found)}, None
+    workload = config.workload
+    if not workload.served and (config.entry.read_manifest() or {}).get("weights"):
+        workload = replace(workload, trained=True)
     figures, mismatch = agreement_figures(
         measured.checked,
-        config.workload,
+        workload,
         config.precision,
         reference=(golden and golden.origin) or config.workload.reference,
     )

@@ -1,5 +1,6 @@
 """Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from loadgen.evaluation.metrics import accuracy_of, figures
@@ -23,7 +24,7 @@ def header(measurement: Measurement) -> PendingResult:
     workload = config.workload
     manifest = {} if workload.served else config.entry.read_manifest() or {}
     kept = recorded(placement.model_config)
-    result: PendingResult = {
+    result: dict[str, Any] = {
         **opening("load"),
         "config": cast(Config, {**config.to_dict(), **target.config}),
         "seed": config.seed,
@@ -61,7 +62,13 @@ def header(measurement: Measurement) -> PendingResult:
         else f"no {config.entry.manifest.name} beside the local model"
     )
     reasons |= unknown(unsaid, nowhere)
-    return cast(PendingResult, {**result, **kept, **reasons})
+    return cast(PendingResult, {**result, **kept, **reasons, **_own_weights(manifest)})
+
+
+def _own_weights(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The digest of what the user brought: weights for a network, or the whole model file."""
+    brought = manifest.get("weights") or manifest.get("source")
+    return {"weights_sha256": brought["sha256"]} if brought else {}
 
 
 def complete(result: PendingResult, measurement: Measurement) -> Result:

@@ -28,6 +28,10 @@ def export(
     ] = None,
     all_workloads: Annotated[bool, typer.Option("--all", help="Export every workload.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Export again, and overwrite an edited config.pbtxt.")] = False,
+    weights: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Weights (.safetensors, state_dict) from now on; `seeded`: random ones."),
+    ] = "",
     model_repository: Repository = DEFAULT_REPOSITORY,
     json: Json = False,
 ) -> None:
@@ -47,7 +51,9 @@ def export(
     engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
     for name, each in itertools.product(engines, precisions):
         exporters.check_precision(name, each)
-    tasks = [Task(w, e, p, model_repository, force) for w in chosen for e in engines for p in precisions]
+    if weights and len(chosen) > 1:
+        raise OptionError(f"--weights {weights} are those of one workload", fix=f"name one, like {chosen[0]}")
+    tasks = [Task(w, e, p, model_repository, force, weights) for w in chosen for e in engines for p in precisions]
     reports, failures = [], []
     for task in tasks:
         try:
@@ -72,6 +78,7 @@ def _line(report: "ExportReport") -> str:
     if report.up_to_date:
         return f"{name}: up to date"
     parity = f"{agreement_words(manifest['output_agreement'])} against {manifest['reference']}"
+    own = f", weights {manifest['weights']['path']}" if manifest["weights"] else ""
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     anew = f" (made anew: {report.outdated})" if report.outdated else ""
-    return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{kept}{anew}"
+    return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{own}{kept}{anew}"

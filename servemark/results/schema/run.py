@@ -474,6 +474,7 @@ class RunHeader(Header):
         Annotated[str | None, "Digest of that configuration, whatever its size: the same over HTTP and gRPC."]
     ]
     artifact_sha256: NotRequired[Annotated[str | None, "Digest of the exported model, by the local `export.json`."]]
+    weights_sha256: NotRequired[Annotated[str, "Digest of weights (`--weights`) or of a model file of the user's own."]]
     batch_size: Annotated[int, "Samples in a request."]
     protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]
