@@ -22,7 +22,7 @@ def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | N
             scored.append(Scored(number, digest_of(example), metric.wrong(example.label), error or "no_answer"))
             continue
         outputs = list(rows_of(answer.arrays(tensors), tensors))[row]
-        found = metric.row([data.prediction(outputs)], example.label)
+        found = metric.row([data.prediction(outputs, example.label)], example.label)
         scored.append(Scored(number, digest_of(example), found))
     return score(
         metric,

@@ -5,7 +5,7 @@ case, digits are `#`, rare words `<unk>` or `UNK`. The text is LDC's, so its lic
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from servemark.datasets import _sentences
@@ -17,6 +17,8 @@ UNKNOWN = 1
 UNKNOWN_WORDS = {"<unk>", "UNK", "unk"}
 ARTICLES = ("input.txt", "valid.article.filter.txt")
 """The test set, or where it is not there the validation set."""
+HEADLINES = {ARTICLES[0]: "task1_ref0.txt", ARTICLES[1]: "valid.title.filter.txt"}
+"""The file of articles -> that of their headlines."""
 TRAINING, VOCABULARY = "train.article.txt", "vocab.txt"
 LAYOUT = (
     f"{ARTICLES[0]} or {ARTICLES[1]}, one tokenized sentence a line, beside {TRAINING} or a {VOCABULARY} of one word "
@@ -36,6 +38,19 @@ def read(folder: Path, size: int) -> Iterator[list[int]]:
     articles = _sentences.tokens(path, layout=LAYOUT)
     ids = _vocabulary(folder, size)
     return (_sentences.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles)
+
+
+def summarised(folder: Path, size: int) -> tuple[list[list[int]], list[str], Mapping[int, str]]:
+    """Read the articles as ids, their headlines, and the words by id. Raises InputDataError, also for missing ones."""
+    articles = list(read(folder, size))
+    source = next(name for name in ARTICLES if (folder / name).exists())
+    headlines = [" ".join(words) for words in _sentences.tokens(folder / HEADLINES[source], layout=LAYOUT)]
+    if len(headlines) != len(articles):
+        raise InputDataError(
+            f"{folder / HEADLINES[source]} has {len(headlines):,} headlines, {source} {len(articles):,} articles",
+            fix=f"lay out {LAYOUT}",
+        )
+    return articles, headlines, {number: word for word, number in _vocabulary(folder, size).items()}
 
 
 def _vocabulary(folder: Path, size: int) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 Tang & Wang 2018, "Ranking Distillation" (KDD), section 5.1; raw data: Cho, Myers & Leskovec 2011, "Friendship and
 Mobility". `gowalla/test/train.txt` holds one check-in a line, `user item rating` separated by spaces, those of a user
-in order of time; `gowalla/test/test.txt` holds what is to be predicted, which a load test does not read.
+in order of time; `gowalla/test/test.txt` holds what is to be predicted.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "gowalla"
-FILE = Path("test", "train.txt")
+FILE, LATER = Path("test", "train.txt"), Path("test", "test.txt")
 _FIX = f"lay out Ranking Distillation's split as {KEY}/{FILE}: lines of `user item rating`, in order of time"
 
 
@@ -28,10 +28,31 @@ def histories(folder: Path) -> Iterator[tuple[int, list[int]]]:
     """
     users: dict[str, list[int]] = {}
     items: dict[str, int] = {}
-    for place, line in _text.lines(folder / FILE, _FIX):
+    for user, item in _check_ins(folder / FILE):
+        users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
+    yield from enumerate(users.values())
+
+
+def chosen_later(folder: Path) -> dict[int, list[int]]:
+    """The items of each user's check-ins in the test split, by the same numbers; those never seen before are left out.
+
+    Raises InputDataError with file and line.
+    """
+    users: dict[str, int] = {}
+    items: dict[str, int] = {}
+    for user, item in _check_ins(folder / FILE):
+        users.setdefault(user, len(users))
+        items.setdefault(item, len(items) + 1)
+    found: dict[int, list[int]] = {}
+    for user, item in _check_ins(folder / LATER):
+        if user in users and item in items:
+            found.setdefault(users[user], []).append(items[item])
+    return found
+
+
+def _check_ins(path: Path) -> Iterator[tuple[str, str]]:
+    for place, line in _text.lines(path, _FIX):
         fields = line.split()
         if len(fields) != 3:
             raise InputDataError(f"{place}: {len(fields)} fields in {line.strip()[:80]!r}", fix=_FIX)
-        user, item, _ = fields
-        users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
-    yield from enumerate(users.values())
+        yield fields[0], fields[1]

@@ -48,6 +48,22 @@ def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
     return [_pair(folder, line, f"{path}:{number}") for number, line in enumerate(lines, 2)]
 
 
+def labelled_pairs(folder: Path) -> list[tuple[str, Path, Path, int, int]]:
+    """The same with whether it is one person, and the number of the fold. Raises InputDataError."""
+    found = pairs(folder)
+    folds = int((folder / PAIRS).read_text(encoding="utf-8").split(maxsplit=1)[0])
+    length = len(found) // folds
+    return [
+        (place, first, second, int(first.parent == second.parent), index // length)
+        for index, (place, first, second) in enumerate(found)
+    ]
+
+
+def face(path: Path, place: str) -> "Image.Image":
+    """One picture, as `read` gives it. Raises InputDataError naming file and line."""
+    return _face(path, place)
+
+
 def _pair(folder: Path, line: str, place: str) -> tuple[str, Path, Path]:
     fields = line.split("\t")
     if len(fields) == 3:

@@ -46,7 +46,20 @@ def read(folder: Path) -> Iterator[Utterance]:
     return (utterance for transcript in transcripts for utterance in _chapter(transcript))
 
 
+def transcribed(folder: Path) -> list[tuple[Path, str]]:
+    """List the recordings with what is said in them. Raises InputDataError naming file and line."""
+    root = folder / SUBSET if (folder / SUBSET).is_dir() else folder
+    found = [line for transcript in sorted(root.rglob(f"*{TRANSCRIPT}")) for line in _lines(transcript)]
+    if not found:
+        raise InputDataError(f"{root} holds no *{TRANSCRIPT}", fix=f"lay the official archive out as {folder / SUBSET}")
+    return found
+
+
 def _chapter(transcript: Path) -> Iterator[Utterance]:
+    return (Utterance(path, _audio.load(path), text) for path, text in _lines(transcript))
+
+
+def _lines(transcript: Path) -> Iterator[tuple[Path, str]]:
     chapter = transcript.name.removesuffix(TRANSCRIPT)
     for place, line in _text.lines(transcript, LAYOUT):
         utterance, _, text = line.partition(" ")
@@ -55,4 +68,4 @@ def _chapter(transcript: Path) -> Iterator[Utterance]:
         found = [path for suffix in (".wav", ".flac") if (path := transcript.parent / f"{utterance}{suffix}").exists()]
         if not found:
             raise InputDataError(f"{place}: {utterance}.flac is not there, nor .wav", fix=LAYOUT)
-        yield Utterance(found[0], _audio.load(found[0]), text.strip())
+        yield found[0], text.strip()

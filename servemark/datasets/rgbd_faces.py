@@ -5,7 +5,8 @@ to the folder of the CSV. The unit of the depth is not documented; values stay a
 """
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,38 @@ def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]
 
     Raises InputDataError naming file and line.
     """
+    return (_face(folder, row, place) for place, row in _rows(folder, split))
+
+
+def labelled(folder: Path, split: str = "test") -> "Faces":
+    """The same with their classes: the names of the training split, in order. Raises InputDataError."""
+    names = sorted({str(row["cls_name"]) for _, row in _rows(folder, "train")})
+    rows = _rows(folder, split)
+    for place, row in rows:
+        if row["cls_name"] not in names:
+            raise InputDataError(f"{place}: {row['cls_name']!r} is nobody of train.csv", fix=FIX)
+    return Faces(folder, rows, names)
+
+
+@dataclass(frozen=True)
+class Faces:
+    """Faces with their classes, each read when it is asked for."""
+
+    folder: Path
+    rows: Sequence[tuple[str, Mapping[str, str | None]]]
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
+        place, row = self.rows[index]
+        return _face(self.folder, row, place), self.names.index(str(row["cls_name"]))
+
+
+def _rows(folder: Path, split: str) -> list[tuple[str, Mapping[str, str | None]]]:
+    """The rows of a split, each with its place."""
     path = folder / f"{split}.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -32,12 +65,12 @@ def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]
             missing = set(COLUMNS) - set(rows.fieldnames or ())
             if missing:
                 raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
-            places = [(f"{path}:{rows.line_num}", row) for row in rows]
+            places: list[tuple[str, Mapping[str, str | None]]] = [(f"{path}:{rows.line_num}", row) for row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not places:
         raise InputDataError(f"{path} lists no faces", fix=FIX)
-    return (_face(folder, row, place) for place, row in places)
+    return places
 
 
 def _face(folder: Path, row: Mapping[str, str | None], place: str) -> npt.NDArray[np.float32]:

@@ -14,17 +14,26 @@ from servemark.datasets import tfrecord
 from servemark.errors import InputDataError
 
 KEY = "shapenet_ptn"
-VIEWS, SIDE = 24, 64
+VIEWS, SIDE, VOXELS = 24, 64, 32
 
 
 def read(path: Path) -> Iterator[npt.NDArray[np.float32]]:
-    """Read the views [3, 64, 64] in [0, 1] of each object; the test files of a folder, else all it holds, or one file.
+    """Read the views of each object, as `labelled`."""
+    return (view for view, _ in labelled(path, volumes=False))
 
-    Raises InputDataError with file and record.
+
+def labelled(
+    path: Path, *, volumes: bool = True
+) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]]:
+    """Read the views [3, 64, 64] in [0, 1] of each object, with its volume [32, 32, 32].
+
+    They are the test files of a folder, else all it holds, or one file. Raises InputDataError with file and record.
     """
     files = sorted(path.rglob("*_test.tfrecords")) or sorted(path.rglob("*.tfrecords")) if path.is_dir() else [path]
     if not files:
         raise InputDataError(f"{path} holds no *.tfrecords", fix=f"put 03001627_test.tfrecords into DATA_ROOT/{KEY}/")
     for file in files:
         for example in tfrecord.read(file):
-            yield from example.floats("image", (VIEWS, SIDE, SIDE, 3)).transpose(0, 3, 1, 2)
+            volume = example.floats("vox", (VOXELS, VOXELS, VOXELS)) if volumes else None
+            for view in example.floats("image", (VIEWS, SIDE, SIDE, 3)).transpose(0, 3, 1, 2):
+                yield view, volume

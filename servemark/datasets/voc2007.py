@@ -6,11 +6,20 @@ Everingham et al. 2010, "The PASCAL Visual Object Classes (VOC) Challenge" (IJCV
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 from servemark.datasets import _text
 from servemark.errors import InputDataError
 
 KEY = "voc2007"
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+"""In order of the alphabet; models count them from 1."""
+Object = tuple[int, tuple[float, float, float, float], bool]
+"""Class, box (its first and last columns and rows, from 0), and whether it is difficult."""
 FIX = "unpack the official VOCtest_06-Nov-2007.tar; a line of the list is a picture's number like 000001"
 
 
@@ -28,3 +37,25 @@ def pictures(folder: Path) -> Iterator[Path]:
         if not picture.is_file():
             raise InputDataError(f"{place}: {picture} is not there", fix=FIX)
         yield picture
+
+
+def annotated(folder: Path) -> list[tuple[Path, list[Object]]]:
+    """Read the test pictures with their objects. Raises InputDataError naming the file."""
+    return [(picture, _objects(picture)) for picture in pictures(folder)]
+
+
+def _objects(picture: Path) -> list[Object]:
+    path = picture.parents[1] / "Annotations" / f"{picture.stem}.xml"
+    try:
+        root = ElementTree.parse(path).getroot()  # noqa: S314 - the user's own data set; expat bounds its expansion
+        return [_object(each) for each in root.iter("object")]
+    except (OSError, ElementTree.ParseError, ValueError, TypeError) as error:
+        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
+
+
+def _object(entry: "ElementTree.Element") -> Object:
+    name = entry.findtext("name", "")
+    if name not in CLASSES:
+        raise ValueError(f"{name!r} is none of the 20 classes")
+    left, top, right, bottom = (float(entry.findtext(f"bndbox/{edge}", "")) - 1 for edge in EDGES)
+    return CLASSES.index(name) + 1, (left, top, right, bottom), entry.findtext("difficult", "0").strip() == "1"

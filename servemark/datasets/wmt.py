@@ -6,6 +6,7 @@ Birch 2016, "Neural Machine Translation of Rare Words with Subword Units" (ACL).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +26,17 @@ LAYOUT = (
     f"one entry a line and begin with {', '.join(SPECIAL)}"
 )
 
+
+@dataclass(frozen=True)
+class Translations:
+    """Sentences as ids, their translations as tokens and as ids, and the target language's words by id."""
+
+    requests: list[list[int]]
+    references: list[list[str]]
+    encoded: list[list[int]]
+    words: Mapping[int, str]
+
+
 Merges = Mapping[tuple[str, str], int]
 """Pairs of symbols by rank; the pair of the lowest rank is merged first."""
 
@@ -35,6 +47,31 @@ def read(folder: Path, language: str, size: int) -> Iterator[list[int]]:
     Sentences that are not split into subwords are, with the merges beside them. Raises InputDataError with file and
     line.
     """
+    sentences, ids = _located(folder, language)
+    return (_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
+
+
+def translated(folder: Path, source: str, target: str, size: int) -> Translations:
+    """Read the sentences of a language with their translations. Raises InputDataError, also where one is missing."""
+    requests = list(read(folder, source, size))
+    sentences, ids = _located(folder, target)
+    references = [list(sentence) for sentence in sentences]
+    if len(requests) != len(references):
+        raise InputDataError(
+            f"{folder} has {len(requests):,} sentences in {source!r} and {len(references):,} in {target!r}",
+            fix=f"lay out {LAYOUT}",
+        )
+    encoded = [_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in references]
+    return Translations(requests, references, encoded, {number: word for word, number in ids.items()})
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """Whole words of subwords, with spaces between."""
+    return " ".join(tokens).replace(f"{CONTINUED} ", "")
+
+
+def _located(folder: Path, language: str) -> tuple[Iterator[list[str]], Mapping[str, int]]:
+    """The tokens of each sentence, and the vocabulary."""
     places = [place for place in (folder / "wmt16_de_en", folder / "stanford", folder) if place.is_dir()]
     for place in places:
         for name in SETS:
@@ -49,8 +86,7 @@ def read(folder: Path, language: str, size: int) -> Iterator[list[int]]:
                 sentences = _sentences.tokens(whole, layout=LAYOUT)
             else:
                 continue
-            ids = _vocabulary(place, "vocab.50K" if whole.exists() else f"vocab.{CODES}", language)
-            return (_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
+            return sentences, _vocabulary(place, "vocab.50K" if whole.exists() else f"vocab.{CODES}", language)
     raise InputDataError(f"{folder} holds no newstest sentences in {language!r}", fix=f"lay out {LAYOUT}")
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.datasets import librispeech
+from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import MFCC_COEFFICIENTS, Features, Waveform, mfcc
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -153,6 +153,23 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
         yield sample(sizes, utterance.waveform)
 
 
+def labelled(path: Path, sizes: Sizes) -> LabelledSet:
+    """The same with their transcripts. Raises InputDataError naming file and line."""
+    utterances = librispeech.transcribed(path)
+
+    def example(index: int) -> Example:
+        recording, words = utterances[index]
+        return Example((sample(sizes, _audio.load(recording)),), words)
+
+    return LabelledSet(len(utterances), example, lambda outputs, _label: transcript(outputs))
+
+
+def transcript(outputs: Sample) -> str:
+    """The letters of an answer."""
+    ids = outputs["ids"].reshape(-1)[: int(outputs["lengths"].reshape(-1)[0])]
+    return "".join(LABELS[int(label) - 1] for label in ids)
+
+
 def recogniser(
     name: str, title: str, *, suites: tuple[str, ...], origin: str, full: Variant[Sizes], tiny: Variant[Sizes]
 ) -> Workload:
@@ -176,6 +193,7 @@ def recogniser(
         samples=samples,
         dataset=librispeech.KEY,
         read=lambda path: read(path, full.sizes),
+        labelled=lambda path: labelled(path, full.sizes),
     )
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.datasets import librispeech
+from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import Waveform, log_spectrogram
 from servemark.models.blocks import ctc
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -133,6 +133,23 @@ def read(path: Path) -> Iterator[Sample]:
         yield sample(Sizes(), utterance.waveform)
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their transcripts. Raises InputDataError naming file and line."""
+    utterances = librispeech.transcribed(path)
+
+    def example(index: int) -> Example:
+        recording, words = utterances[index]
+        return Example((sample(Sizes(), _audio.load(recording)),), words)
+
+    return LabelledSet(len(utterances), example, lambda outputs, _label: transcript(outputs))
+
+
+def transcript(outputs: Sample) -> str:
+    """The letters of an answer."""
+    ids = outputs["ids"].reshape(-1)[: int(outputs["lengths"].reshape(-1)[0])]
+    return "".join(LABELS[int(label)] for label in ids)
+
+
 TINY = Sizes(
     channels=4,
     units=32,
@@ -161,4 +178,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=librispeech.KEY,
     read=read,
+    labelled=labelled,
 )

@@ -20,7 +20,7 @@ from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -154,6 +154,13 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
             yield _request(item, hist, len(seen))
 
 
+def labelled(path: Path, sizes: Sizes) -> LabelledSet:
+    """The same requests, two for each user: the first was clicked. Raises InputDataError."""
+    requests = list(read(path, sizes))
+    pairs = list(zip(requests[::2], requests[1::2], strict=True))
+    return LabelledSet(len(pairs), lambda index: Example(pairs[index], (1, 0)), requests_per_example=2)
+
+
 WORKLOAD = define(
     "din",
     "Deep Interest Network",
@@ -178,4 +185,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=amazon_electronics.KEY,
     read=lambda path: read(path, Sizes()),
+    labelled=lambda path: labelled(path, Sizes()),
 )

@@ -18,7 +18,7 @@ from servemark.datasets import rgbd_faces
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 FULL = resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
 TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)
@@ -57,6 +57,17 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"rgbd": face}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with the numbers of their identities. Raises InputDataError with file and line."""
+    faces = rgbd_faces.labelled(path)
+
+    def example(index: int) -> Example:
+        face, identity = faces[index]
+        return Example(({"rgbd": face},), identity)
+
+    return LabelledSet(len(faces), example)
+
+
 WORKLOAD = define(
     "face3d",
     "RGB-D ResNet-50",
@@ -77,5 +88,6 @@ WORKLOAD = define(
     samples=samples,
     dataset="rgbd_faces",
     read=read,
+    labelled=labelled,
     agreement=Agreement(atol=1e-3),
 )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import lfw
 from servemark.models.blocks.weights import calibrate, he, seeded
 from servemark.models.synthesis.images import picture
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -157,6 +157,18 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": _normalise(np.asarray(face, np.float32).transpose(2, 0, 1))}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The pairs of LFW, each with whether it is one person, and its fold. Raises InputDataError with file and line."""
+    pairs = lfw.labelled_pairs(path)
+
+    def example(index: int) -> Example:
+        place, first, second, same, fold = pairs[index]
+        faces = [np.asarray(lfw.face(each, place), np.float32).transpose(2, 0, 1) for each in (first, second)]
+        return Example(tuple({"image": _normalise(face)} for face in faces), (same, fold))
+
+    return LabelledSet(len(pairs), example, requests_per_example=2)
+
+
 def _normalise(pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.ascontiguousarray((pixels - np.float32(127.5)) / np.float32(128))
 
@@ -183,4 +195,5 @@ WORKLOAD = define(
     samples=samples,
     dataset="lfw",
     read=read,
+    labelled=labelled,
 )

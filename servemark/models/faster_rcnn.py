@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,6 +37,15 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of VOC 2007's test set. Raises InputDataError naming file and line."""
     return detection.read(voc2007.pictures(path), partial(detection.letterbox, shorter=FULL.side, side=FULL.side))
+
+
+def labelled(path: Path) -> LabelledSet:
+    """The same with their objects. Raises InputDataError naming file and line."""
+    return detection.voc_set(
+        path,
+        partial(detection.letterbox, shorter=FULL.side, side=FULL.side),
+        partial(detection.letterboxed, shorter=FULL.side, side=FULL.side),
+    )
 
 
 FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
@@ -63,5 +72,6 @@ WORKLOAD = define(
     samples=samples,
     dataset=voc2007.KEY,
     read=read,
+    labelled=labelled,
     agreement=Agreement(atol=1e-3),
 )

@@ -16,7 +16,7 @@ import numpy as np
 from servemark.datasets import kodak
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -163,6 +163,17 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": np.ascontiguousarray(tile)}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same tiles, which are to come back. Raises InputDataError naming the file."""
+    tiles = InOrder(lambda: read(path))
+
+    def example(index: int) -> Example:
+        tile = tiles[index]
+        return Example((tile,), tile["image"])
+
+    return LabelledSet(len(tiles), example, lambda outputs, _label: outputs["reconstruction"])
+
+
 WORKLOAD = define(
     "image_compression",
     "Recurrent image compression (convolutional LSTM, additive)",
@@ -193,4 +204,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=kodak.KEY,
     read=read,
+    labelled=labelled,
 )

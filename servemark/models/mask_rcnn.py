@@ -17,7 +17,7 @@ import numpy as np
 from servemark.datasets import coco2017
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,6 +44,15 @@ def read(path: Path) -> Iterator[Sample]:
     return detection.read(coco2017.pictures(path), partial(detection.letterbox, shorter=shorter, side=FULL.side))
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
+    letterbox, letterboxed = (
+        partial(detection.letterbox, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
+        partial(detection.letterboxed, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
+    )
+    return detection.coco_set(path, letterbox, letterboxed, lambda label, ids: ids[label - 1])
+
+
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)
 TINY = replace(rcnn.TINY, masks=8, frozen=True)
 
@@ -67,5 +76,6 @@ WORKLOAD = define(
     samples=samples,
     dataset=coco2017.KEY,
     read=read,
+    labelled=labelled,
     agreement=Agreement(atol=1e-3),
 )

@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -189,6 +189,20 @@ def read(path: Path) -> Iterator[Sample]:
     return (text.request(ids, sizes.length) for ids in wmt.read(path, "de", sizes.vocabulary))
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their English, as whole words. Raises InputDataError naming file and line."""
+    sizes = Sizes()
+    data = wmt.translated(path, "de", "en", sizes.vocabulary)
+
+    def words(outputs: Sample, _label: str) -> str:
+        return wmt.joined([data.words.get(word, wmt.SPECIAL[wmt.UNKNOWN]) for word in text.answered(outputs)])
+
+    def example(index: int) -> Example:
+        return Example((text.request(data.requests[index], sizes.length),), wmt.joined(data.references[index]))
+
+    return LabelledSet(len(data.requests), example, words)
+
+
 def translator(name: str, title: str, *, origin: str, full: Variant[Sizes], tiny: Variant[Sizes]) -> Workload:
     """Describe a translator with the weights of `nmt` or of its tiny variant, and a search of its own."""
     return define(
@@ -210,6 +224,7 @@ def translator(name: str, title: str, *, origin: str, full: Variant[Sizes], tiny
         samples=samples,
         dataset=wmt.KEY,
         read=read,
+        labelled=labelled,
     )
 
 

@@ -21,7 +21,7 @@ from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -126,6 +126,23 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
         yield {"user": np.array([user], np.int32), "seq": seq}
 
 
+def labelled(path: Path, sizes: Sizes) -> LabelledSet:
+    """Gowalla's users with what they chose later; MovieLens-100K has no such split. Raises InputDataError."""
+    if not gowalla.is_here(path):
+        raise InputDataError(
+            f"{path} holds no {gowalla.FILE}: MovieLens-100K stands in for requests, and has no labels of this model",
+            fix="lay Gowalla's split out, and name it: --input-data PATH",
+        )
+    later = gowalla.chosen_later(path)
+    users = [(request, later[number]) for number, request in enumerate(read(path, sizes)) if number in later]
+
+    def example(index: int) -> Example:
+        request, chosen = users[index]
+        return Example((request,), chosen)
+
+    return LabelledSet(len(users), example)
+
+
 def ranker(
     name: str,
     title: str,
@@ -157,6 +174,7 @@ def ranker(
         samples=samples,
         dataset=ml_100k.KEY,
         read=lambda path: read(path, full.sizes),
+        labelled=lambda path: labelled(path, full.sizes),
         # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
         agreement=Agreement(min_match=0.95),
     )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from servemark.datasets import shapenet_ptn
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -133,6 +133,17 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": 2 * view - 1}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their volumes. Raises InputDataError with file and record."""
+    views = InOrder(lambda: shapenet_ptn.labelled(path))
+
+    def example(index: int) -> Example:
+        view, volume = views[index]
+        return Example(({"image": 2 * view - 1},), volume)
+
+    return LabelledSet(len(views), example)
+
+
 WORKLOAD = define(
     "reconstruction3d",
     "Perspective Transformer Nets (encoder and volume decoder)",
@@ -153,4 +164,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=shapenet_ptn.KEY,
     read=read,
+    labelled=labelled,
 )

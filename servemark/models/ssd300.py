@@ -18,7 +18,7 @@ from servemark.datasets import voc2007
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -193,6 +193,11 @@ def read(path: Path) -> Iterator[Sample]:
     return detection.read(voc2007.pictures(path), preprocess)
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their objects. Raises InputDataError naming file and line."""
+    return detection.voc_set(path, preprocess, lambda _size: (SIDE, SIDE))
+
+
 def detector(
     name: str,
     title: str,
@@ -204,6 +209,7 @@ def detector(
     quality: Quality,
     dataset: str,
     read: Callable[[Path], Iterator[Sample]],
+    labelled: Callable[[Path], LabelledSet],
 ) -> Workload:
     """Describe an SSD300 with a data set's labels."""
     return define(
@@ -225,6 +231,7 @@ def detector(
         samples=lambda _, rng: samples(rng),
         dataset=dataset,
         read=read,
+        labelled=labelled,
         agreement=Agreement(atol=1e-3),
     )
 
@@ -243,4 +250,5 @@ WORKLOAD = detector(
     quality=Quality("mAP@0.5", 0.778, "PASCAL VOC 2007 test, 4,952 pictures"),
     dataset=voc2007.KEY,
     read=read,
+    labelled=labelled,
 )

@@ -11,12 +11,18 @@ from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
 from servemark.models.ssd300 import Sizes
-from servemark.workload import Quality, Sample, Variant
+from servemark.workload import LabelledSet, Quality, Sample, Variant
 
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
     return detection.read(coco2017.pictures(path), ssd300.preprocess)
+
+
+def labelled(path: Path) -> LabelledSet:
+    """The same with their objects; labels are COCO's own ids. Raises InputDataError naming file and line."""
+    side = ssd300.SIDE
+    return detection.coco_set(path, ssd300.preprocess, lambda _size: (side, side), lambda label, _ids: label)
 
 
 FULL = Sizes(classes=91, detections=100)
@@ -30,4 +36,5 @@ WORKLOAD = ssd300.detector(
     quality=Quality("mAP@[.5:.95]", None, "COCO 2017 validation"),
     dataset=coco2017.KEY,
     read=read,
+    labelled=labelled,
 )

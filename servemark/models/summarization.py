@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -154,6 +154,20 @@ def read(path: Path) -> Iterator[Sample]:
     return (text.request(ids, sizes.source) for ids in gigaword.read(path, sizes.vocabulary))
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their headlines. Raises InputDataError naming file and line."""
+    sizes = Sizes()
+    articles, headlines, words = gigaword.summarised(path, sizes.vocabulary)
+
+    def headline(outputs: Sample, _label: str) -> str:
+        return " ".join(words.get(word, gigaword.SPECIAL[gigaword.UNKNOWN]) for word in text.answered(outputs))
+
+    def example(index: int) -> Example:
+        return Example((text.request(articles[index], sizes.source),), headlines[index])
+
+    return LabelledSet(len(articles), example, headline)
+
+
 TINY = Sizes(vocabulary=200, embedding=16, hidden=16, source=12, target=6, beams=2)
 
 WORKLOAD = define(
@@ -177,4 +191,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=gigaword.KEY,
     read=read,
+    labelled=labelled,
 )

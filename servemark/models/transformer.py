@@ -23,7 +23,7 @@ from servemark.models.blocks.loop import TensorTuple
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -246,6 +246,21 @@ def read(path: Path) -> Iterator[Sample]:
     return (text.request(ids, sizes.length) for ids in wmt.read(path, "en", sizes.vocabulary))
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with the ids of their German. Raises InputDataError naming file and line.
+
+    The server continues its own words, so that its accuracy is below the one of training, to which the reference's
+    words are given.
+    """
+    sizes = Sizes()
+    data = wmt.translated(path, "en", "de", sizes.vocabulary)
+
+    def example(index: int) -> Example:
+        return Example((text.request(data.requests[index], sizes.length),), data.encoded[index][: sizes.length])
+
+    return LabelledSet(len(data.requests), example, lambda outputs, _label: text.answered(outputs))
+
+
 TINY = Sizes(vocabulary=200, width=32, heads=2, inner=64, layers=2, length=12)
 
 WORKLOAD = define(
@@ -269,4 +284,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=wmt.KEY,
     read=read,
+    labelled=labelled,
 )

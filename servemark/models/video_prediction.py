@@ -18,7 +18,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -200,6 +200,19 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"frames": frames, "actions": actions, "state": state}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with frames 2 to 9, which are predicted. Raises InputDataError with file and record."""
+    sizes = Sizes()
+    pushes = InOrder(lambda: push.read(path, frames=sizes.length, moves=sizes.length, side=sizes.side))
+
+    def example(index: int) -> Example:
+        frames, actions, state = pushes[index]
+        return Example(({"frames": frames[:CONTEXT], "actions": actions, "state": state},), frames[CONTEXT:])
+
+    # the first answer is of frame 1, which is given
+    return LabelledSet(len(pushes), example, lambda outputs, _label: outputs["pred_frames"][CONTEXT - 1 :])
+
+
 WORKLOAD = define(
     "video_prediction",
     "Convolutional dynamic neural advection (CDNA)",
@@ -227,4 +240,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=push.KEY,
     read=read,
+    labelled=labelled,
 )

@@ -61,7 +61,7 @@ class Scorer:
     def answered(self, number: int, part: int, outputs: Sample) -> None:
         """Take a sample's outputs, without the batch dimension."""
         waiting = self._open[number]
-        waiting.predictions[part] = self.data.prediction(outputs)
+        waiting.predictions[part] = self.data.prediction(outputs, waiting.label)
         self._complete(number, waiting)
 
     def failed(self, number: int, part: int, error: str) -> None:

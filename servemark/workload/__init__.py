@@ -2,12 +2,12 @@
 
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
-from servemark.workload.labelled import Example, LabelledSet
+from servemark.workload.labelled import Example, InOrder, LabelledSet
 from servemark.workload.registry import UnknownWorkloadError, get, names, workloads
 from servemark.workload.spec import Quality, Variant, Workload, define
 from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz, stack
 
 __all__ = [
-    "Agreement", "Arrays", "Example", "LabelledSet", "Quality", "Sample", "Slo", "Tensor", "UnknownWorkloadError",
-    "Variant", "Workload", "define", "get", "names", "read_npz", "stack", "workloads",
+    "Agreement", "Arrays", "Example", "InOrder", "LabelledSet", "Quality", "Sample", "Slo", "Tensor",
+    "UnknownWorkloadError", "Variant", "Workload", "define", "get", "names", "read_npz", "stack", "workloads",
 ]  # fmt: skip

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import image_folder
+from servemark.datasets import coco2017, image_folder, voc2007
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
-from servemark.workload import Sample, Tensor
+from servemark.workload import Example, LabelledSet, Sample, Tensor
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
 
 Preprocess = Callable[["Image.Image"], Sample]
+Fitted = Callable[[tuple[int, int]], tuple[int, int]]
+"""A picture's width and height -> those of it in the request."""
+Categories = Callable[[int, Sequence[int]], int]
 BACKGROUND_LIMIT, BISECTION_STEPS = 100.0, 16
 
 
@@ -51,12 +54,79 @@ def letterbox(picture: "Image.Image", *, shorter: int, side: int) -> Sample:
     """
     from PIL import Image
 
-    scale = min(shorter / min(picture.size), side / max(picture.size))
-    width, height = (max(1, min(side, int(length * scale))) for length in picture.size)
+    width, height = letterboxed(picture.size, shorter=shorter, side=side)
     resized = picture.resize((width, height), Image.Resampling.BILINEAR)
     canvas = np.zeros((3, side, side), np.float32)
     canvas[:, :height, :width] = (_channels_first(resized) / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD
     return {"image": canvas}
+
+
+def letterboxed(size: tuple[int, int], *, shorter: int, side: int) -> tuple[int, int]:
+    """Width and height of a picture of this size in the letterbox."""
+    scale = min(shorter / min(size), side / max(size))
+    width, height = (max(1, min(side, int(length * scale))) for length in size)
+    return width, height
+
+
+def in_picture(outputs: Sample, size: tuple[int, int], resized: tuple[int, int]) -> dict[str, Any]:
+    """What a detector found, in pixels of a picture of this size that was resized for it; masks as run lengths."""
+    count = int(outputs["num_detections"].reshape(-1)[0])
+    scale = np.array([size[0] / resized[0], size[1] / resized[1]] * 2)
+    found = {name: np.asarray(outputs[name][:count]) for name in outputs if name != "num_detections"}
+    boxes = found["boxes"].astype(np.float64) * scale
+    if "masks" in found:
+        found["masks"] = np.array([_pasted(*each, size) for each in zip(found["masks"], boxes, strict=True)], object)
+    return {**found, "boxes": boxes}
+
+
+def _pasted(mask: npt.NDArray[Any], box: npt.NDArray[np.float64], size: tuple[int, int]) -> dict[str, Any]:
+    """A mask of 28 x 28 probabilities in its box of the picture, above 0.5, as pycocotools encodes it."""
+    from PIL import Image
+    from pycocotools import mask as encoding
+
+    left, top, right, bottom = (round(float(edge)) for edge in box)
+    width, height = max(right - left, 1), max(bottom - top, 1)
+    resized = Image.fromarray(mask.astype(np.float32)).resize((width, height), Image.Resampling.BILINEAR)
+    canvas = Image.new("F", size)
+    canvas.paste(resized, (left, top))
+    found: dict[str, Any] = encoding.encode(np.asfortranarray(np.asarray(canvas) > 0.5, np.uint8))
+    return found
+
+
+def coco_set(path: Path, preprocess: Preprocess, fitted: Fitted, categories: Categories) -> LabelledSet:
+    """COCO 2017's validation set; `categories` makes COCO's ids of the model's labels, given all ids in order.
+
+    Raises InputDataError naming the file, and the line or the entry.
+    """
+    data = coco2017.annotated(path)
+
+    def example(index: int) -> Example:
+        picture, entry, objects = data.pictures[index]
+        label = {"width": entry["width"], "height": entry["height"], "objects": objects}
+        return Example((preprocess(image_folder.decode(picture, picture)),), label)
+
+    def prediction(outputs: Sample, label: Any) -> Any:
+        size = label["width"], label["height"]
+        found = in_picture(outputs, size, fitted(size))
+        return {**found, "labels": [categories(int(name), data.categories) for name in found["labels"]]}
+
+    return LabelledSet(len(data.pictures), example, prediction)
+
+
+def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
+    """VOC 2007's test set. Raises InputDataError naming file and line."""
+    data = voc2007.annotated(path)
+
+    def example(index: int) -> Example:
+        place, objects = data[index]
+        picture = image_folder.decode(place, place)
+        return Example((preprocess(picture),), {"width": picture.width, "height": picture.height, "objects": objects})
+
+    def prediction(outputs: Sample, label: Any) -> Any:
+        size = label["width"], label["height"]
+        return in_picture(outputs, size, fitted(size))
+
+    return LabelledSet(len(data), example, prediction)
 
 
 def extents(image: "torch.Tensor") -> "torch.Tensor":

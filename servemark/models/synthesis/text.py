@@ -40,6 +40,11 @@ def request(ids: npt.ArrayLike, source: int) -> Sample:
     return {"src_ids": padded, "src_len": np.array([len(sentence)], np.int32)}
 
 
+def answered(outputs: Sample) -> list[int]:
+    """The ids of an answer."""
+    return [int(word) for word in outputs["ids"].reshape(-1)[: int(outputs["lengths"].reshape(-1)[0])]]
+
+
 def beyond(ids: "torch.Tensor", length: "torch.Tensor") -> "torch.Tensor":
     """Mark the padding: [B, S] of bool, for ids [B, S] and their lengths [B, 1].
 

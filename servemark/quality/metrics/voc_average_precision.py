@@ -22,25 +22,25 @@ class VocAveragePrecision:
     """A row holds, for each class, scores and hits of one picture's detections, and how many objects count.
 
     Predictions are mappings with `boxes` [N, 4] (left, top, right, bottom, in pixels of the picture), `scores` [N] and
-    `labels` [N]; labels are lists of objects: class, box, and whether it is difficult.
+    `labels` [N]; labels are mappings whose `objects` have class, box, and whether it is difficult.
     """
 
     figures = ("mAP@0.5",)
     higher_is_better = True
 
-    def row(self, predictions: Sequence[Any], label: Sequence[Sequence[Any]]) -> Row:
-        answer = predictions[0]
+    def row(self, predictions: Sequence[Any], label: Any) -> Row:
+        answer, objects = predictions[0], label["objects"]
         boxes = np.asarray(answer["boxes"], np.float64).reshape(-1, 4)
         scores, labels = np.asarray(answer["scores"], np.float64), np.asarray(answer["labels"])
-        classes = {int(name) for name, *_ in label} | {int(name) for name in labels}
+        classes = {int(name) for name, *_ in objects} | {int(name) for name in labels}
         return [
             {
-                str(name): _matched(boxes[labels == name], scores[labels == name], label, name)
+                str(name): _matched(boxes[labels == name], scores[labels == name], objects, name)
                 for name in sorted(classes)
             }
         ]
 
-    def wrong(self, label: Sequence[Sequence[Any]]) -> Row:
+    def wrong(self, label: Any) -> Row:
         return self.row([{"boxes": [], "scores": [], "labels": []}], label)
 
     def values(self, rows: Sequence[Row]) -> tuple[float, ...]:

@@ -208,14 +208,14 @@ def test_mask_precision_by_hand() -> None:
 
 def test_voc_average_precision_by_hand() -> None:
     box, far, small = [1.0, 1, 10, 10], [50.0, 50, 80, 80], [20.0, 20, 29, 29]
-    label = [(7, box, False), (7, far, False), (7, small, True)]
+    label = {"objects": [(7, box, False), (7, far, False), (7, small, True)]}
     # right, difficult (counts for nobody), the same object again, elsewhere
     answer = detections((box, 0.9, 7), (small, 0.8, 7), (box, 0.7, 7), ([90.0, 90, 95, 95], 0.6, 7))
     # recall 0.5 at precision 1, and no more: 6 of 11 points
     assert values("mAP@0.5", (answer, label)) == pytest.approx((6 / 11,))
     second = detections((far, 0.5, 7))
     # in another picture the same class, found at rank 4 of 4: recall 2/3 at precision 2/4
-    found = values("mAP@0.5", (answer, label), (second, [(7, far, False)]))
+    found = values("mAP@0.5", (answer, label), (second, {"objects": [(7, far, False)]}))
     assert found == pytest.approx(((4 * 1 + 3 * 0.5) / 11,))
 
 
@@ -272,7 +272,7 @@ WRONG: dict[str, Any] = {
     "GAUC": [1, 0],
     "mAP@[.5:.95]": annotated(([0.0, 0.0, 9.0, 9.0], 1)),
     "mask AP@[.5:.95]": outlined([0.0, 0.0, 9.0, 9.0]),
-    "mAP@0.5": [(1, [0, 0, 9, 9], False)],
+    "mAP@0.5": {"objects": [(1, [0, 0, 9, 9], False)]},
     "MS-SSIM": None,
     "MSE": np.ones((1, 3, 2, 2)),
     "mean IoU": None,

@@ -1,0 +1,287 @@
+"""Labels of each data set in its official layout, with the score of right answers known by hand; and what is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from servemark.errors import InputDataError
+from servemark.quality.registry import metric_named
+from servemark.workload import LabelledSet, Sample, get
+from tests.servemark.datasets.test_librispeech import chapter
+from tests.support.tfrecords import example, record
+
+
+def labelled(name: str, path: Path) -> LabelledSet:
+    read = get(name).labelled
+    assert read is not None
+    return read(path)
+
+
+def score(name: str, data: LabelledSet, *answers: Sample) -> float:
+    """The metric of these answers, those of an example's requests one after the other."""
+    quality, rows = get(name).quality, []
+    assert quality is not None
+    metric, each = metric_named(quality.metric), data.requests_per_example
+    for number in range(data.size):
+        label = data.example(number).label
+        predictions = [data.prediction(outputs, label) for outputs in answers[number * each : (number + 1) * each]]
+        rows.append(metric.row(predictions, label))
+    return metric.values(rows)[0]
+
+
+def write(path: Path, content: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def picture(path: Path, width: int = 40, height: int = 20) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (width, height), (200, 10, 10)).save(path)
+
+
+def detected(box: tuple[float, ...], label: int, **more: Any) -> Sample:
+    """One detection of a model, of rows for several."""
+    boxes, scores, labels = np.zeros((3, 4), np.float32), np.zeros(3, np.float32), np.zeros(3, np.int32)
+    boxes[0], scores[0], labels[0] = box, 0.9, label
+    return {"boxes": boxes, "scores": scores, "labels": labels, **more, "num_detections": np.array([1], np.int32)}
+
+
+def coco(root: Path, category: int, **changes: Any) -> Path:
+    picture(root / "val2017" / "000000000139.jpg")
+    polygon = [[0, 0, 20, 0, 20, 20, 0, 20]]
+    entry = {"image_id": 139, "category_id": category, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0}
+    content = {
+        "images": [{"id": 139, "file_name": "000000000139.jpg", "width": 40, "height": 20}],
+        "annotations": [{**entry, "segmentation": polygon}],
+        "categories": [{"id": number} for number in (1, 2, 90)],
+    }
+    write(root / "annotations" / "instances_val2017.json", json.dumps(content | changes))
+    return root
+
+
+def test_coco_s_boxes_are_found_in_pixels_of_the_picture(tmp_path: Path) -> None:
+    data = labelled("ssd300_coco", coco(tmp_path, 90))
+    assert data.example(0).requests[0]["image"].shape == (3, 300, 300)
+    # 40 x 20 pixels were stretched to 300 x 300: the left half is the object
+    assert score("ssd300_coco", data, detected((0, 0, 150, 300), 90)) == pytest.approx(1)
+    assert score("ssd300_coco", data, detected((0, 0, 150, 300), 89)) == 0
+
+
+def test_coco_s_masks_are_pasted_into_the_picture(tmp_path: Path) -> None:
+    data = labelled("mask_rcnn", coco(tmp_path, 90))
+    masks = np.zeros((3, 28, 28), np.float32)
+    masks[0] = 1
+    # letterboxed to 1024 x 512; class 3 of the model is the third id, 90
+    right, elsewhere = ((0, 0, 512, 512), (512, 0, 1024, 512))
+    assert score("mask_rcnn", data, detected(right, 3, masks=masks)) == pytest.approx(1)
+    assert score("mask_rcnn", data, detected(elsewhere, 3, masks=masks)) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"annotations": []}, "has no `annotations`"),
+        ({"annotations": [{"image_id": 139}]}, "annotations[0] is no object"),
+        ({"images": [{"id": 1, "file_name": "x.jpg"}]}, "x.jpg is not there"),
+        ({"categories": [{}]}, "lacks 'id'"),
+    ],
+)
+def test_damaged_annotations_name_the_entry(tmp_path: Path, changes: Any, said: str) -> None:
+    with pytest.raises(InputDataError, match=r"instances_val2017\.json|x\.jpg") as caught:
+        labelled("ssd300_coco", coco(tmp_path, 1, **changes))
+    assert said in caught.value.what
+
+
+VOC = """<annotation><object><name>dog</name><difficult>0</difficult>
+<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>20</xmax><ymax>20</ymax></bndbox></object></annotation>"""
+
+
+def voc(root: Path, annotation: str = VOC) -> Path:
+    folder = root / "VOCdevkit" / "VOC2007"
+    write(folder / "ImageSets" / "Main" / "test.txt", "000001\n")
+    picture(folder / "JPEGImages" / "000001.jpg")
+    write(folder / "Annotations" / "000001.xml", annotation)
+    return root
+
+
+@pytest.mark.parametrize(("name", "box"), [("ssd300", (0, 0, 150, 300)), ("faster_rcnn", (0, 0, 400, 400))])
+def test_voc_s_boxes_are_found_in_pixels_of_the_picture(tmp_path: Path, name: str, box: tuple[float, ...]) -> None:
+    data = labelled(name, voc(tmp_path))
+    assert score(name, data, detected(box, 12)) == pytest.approx(1)  # dog is the 12th of the 20 classes
+    assert score(name, data, detected(box, 11)) == 0
+
+
+@pytest.mark.parametrize("annotation", ["<annotation", VOC.replace("dog", "unicorn"), VOC.replace(">20<", "><")])
+def test_damaged_objects_name_the_file(tmp_path: Path, annotation: str) -> None:
+    with pytest.raises(InputDataError, match=r"Annotations/000001.xml cannot be read"):
+        labelled("ssd300", voc(tmp_path, annotation))
+
+
+@pytest.mark.parametrize(("name", "first"), [("deepspeech", 1), ("deepspeech2", 0)])
+def test_speech_is_scored_by_its_transcript(tmp_path: Path, name: str, first: int) -> None:
+    chapter(tmp_path)
+    data = labelled(name, tmp_path)
+    letters = " abcdefghijklmnopqrstuvwxyz'" if first else "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
+
+    def said(text: str) -> Sample:
+        ids = [letters.index(letter) + first for letter in (text.lower() if first else text)]
+        return {"ids": np.array([*ids, 0, 0], np.int32), "lengths": np.array([len(ids)], np.int32)}
+
+    # 6 and 4 words, of which one is wrong
+    answers = said("HE HOPED THERE WOULD BE STEW"), said("STUFF IT INTO ME")
+    assert score(name, data, *answers) == pytest.approx(0.1)
+    assert next(iter(data.example(1).requests[0].values())).size
+
+
+def answered(*ids: int) -> Sample:
+    return {"ids": np.array([*ids, 0, 0], np.int32), "lengths": np.array([len(ids)], np.int32)}
+
+
+def wmt(root: Path, english: str = "the cat sat on it\n") -> Path:
+    for language, sentence in (("de", "die Katze saß darauf\n"), ("en", english)):
+        write(root / "stanford" / f"newstest2014.{language}", sentence)
+        words = dict.fromkeys(("<unk>", "<s>", "</s>", *sentence.split()))
+        write(root / "stanford" / f"vocab.50K.{language}", "".join(f"{word}\n" for word in words))
+    return root
+
+
+def test_translations_are_scored_by_words_and_by_places(tmp_path: Path) -> None:
+    data = labelled("nmt", wmt(tmp_path))
+    assert data.example(0).label == "the cat sat on it"
+    assert score("nmt", data, answered(3, 4, 5, 6, 7)) == pytest.approx(100)
+    assert score("nmt", data, answered(3, 4, 5, 6, 0)) < 90
+    back = labelled("transformer", tmp_path)  # German has four words
+    assert score("transformer", back, answered(3, 4, 5, 5)) == pytest.approx(3 / 4)
+
+
+def test_a_missing_translation_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="1 sentences in 'de' and 2 in 'en'"):
+        labelled("nmt", wmt(tmp_path, "the cat sat\non it\n"))
+
+
+def test_headlines_are_scored(tmp_path: Path) -> None:
+    write(tmp_path / "input.txt", "the cat sat on it today\n")
+    write(tmp_path / "task1_ref0.txt", "cat sat today\n")
+    write(tmp_path / "vocab.txt", "the\ncat\nsat\ntoday\n")
+    data = labelled("summarization", tmp_path)
+    assert score("summarization", data, answered(5, 6, 7)) == pytest.approx(100)
+    write(tmp_path / "task1_ref0.txt", "cat sat\ntoday\n")
+    with pytest.raises(InputDataError, match=r"2 headlines, input\.txt 1 articles"):
+        labelled("summarization", tmp_path)
+
+
+def test_text_s_perplexity_counts_each_word(tmp_path: Path) -> None:
+    words = " ".join(f"w{number}" for number in range(9))
+    write(tmp_path / "ptb.train.txt", f"{words}\n")
+    write(tmp_path / "ptb.test.txt", f"{words}\n" * 8)
+    data = labelled("enas", tmp_path)
+    even = {"logprobs": np.full(35, np.log(1 / 8), np.float32), "state_out": np.zeros(1000, np.float32)}
+    assert score("enas", data, *[even] * data.size) == pytest.approx(8)
+
+
+def test_faces_of_a_pair_are_two_requests(tmp_path: Path) -> None:
+    for name in ("Ann", "Bob"):
+        for number in (1, 2):
+            picture(tmp_path / name / f"{name}_000{number}.jpg", 250, 250)
+    lines = ["Ann\t1\t2", "Ann\t1\tBob\t1", "Bob\t1\t2", "Ann\t2\tBob\t2"]
+    write(tmp_path / "pairs.txt", "2\t1\n" + "\n".join(lines) + "\n")
+    data = labelled("facenet", tmp_path)
+    assert [data.example(number).label for number in range(4)] == [(1, 0), (0, 0), (1, 1), (0, 1)]
+    ann, bob = ({"embedding": np.eye(2, dtype=np.float32)[axis]} for axis in (0, 1))
+    assert score("facenet", data, ann, ann, ann, bob, bob, bob, ann, bob) == 1
+
+
+def test_identities_are_numbered_by_the_training_split(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", 224, 224)
+    np.save(tmp_path / "a.npy", np.ones((224, 224)))
+    head = "rgb_image_path,dep_image_path,cls_name\n"
+    write(tmp_path / "train.csv", f"{head}a.png,a.npy,0002\na.png,a.npy,0001\n")
+    write(tmp_path / "test.csv", f"{head}a.png,a.npy,0002\n")
+    data = labelled("face3d", tmp_path)
+    assert (data.size, data.example(0).label) == (1, 1)
+    write(tmp_path / "test.csv", f"{head}a.png,a.npy,0003\n")
+    with pytest.raises(InputDataError, match=r"test.csv:2: '0003' is nobody of train.csv"):
+        labelled("face3d", tmp_path)
+
+
+def test_tiles_are_to_come_back(tmp_path: Path) -> None:
+    picture(tmp_path / "kodim01.png", 512, 256)
+    data = labelled("image_compression", tmp_path)
+    tiles = [data.example(number).label for number in (1, 0)]  # against the order too
+    assert (data.size, tiles[0].shape) == (2, (3, 256, 256))
+    assert score("image_compression", data, *({"reconstruction": tile} for tile in tiles)) == pytest.approx(1, abs=1e-5)
+
+
+def test_volumes_and_views_are_of_one_object(tmp_path: Path) -> None:
+    volume = np.zeros((32, 32, 32, 1), np.float32)
+    volume[:16] = 1
+    views = np.zeros((24, 64, 64, 3), np.float32)
+    write(tmp_path / "03001627_test.tfrecords", record(example({"image": views, "vox": volume})))
+    data = labelled("reconstruction3d", tmp_path)
+    half = {"voxels": np.where(np.arange(32)[:, None, None] < 8, 0.9, 0.1) * np.ones((32, 32, 32))}
+    assert data.size == 24
+    assert score("reconstruction3d", data, *[half] * 24) == pytest.approx(0.5)
+
+
+def test_of_reviews_the_last_was_clicked(tmp_path: Path) -> None:
+    reviews = [{"reviewerID": "u", "asin": f"a{day}", "unixReviewTime": day} for day in range(4)]
+    write(tmp_path / "reviews_Electronics_5.json", "".join(f"{json.dumps(each)}\n" for each in reviews))
+    data = labelled("din", tmp_path)
+    assert (data.size, data.example(0).label) == (1, (1, 0))
+    high, low = ({"ctr": np.array([value], np.float32)} for value in (0.9, 0.1))
+    assert score("din", data, high, low) == 1
+    assert score("din", data, low, high) == 0
+
+
+def test_what_gowalla_s_users_chose_later(tmp_path: Path) -> None:
+    write(tmp_path / "test" / "train.txt", "7 10 1\n7 11 1\n8 12 1\n9 10 1\n")
+    write(tmp_path / "test" / "test.txt", "7 12 1\n7 99 1\n9 11 1\n")
+    data = labelled("ranking", tmp_path)
+    # items are numbered as they first appear; 99 was never seen, and the user 8 chose nothing later
+    assert [data.example(number).label for number in range(data.size)] == [[3], [2]]
+    assert [int(data.example(number).requests[0]["user"][0]) for number in range(2)] == [0, 2]
+
+
+def test_a_stand_in_has_no_labels(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="has no labels of this model"):
+        labelled("ranking", tmp_path)
+
+
+def test_imagenet_s_classes_by_folders_and_by_list(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / "val" / f"n{number:08}").mkdir(parents=True)
+    picture(tmp_path / "val" / "n00000007" / "x.JPEG")
+    data = labelled("resnet50", tmp_path)
+    assert (data.size, data.example(0).label) == (1, 7)
+    write(tmp_path / "val" / "val_map.txt", "n00000007/x.JPEG 65\n")
+    assert labelled("resnet50", tmp_path).example(0).label == 65
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("x.JPEG", "'x.JPEG' is no file with a class"), ("x.JPEG 1000", "0 to 999"), ("y.JPEG 1", "y.JPEG is not there")],
+)
+def test_a_bad_class_names_the_line(tmp_path: Path, line: str, said: str) -> None:
+    picture(tmp_path / "x.JPEG")
+    write(tmp_path / "val_map.txt", f"x.JPEG 1\n{line}\n")
+    with pytest.raises(InputDataError, match=r"val_map.txt:2: ") as caught:
+        labelled("resnet50", tmp_path)
+    assert said in caught.value.what
+
+
+def test_pictures_without_classes_say_how_to_lay_them_out(tmp_path: Path) -> None:
+    picture(tmp_path / "x.JPEG")
+    with pytest.raises(InputDataError, match=r"has no labels: it holds 0 folders and no val_map\.txt"):
+        labelled("resnet50", tmp_path)
+
+
+def test_a_truncated_picture_is_named(tmp_path: Path) -> None:
+    picture(tmp_path / "x.JPEG")
+    (tmp_path / "x.JPEG").write_bytes((tmp_path / "x.JPEG").read_bytes()[:150])
+    write(tmp_path / "val_map.txt", "x.JPEG 1\n")
+    with pytest.raises(InputDataError, match=r"x.JPEG is no readable picture"):
+        labelled("resnet50", tmp_path).example(0)
