@@ -49,6 +49,8 @@ STOP_TIMEOUT_S = 8.0
 class Master:
     """Has the workers that are connected send the load; `messages.py` has what they send each other."""
 
+    several = True
+
     def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
         self.config = config
         self.interrupted: str | None = None
@@ -71,6 +73,8 @@ class Master:
 
         if config.request_log:
             raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
+        if config.sequence_length:
+            raise OptionError("sequences are sent by one process", fix="leave out --sequence-length, or the others")
         if config.metrics.trace_requests:
             raise OptionError("--trace-requests is for one process", fix="leave it out, or the other processes")
 

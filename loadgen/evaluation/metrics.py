@@ -55,7 +55,44 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "server": server_metrics(statistics.before, statistics.after, measurement.target.no_statistics),
         "client": _client(config, measured, measurement.telemetry),
         "cpu": _cpu(measured.machine),
+        **_exchanges(measured),
     }
+
+
+def _exchanges(measured: Measured) -> dict[str, Any]:
+    """Figures of sequences, and of several answers to a request, where there are any."""
+    sequences, answers, seconds = measured.recorder.sequences, measured.recorder.answers, measured.measured_s
+    found: dict[str, Any] = {}
+    if sequences is None:
+        found |= unknown(["sequences"], "requests are independent: --sequence-length makes sequences")
+    else:
+        rate = (
+            {"sequences_per_s": sequences.completed / seconds} if seconds else unknown(["sequences_per_s"], NOT_BEGUN)
+        )
+        found["sequences"] = {
+            "length": sequences.length,
+            "in_flight": sequences.in_flight,
+            "completed": sequences.completed,
+            "broken": sequences.broken,
+            **rate,
+            "duration_ms": sequences.duration.summary(),
+        }
+    if answers is None:
+        found |= unknown(["answers"], "each request has one answer")
+    else:
+        mean = (
+            {"per_request": answers.answers / answers.requests}
+            if answers.requests
+            else unknown(["per_request"], _NONE_SENT)
+        )
+        rate = {"answers_per_s": answers.came / seconds} if seconds else unknown(["answers_per_s"], NOT_BEGUN)
+        found["answers"] = {
+            **mean,
+            **rate,
+            "first_ms": answers.first.summary(),
+            "between_ms": answers.between.summary(),
+        }
+    return found
 
 
 class SoFar(TypedDict):

@@ -84,6 +84,10 @@ class LoadConfig:
     """How often this machine's meters are read, 0: never."""
     power: tuple[str, str] | None
     """A command of the user's that meters power, and what it meters."""
+    sequence_length: int | None
+    """Requests of each sequence, None where they are independent."""
+    num_of_sequences: int
+    start_sequence_id: int
     command_options: Mapping[str, Any]
     """Options of the command that makes this run, by name, which its load does not have or has otherwise."""
 
@@ -103,6 +107,10 @@ class LoadConfig:
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         if self.metrics.trace_requests and (self.protocol != "http" or self.shared_memory != "none"):
             raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
+        if self.sequence_length and (self.metrics.trace_requests or self.shared_memory != "none"):
+            raise OptionError(
+                "--sequence-length excludes --trace-requests and --shared-memory", fix="leave out what is not needed"
+            )
 
     def _check_inputs(self) -> None:
         """Check that what is said of inputs is said of inputs that there are, and fits them. Raises OptionError."""
@@ -164,6 +172,11 @@ class LoadConfig:
     def concurrency(self) -> int | None:
         """Requests that a closed loop keeps in flight, None for an open one."""
         return self.scenario.concurrency if isinstance(self.scenario, ClosedLoop) else None
+
+    @property
+    def most_in_flight(self) -> int:
+        """Requests that may be in flight; a sequence has one at most."""
+        return self.concurrency or (self.num_of_sequences if self.sequence_length else self.max_in_flight)
 
     @property
     def duration_s(self) -> float:
@@ -230,6 +243,9 @@ class LoadConfig:
             metrics=Destinations.from_options(options),
             sampling_rate_hz=_sampling_rate(options.sampling_rate),
             power=_power(options.power_command, options.power_boundary),
+            sequence_length=whole("--sequence-length", options.sequence_length, 1) if options.sequence_length else None,
+            num_of_sequences=whole("--num-of-sequences", options.num_of_sequences, 1),
+            start_sequence_id=whole("--start-sequence-id", options.start_sequence_id, 1),
             command_options=_command_options(options.command_options),
         )
 
@@ -275,6 +291,9 @@ class LoadConfig:
             "sampling_rate": text_of(self.sampling_rate_hz),
             "power_command": self.power[0] if self.power else "",
             "power_boundary": self.power[1] if self.power else "",
+            "sequence_length": str(self.sequence_length or ""),
+            "num_of_sequences": str(self.num_of_sequences),
+            "start_sequence_id": str(self.start_sequence_id),
             "command_options": json.dumps(self.command_options) if self.command_options else "",
         }
 
@@ -313,6 +332,7 @@ class LoadConfig:
             "request_log": self.request_log,
             "sampling_rate_hz": self.sampling_rate_hz,
             "power_command": self.power[0] if self.power else None,
+            "sequence_length": self.sequence_length,
             "windows": self.windows,
             "options": self.run_options(),
         }

@@ -19,6 +19,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.errors import OptionError
 from servemark.machine.scheduling import Granted
 from servemark.repository.entry import Golden
 from servemark.telemetry.metrics.snapshot import Span
@@ -30,6 +31,9 @@ PROGRESS_NS = 1_000_000_000
 
 class Load(Protocol):
     """What sends the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
+
+    several: bool
+    """Whether several processes send it."""
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule. Raises ServemarkError."""
@@ -142,6 +146,8 @@ class Measurement:
         """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         self.placement = self.target.prepare()
+        if self.target.decoupled and self.load.several:
+            raise OptionError(f"{config.model} is decoupled, which one process can load", fix="leave out the workers")
         if self.golden is not None:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
         return self.load.prepare(self.golden)

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
+from loadgen.exchanges.decoupled import AnswerRecorder
+from loadgen.exchanges.sequences import SequenceRecorder
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.seconds import Seconds
@@ -70,6 +72,8 @@ class Recorder:
         """Failed requests of the interval that never went out."""
         self.outside = 0
         self.in_flight_at_start = 0
+        self.sequences: SequenceRecorder | None = None
+        self.answers: AnswerRecorder | None = None
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
@@ -144,6 +148,9 @@ class Recorder:
         failed, self._failed = self._failed, []
         for outcome in failed:
             self._count_failure(outcome)
+        for each in (self.sequences, self.answers):
+            if each is not None:
+                each.flush(self.interval.start, self.interval.end)
         if not self._raw:
             return
         # A copy: the array cannot grow while numpy looks at its buffer.

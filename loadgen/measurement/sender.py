@@ -16,6 +16,8 @@ from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
+from loadgen.exchanges.decoupled import AnswerRecorder
+from loadgen.exchanges.sequences import SequenceRecorder
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
@@ -59,6 +61,8 @@ class Sender:
 
     `on_request` sees every outcome, and of each kind of failure the first messages (for Locust's own statistics).
     """
+
+    several = False
 
     def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
         self.config, self.target, self.share, self.on_request = config, target, share, on_request
@@ -142,7 +146,12 @@ class Sending:
         self._failures = Failures(self.config.access)
         self._log: RequestLog | None = None
         self._next_look = 0
-        most = self.config.max_in_flight if self.config.open_loop else self.config.concurrency or 1
+        most, length = self.config.most_in_flight, self.config.sequence_length
+        self._sequences = SequenceRecorder(length, most) if length else None
+        self._answers = AnswerRecorder() if sender.target.decoupled else None
+        for each in (self._sequences, self._answers):
+            if each is not None:
+                self._on_request = each.seen(self._on_request)
         self._driver = Driver(
             sender.target.connect,
             prepared.requests,
@@ -150,6 +159,7 @@ class Sending:
             max_in_flight=self._share.count(most),
             on_outcome=self._outcome,
             on_tick=self._tick,
+            in_turn=bool(length),
         )
         self._driver.connect(CONNECT_AHEAD if self.config.open_loop else self._share.count(most))
 
@@ -161,6 +171,7 @@ class Sending:
         least = connections if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._driver.backlog.waited, self.warm_up)
         self.recorder.outside = self._probed
+        self.recorder.sequences, self.recorder.answers = self._sequences, self._answers
         if log_directory is not None:
             self._log = RequestLog(log_directory, interval.start)
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (

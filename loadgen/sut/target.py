@@ -45,6 +45,10 @@ class Target(Protocol):
     def local(self) -> bool:
         """Whether it computes on this machine, whose energy meters can be read."""
 
+    @property
+    def decoupled(self) -> bool:
+        """Whether it answers a request any number of times. Known once it is prepared."""
+
     def processes(self) -> list[int]:
         """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.
 

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from loadgen.exchanges.decoupled import DecoupledStream, asking_for_final
+from loadgen.exchanges.sequences import stamp_grpc
 from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import Channel
 from loadgen.sut.target import Placement
-from loadgen.targets.http import HttpTarget
+from loadgen.targets.http import HttpTarget, in_sequences
 from loadgen.transport.limits import max_message_bytes
 from loadgen.transport.server_url import is_secure
 from servemark.errors import ServerError
@@ -30,8 +31,8 @@ class GrpcTarget(HttpTarget):
         super().__init__(config)
         self.config["streaming"] = config.streaming
         reader = reader_class(config.workload.outputs, config.wire_batch, streamed=config.streaming)
-        self._channel = GrpcStream if config.streaming else GrpcConnection
-        self._method = Method(
+        self._channel = in_sequences(GrpcStream if config.streaming else GrpcConnection, config, stamp_grpc)
+        self._answered_by = Method(
             path=STREAM_INFER if config.streaming else INFER,
             authority=urlsplit(self.url).netloc,
             judge=reader.judge,
@@ -46,17 +47,18 @@ class GrpcTarget(HttpTarget):
         placement = super().prepare()
         # Over unary calls the server itself refuses such a model.
         if self._config.streaming and self.control.decoupled(self._config.model):
-            raise ServerError(
-                f"{self._config.model!r} is decoupled: it may answer a request more or less than once",
-                fix="choose a model that answers each request once",
-            )
+            if self._config.shared_memory != self.shared_memory:
+                raise ServerError(
+                    f"{self._config.model!r} is decoupled: it may answer a request more than once, all in one place",
+                    fix="leave out --shared-memory",
+                )
+            self.decoupled = True
+            self._channel = in_sequences(DecoupledStream, self._config, stamp_grpc)
         return placement
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        return grpc_encoder(self._config)
-
-    def connect(self) -> Channel:
-        return self._channel(self.address, self._method)
+        encode = grpc_encoder(self._config)
+        return (lambda arrays: asking_for_final(encode(arrays))) if self.decoupled else encode
 
 
 def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from loadgen.exchanges.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Formats, ResponseChecker, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
@@ -28,6 +29,7 @@ class HttpTarget:
 
     protocol = "http"
     shared_memory = "none"
+    decoupled = False
     no_statistics = "the server gives no Triton statistics"
 
     def __init__(self, config: LoadConfig, checker: type[ResponseChecker] = ResponseChecker) -> None:
@@ -35,7 +37,8 @@ class HttpTarget:
         self.config: dict[str, Any] = {"url": config.url, **config.access.to_dict(config.url)}
         self.control = control_of(config)
         self._config = config
-        self._checker = checker(config.workload.outputs, config.wire_batch)
+        self._answered_by: Any = checker(config.workload.outputs, config.wire_batch)
+        self._channel: Any = in_sequences(Connection, config, stamp_http)
         self._address: Address | None = None
         self._formats = BINARY
         self._composing = dict(config.composing_models)
@@ -81,10 +84,12 @@ class HttpTarget:
         return payloads(self._config, self.encoder(), golden)
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        return http_encoder(self._config, urlsplit(self.url).netloc, self._formats)
+        encode = http_encoder(self._config, urlsplit(self.url).netloc, self._formats)
+        return (lambda arrays: reserved_http(encode(arrays))) if self._config.sequence_length else encode
 
     def connect(self) -> Channel:
-        return Connection(self.address, self._checker)
+        channel: Channel = self._channel(self.address, self._answered_by)
+        return channel
 
     def statistics(self) -> dict[str, Any] | None:
         found = self.control.statistics(self._config.model)
@@ -95,6 +100,13 @@ class HttpTarget:
 
     def close(self) -> None:
         """Nothing: the server is somebody else's."""
+
+
+def in_sequences(channel: Any, config: LoadConfig, stamp: Stamp) -> Any:
+    """The class of channels, or where a run has sequences one whose requests are theirs."""
+    if config.sequence_length is None:
+        return channel
+    return carrying(channel, Sequences(config.sequence_length, config.start_sequence_id, stamp))
 
 
 def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:

@@ -93,6 +93,7 @@ class InProcessTarget:
 
     protocol = "in-process"
     shared_memory = "none"
+    decoupled = False
     local = True
     no_statistics = "in-process: there is no server"
 

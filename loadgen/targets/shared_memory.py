@@ -29,6 +29,7 @@ class SharedMemoryTarget:
         self._region: Region | None = None
         self.protocol = self._target.protocol
         self.shared_memory = config.shared_memory
+        self.decoupled = False
         self.no_statistics = self._target.no_statistics
 
     @property

@@ -7,6 +7,7 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +45,7 @@ from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive, drive_captured
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
+from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
 
@@ -176,6 +178,7 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
 def _besides(load: Namespace, **own: Any) -> dict[str, Any]:
     """What makes a run again besides its load: the command's own options, and that it had no --url."""
     own["workloads"] = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
+    own["models"] = folder if (folder := os.environ.get(MODELS, "")) and Path(folder).is_dir() else ""
     own["instances"] = str(own["instances"] or "")
     own["workers"] = str(own["workers"]) if own["workers"] > 1 else ""
     return own if load.host else {**own, "url": "", "protocol": load.protocol}

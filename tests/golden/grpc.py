@@ -44,6 +44,8 @@ class Behaviour:
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
     authorization: str = ""  # what the metadata must have in each call
     shared_memory: bool = True
+    answers: int = -1  # on a stream: so many to each request, then a response that says so (decoupled); -1: the one
+    gap_s: float = 0.0  # between them
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Service:
     streams: int = 0
     memory: Memory = field(default_factory=Memory)
     changes: list[str] = field(default_factory=list)
+    sequences: list[tuple[int, bool, bool]] = field(default_factory=list)  # id, start, end of each request
 
     def hits(self, number: int, every: str) -> bool:
         """Whether the behaviour falls on this request."""
@@ -75,6 +78,9 @@ class Service:
             number = self.requests
             self.sizes += len(raw)
             self.checksums += zlib.crc32(raw)
+            if "sequence_id" in (given := request.parameters):
+                flags = given["sequence_start"].bool_param, given["sequence_end"].bool_param
+                self.sequences.append((given["sequence_id"].int64_param, *flags))
         if self.behaviour.delay_s:
             time.sleep(self.behaviour.delay_s)
         if self.hits(number, "error_every"):
@@ -124,8 +130,20 @@ def handlers(service: Service) -> Any:
                 context.abort(grpc.StatusCode.ABORTED, "golden end")
             if response is None:
                 yield service_pb2.ModelStreamInferResponse(error_message=f"{ERROR} {number}")
-            else:
+            elif service.behaviour.answers < 0:
                 yield service_pb2.ModelStreamInferResponse(infer_response=response)
+            else:
+                yield from several(request, response)
+
+    def several(request: Any, response: Any) -> Iterator[Any]:
+        response.parameters["triton_final_response"].bool_param = False
+        for number in range(service.behaviour.answers):
+            time.sleep(service.behaviour.gap_s if number else 0)
+            yield service_pb2.ModelStreamInferResponse(infer_response=response)
+        last = service_pb2.ModelStreamInferResponse()
+        last.infer_response.parameters["triton_final_response"].bool_param = True
+        if request.parameters["triton_enable_empty_final_response"].bool_param:
+            yield last
 
     def metadata(request: Any, context: Any) -> Any:
         admit(context)
@@ -141,7 +159,7 @@ def handlers(service: Service) -> Any:
         return service_pb2.ModelReadyResponse(ready=request.name == service.behaviour.model)
 
     def log(_request: bytes, _context: Any) -> bytes:
-        names = ("requests", "sizes", "checksums", "streams", "changes")
+        names = ("requests", "sizes", "checksums", "streams", "changes", "sequences")
         with service.lock:
             return json.dumps({name: getattr(service, name) for name in names}).encode()
 

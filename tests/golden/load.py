@@ -53,6 +53,7 @@ class Load:
     connect: int = 0
     requests: Iterator[Payload] | None = None
     access: Access | None = None  # TLS, where it is given
+    in_turn: bool = False
     tick: Callable[[int], None] = lambda _now: None
     outcomes: list[Outcome] = field(default_factory=list)
     peak_in_flight: int = 0
@@ -78,6 +79,7 @@ class Load:
             max_in_flight=self.max_in_flight,
             on_outcome=self.outcomes.append,
             on_tick=self.tick,
+            in_turn=self.in_turn,
         )
         try:
             driver.connect(self.connect)

@@ -24,8 +24,9 @@ from servemark.workload import Agreement, Tensor
 from servers import Server, open_server
 from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
-from tests.support.locust_run import run, the_result
+from tests.support.locust_run import accounted, run, the_result
 from tests.support.small_models import affine, expected
+from tests.support.stateful_models import decoupled, stateful
 from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity, needs_triton
 
 pytestmark = needs_triton
@@ -43,14 +44,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     affine(root, "onnxruntime")
     copy_identity(root)
     copy_identity(root, "large", LARGE)
-    decoupled = root / copy_identity(root, "decoupled") / "config.pbtxt"
-    decoupled.write_text(f"{decoupled.read_text()}model_transaction_policy {{ decoupled: true }}\n")
+    decoupled(root)
+    stateful(root)
     return root
 
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    models = ["affine_onnxruntime", "identity", "large", "decoupled"]
+    models = ["affine_onnxruntime", "identity", "large", "decoupled", "stateful"]
     with open_server("embedded", repository, models) as server:
         yield server
 
@@ -193,11 +194,43 @@ def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
     assert inside > 0
 
 
-def test_a_stream_refuses_a_decoupled_model(server: Server, tmp_path: Path) -> None:
+def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, tmp_path: Path) -> None:
     flags = ["--model-name", "decoupled", "--url", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
-    done = run(IDENTITY_LOCUSTFILE, *flags)
-    assert "is decoupled" in done.stderr
-    assert done.returncode == 3
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--concurrency", "2", "--duration", "1.5", "--warmup", "0.2")
+    metrics = the_result(tmp_path)["metrics"]
+    assert metrics["errors"]["count"] == 0, done.stderr
+    answers, requests = metrics["answers"], metrics["latency_ms"]["count"]
+    assert answers["per_request"] == 3
+    assert (answers["first_ms"]["count"], answers["between_ms"]["count"]) == (requests, 2 * requests)
+    # The model waits so long between its answers, whatever else the machine does.
+    assert answers["between_ms"]["max"] >= 5
+    assert answers["first_ms"]["mean"] < metrics["latency_ms"]["mean"]
+    assert answers["answers_per_s"] > metrics["throughput"]["requests_per_s"]
+    assert "between answers" in done.stdout
+    assert metrics["sequences"] is None
+
+
+@pytest.mark.parametrize(
+    ("place", "load"),
+    [
+        ("http", ["--concurrency", "3"]),
+        # Its own ids: what the other run left open at its end is open still.
+        ("grpc", [*"--request-rate 100 --num-of-sequences 3 --streaming --start-sequence-id 10000".split()]),
+    ],
+)
+def test_sequences_keep_their_order(place: str, load: list[str], server: Server, tmp_path: Path) -> None:
+    """The model refuses what is not in order."""
+    flags = ["--model-name", "stateful", "--sequence-length", "5", "--url", f"{place}://{getattr(server, place)}"]
+    done = run(IDENTITY_LOCUSTFILE, *flags, *load, "--duration", "1", "--warmup", "0.2", "--out", str(tmp_path))
+    result = the_result(tmp_path)
+    metrics = result["metrics"]
+    assert metrics["errors"]["count"] == 0, done.stderr
+    sequences = metrics["sequences"]
+    assert (sequences["length"], sequences["in_flight"], sequences["broken"]) == (5, 3, 0)
+    assert 0 < sequences["completed"] <= accounted(result) / 5
+    assert sequences["duration_ms"]["count"] > 0
+    assert "of 5 requests, at most 3 in flight" in done.stdout
+    assert metrics["answers"] is None
 
 
 @both

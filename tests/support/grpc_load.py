@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class GrpcLoad(Load):
     streaming: bool = False
     model: str = "golden"
     distinct: int = 50
+    kind: Any = None  # another class of channels
 
     def channels(self) -> Callable[[], Channel]:
         """What makes connections, unary or streaming."""
@@ -40,7 +41,7 @@ class GrpcLoad(Load):
             scheme="https" if self.access else "http",
             metadata=self.access.headers if self.access else (),
         )
-        kind = GrpcStream if self.streaming else GrpcConnection
+        kind = self.kind or (GrpcStream if self.streaming else GrpcConnection)
         return lambda: kind(self.address, method)
 
     def arrays(self) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":

@@ -66,6 +66,10 @@ def _latencies(result: Result) -> Table:
     rows = [("latency", metrics["latency_ms"])]
     if result["scenario"]["mode"] != "closed":
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
+    if answers := metrics.get("answers"):
+        rows += [("first answer", answers["first_ms"]), ("between answers", answers["between_ms"])]
+    if sequences := metrics.get("sequences"):
+        rows.append(("sequence", sequences["duration_ms"]))
     for name, summary in rows:
         table.add_row(name, *(figure(figure_of(summary, column)) for column in COLUMNS))
     return table
@@ -79,6 +83,13 @@ def facts(result: Result, everything: bool) -> list[Text]:
     if everything or result["batch_size"] > 1:
         inferences = f"{rate(throughput['inferences_per_s'])} inferences/s"
         lines[0] = f"{rate(throughput['requests_per_s'])} requests/s, {inferences}; {lines[0]}"
+    if answers := metrics.get("answers"):
+        lines.append(f"answers: {rate(answers['answers_per_s'])}/s, {figure(answers['per_request'])} to a request")
+    if sequences := metrics.get("sequences"):
+        lines.append(
+            f"sequences: {rate(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
+            f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
+        )
     if worst := worst_seconds(result):
         lines.append(worst)
     bounds = metrics["early_stopping"]["bounds_ms"]

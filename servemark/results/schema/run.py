@@ -101,6 +101,7 @@ class Config(TypedDict):
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
     sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
     power_command: NotRequired[Annotated[str | None, "The user's command that metered power."]]
+    sequence_length: NotRequired[Annotated[int | None, "Requests of each sequence. Null: they are independent."]]
     windows: Annotated[int, "Windows of the measured interval."]
     options: NotRequired[
         Annotated[
@@ -331,6 +332,26 @@ class CpuFigures(TypedDict):
     largest_other: NotRequired[Annotated[str, "Process of the other work that used most, and how many cores."]]
 
 
+class SequenceFigures(TypedDict):
+    """Sequences of requests to a stateful model."""
+
+    length: Annotated[int, "Requests of each sequence."]
+    in_flight: Annotated[int, "Most sequences in flight."]
+    completed: Annotated[int, "Sequences whose last answer came in the interval."]
+    broken: Annotated[int, "Sequences begun in the interval of which a request failed."]
+    sequences_per_s: Annotated[float | None, "Completed sequences per second."]
+    duration_ms: Annotated[Latency, "From the schedule of the first request to the last answer (ms)."]
+
+
+class AnswerFigures(TypedDict):
+    """Several answers to each request, of a decoupled model."""
+
+    per_request: Annotated[float | None, "Mean number of answers to a request."]
+    answers_per_s: Annotated[float | None, "Answers that came in the interval, per second."]
+    first_ms: Annotated[Latency, "From the schedule to the first answer (ms)."]
+    between_ms: Annotated[Latency, "From one answer to the next of the same request (ms)."]
+
+
 class Metrics(TypedDict):
     """Everything that was measured."""
 
@@ -345,6 +366,8 @@ class Metrics(TypedDict):
     server: Annotated[ServerFigures, "The server's own statistics."]
     client: Annotated[Client, "The load generator."]
     cpu: NotRequired[Annotated[CpuFigures, "Who used this machine's cores."]]
+    sequences: NotRequired[Annotated[SequenceFigures | None, "Sequences. Null: requests are independent."]]
+    answers: NotRequired[Annotated[AnswerFigures | None, "Several answers to a request. Null: each has one."]]
 
 
 class WindowFigures(TypedDict):
