@@ -86,7 +86,7 @@ class Sequences:
         """The request at a place, from 0, of a sequence."""
         last = place == self.length - 1
         request = self._stamp(payload.request, number, first=place == 0, last=last)
-        return InSequence(request, payload.golden_rows, number, last, begun)
+        return InSequence(request, payload.golden_rows, payload.examples, sequence=number, last=last, begun=begun)
 
 
 def carrying(channel: Any, sequences: Sequences) -> Any:

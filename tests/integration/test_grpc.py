@@ -215,7 +215,7 @@ def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, 
     [
         ("http", ["--concurrency", "3"]),
         # Its own ids: what the other run left open at its end is open still.
-        ("grpc", [*"--request-rate 100 --num-of-sequences 3 --streaming --start-sequence-id 10000".split()]),
+        ("grpc", ["--request-rate=100", "--num-of-sequences=3", "--streaming", "--start-sequence-id=10000"]),
     ],
 )
 def test_sequences_keep_their_order(place: str, load: list[str], server: Server, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_the_figures_are_of_whole_sequences() -> None:
     see = recorder.seen(lambda _outcome, words: passed.append(words))
 
     def tell(begun: int, done: int, *, last: bool, error: str | None = None) -> None:
-        see(Outcome(InSequence(b"", (), 1, last, begun), begun, begun, done, error, "", None), "w")
+        see(Outcome(InSequence(b"", sequence=1, last=last, begun=begun), begun, begun, done, error, "", None), "w")
 
     tell(5, 8, last=False)
     tell(5, 12, last=True)  # begun before the interval, ended in it
