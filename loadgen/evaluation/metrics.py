@@ -43,7 +43,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
     # Windows of a load that changes differ by themselves.
     even = config.scenario.mode in (Mode.CLOSED, Mode.OPEN)
     windows = [window.latency for window in recorder.windows] if even else []
-    return {
+    found: dict[str, Any] = {
         "latency_ms": recorder.latency.summary(windows=windows),
         "service_time_ms": recorder.service_time.summary(),
         "schedule_delay_ms": _schedule_delay(config, recorder),
@@ -57,6 +57,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "cpu": _cpu(measured.machine),
         **_exchanges(measured),
     }
+    return cast(Metrics, found)
 
 
 def _exchanges(measured: Measured) -> dict[str, Any]:

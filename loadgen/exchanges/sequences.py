@@ -14,7 +14,7 @@ import numpy as np
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import message
-from loadgen.sut.channel import Answer, Outcome, Payload
+from loadgen.sut.channel import Answer, Channel, Outcome, Payload
 from servemark.stats.histogram import Histogram
 
 Stamp = Callable[..., bytes]
@@ -82,11 +82,15 @@ class Sequences:
         """The correlation id of another sequence."""
         return next(self._ids)
 
-    def stamped(self, payload: Payload, number: int, place: int, begun: int) -> InSequence:
-        """The request at a place, from 0, of a sequence."""
-        last = place == self.length - 1
+    def stamp(self, channel: Channel, number: int, place: int, begun: int) -> int:
+        """Make a channel's request the one at a place, from 0, of a sequence; returns the next place."""
+        last, payload = place == self.length - 1, channel.payload
+        assert payload is not None
         request = self._stamp(payload.request, number, first=place == 0, last=last)
-        return InSequence(request, payload.golden_rows, payload.examples, sequence=number, last=last, begun=begun)
+        channel.payload = InSequence(
+            request, payload.golden_rows, payload.examples, sequence=number, last=last, begun=begun
+        )
+        return 0 if last else place + 1
 
 
 def carrying(channel: Any, sequences: Sequences) -> Any:
@@ -105,8 +109,7 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
         def start(self) -> None:
             if self._place == 0:
                 self._number, self._begun = sequences.next_id(), self.scheduled
-            self.payload = sequences.stamped(self.payload, self._number, self._place, self._begun)
-            self._place = 0 if self.payload.last else self._place + 1
+            self._place = sequences.stamp(self, self._number, self._place, self._begun)
             super().start()
 
         def readable(self) -> Answer | None:
