@@ -10,6 +10,7 @@ from servemark.workload.tensor import NUMPY_DTYPES
 
 UNKNOWN_MAX_BATCH = 1 << 20
 """Samples in a request where a server has batches and says no maximum."""
+MAX_NAME, MAX_TENSORS = 500, 1000
 MAX_AXES = 32
 """More dimensions than that no array of ours has."""
 _TYPE = "TYPE_"
@@ -42,12 +43,12 @@ def read_served_model(where: str, metadata: Mapping[str, Any], config: Mapping[s
     else:
         batched = all(shape[:1] == (-1,) for _, _, shape in (*inputs, *outputs))
         max_batch = UNKNOWN_MAX_BATCH if batched else 0
-    optional = {each.get("name") for each in _dictionaries(config.get("input")) if each.get("optional") is True}
+    optional = {str(each.get("name")) for each in _dictionaries(config.get("input")) if each.get("optional") is True}
     for name, _, shape in (*inputs, *outputs):
         if max_batch and shape[:1] != (-1,):
             raise ServerError(
-                f"{where}: its configuration says max_batch_size {max_batch}, its metadata shape {list(shape)} for "
-                f"{name!r}, which begins with no -1"
+                f"{where}: its configuration says max_batch_size {max_batch}, "
+                f"its metadata shape {_quoted(list(shape))} for {_quoted(name)}, which begins with no -1"
             )
     skipped = 1 if max_batch else 0
     return ServedModel(
@@ -66,6 +67,8 @@ def _tensors(where: str, listed: Any) -> list[tuple[str, str, tuple[int, ...]]]:
         if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each["name"]:
             raise ServerError(f"{where} {_quoted(each)} has no name")
         name, datatype, shape = each["name"], each.get("datatype"), each.get("shape")
+        if len(name) > MAX_NAME or len(found) == MAX_TENSORS:
+            raise ServerError(f"{where}s: more than {MAX_TENSORS}, or a name of more than {MAX_NAME} characters")
         kind = datatype.removeprefix(_TYPE) if isinstance(datatype, str) else ""
         kind = "BYTES" if kind == "STRING" else kind
         if kind not in NUMPY_DTYPES:

@@ -46,6 +46,9 @@ METADATA = {
     "outputs": [{"name": t.name, "datatype": t.datatype, "shape": [-1, *t.shape]} for t in WORKLOAD.outputs],
 }
 CONFIG = {
+    "max_batch_size": 8,
+    "input": [{"name": "user", "optional": True}],
+    "ensemble_scheduling": {"step": [{"model_name": "a", "model_version": -1}]},
     "backend": "onnxruntime",
     "instance_group": [{"kind": "KIND_GPU", "gpus": [0, 1]}],
     "model_transaction_policy": {"decoupled": False},
@@ -90,6 +93,9 @@ def _refusing(ask: Callable[[], object]) -> None:
 def _questions(server: control.Control) -> None:
     """Every question of a run, and what becomes of the answers in a result."""
     _refusing(lambda: server.require_model("m", WORKLOAD, "serve"))
+    _refusing(lambda: server.served_model("m"))
+    assert server.lists_binary_tensors() in {True, False, None}
+    assert len(server.composing_models("m")) <= 2 * control.MAX_COMPOSING
     placement = server.placement("m")
     to_json(placement.__dict__)
     assert isinstance(server.decoupled("m"), bool)
