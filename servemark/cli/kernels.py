@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,14 @@ import typer
 
 from servemark.cli._options import Json, count, quantity
 from servemark.errors import ExitCode, OptionError
+from servemark.kernels.libraries import TORCH, libraries, version
 from servemark.kernels.measurement import run
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
-from servemark.kernels.measurement.kernel import families
+from servemark.kernels.measurement.kernel import Kernel, families
 from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.suites import cases_of, chosen, suites
+from servemark.kernels.suites.deepbench import published
 from servemark.kernels.tracing.workload import trace_apart
 from servemark.output import note, stdout
 from servemark.paths import RESULTS
@@ -44,10 +47,16 @@ def kernels(
             metavar="PRECISION", help="fp32, tf32, bf16, fp16, int8, fp8; may come again.", show_default="fp32"
         ),
     ] = None,
+    library: Annotated[
+        str, typer.Option(metavar="A[,B]", help="torch, onnxruntime, openvino, tensorflow: side by side.")
+    ] = TORCH,
     cache: Annotated[str, typer.Option(metavar="hot|cold", help="Whether calls find their data in the cache.")] = "hot",
     case_limit: Annotated[
         float, quantity("--case-limit", "S", "Skip a case that would take longer.", least=1, units=SECONDS)
     ] = 60.0,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Show DeepBench's published figures of the same sizes beside.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
@@ -78,7 +87,12 @@ def kernels(
         else:
             name, traced = suite or DEFAULT_SUITE, None
             cases = cases_of(name, family or ())
-        cases = cases_in(names, cases)
+        cases = cases_in(names, cases, _libraries(library))
+        if reference:
+            known = published()
+            cases = [replace(case, published=tuple(known.get(case.kernel, ()))) for case in cases]
+            if not any(case.published for case in cases):
+                note("--reference: DeepBench has published no figure of these sizes; deepbench-train and -server have")
         document = run.begin(name, cases, method, traced)
         folder = results.new_directory(out, f"kernels-{workload or name}")
     note(
@@ -92,6 +106,15 @@ def kernels(
     note(f"result: {os.path.relpath(folder)}")
     failed = any(case["status"] == "failed" for case in document["cases"])
     raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
+
+
+def _libraries(text: str) -> list[str]:
+    """Read `--library`. Raises OptionError on one that is unknown, or not installed."""
+    names = [one_of("--library", name.strip(), libraries()) for name in text.split(",")]
+    for name in names:
+        if version(name) is None:
+            raise OptionError(f"{name} is not installed", fix=f"pip install 'servemark[{name}]'")
+    return list(dict.fromkeys(names))
 
 
 def _require_alone(suite: str, precisions: list[str]) -> None:
@@ -116,9 +139,9 @@ def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
         cases, _ = _traced(known["workload"], known["batch_size"], families, Device.named(document["device"]))
     else:
         cases = cases_of(document["suite"], families)
-    cases = cases_in(document["precisions"], cases)
-    done = [(case["family"], case["label"], case["precision"]) for case in document["cases"]]
-    planned = [(case.family, case.kernel.label(), case.precision) for case in cases]
+    cases = cases_in(document["precisions"], cases, document["libraries"])
+    done = [(case["family"], case["label"], case["precision"], case["library"]) for case in document["cases"]]
+    planned = [(case.family, case.kernel.label(), case.precision, case.library) for case in cases]
     method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
     here = run.begin(document["suite"], cases, method)
     was, now = (
@@ -137,4 +160,5 @@ def _show_list() -> None:
         console.print(f"{name}: {len(cases)} cases of {', '.join(dict.fromkeys(case.family for case in cases))}")
     console.print()
     for name, made in families().items():
-        console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}")
+        also = "" if made.node is Kernel.node else "; also in other libraries"
+        console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}{also}")

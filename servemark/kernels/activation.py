@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class Activation(Kernel):
 
     def elements(self) -> Elements:
         return Elements(self.length, self.length)
+
+    def node(self) -> Node | None:
+        return Node(self.function.capitalize(), (0,))
 
     def bind(self, make: Maker) -> Bound:
         import torch

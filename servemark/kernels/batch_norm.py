@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class BatchNorm(Kernel):
     def elements(self) -> Elements:
         data = self.n * self.c * self.h * self.w
         return Elements(data + 4 * self.c, data)
+
+    def node(self) -> Node | None:
+        return Node("BatchNormalization", (0, 3, 4, 1, 2), (1, 2, 3, 4), {"epsilon": EPSILON})
 
     def bind(self, make: Maker) -> Bound:
         from torch.nn.functional import batch_norm

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from servemark.kernels.libraries import Attribute, Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -74,6 +75,18 @@ class Convolution(Kernel):
     def algorithm(self, precision: str, device: str) -> str:
         library = "cuDNN" if device != "cpu" else "oneDNN or PyTorch's own"
         return f"{self.CALL}{'' if self.direction == 'forward' else '_backward'} ({library}, its choice)"
+
+    def node(self) -> Node | None:
+        if self.direction != "forward" or self.layout != "NCHW":
+            return None
+        attributes: dict[str, Attribute] = {
+            "kernel_shape": self.filter,
+            "strides": self.stride,
+            "pads": self.padding * 2,
+            "dilations": self.steps(),
+            "group": self.groups,
+        }
+        return Node("Conv", (0, 1), constants=(1,), attributes=attributes)
 
     def bind(self, make: Maker) -> Bound:
         data = self._laid_out(make.normal(self.n, self.c, *self.size))

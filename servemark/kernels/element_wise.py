@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class ElementWise(Kernel):
 
     def elements(self) -> Elements:
         return Elements(2 * self.length, self.length)
+
+    def node(self) -> Node | None:
+        return Node({"maximum": "Max"}.get(self.operation, self.operation.capitalize()), (0, 1))
 
     def bind(self, make: Maker) -> Bound:
         import torch

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 from servemark.kernels.measurement.precisions import PRECISIONS
 
@@ -34,6 +35,9 @@ class Embedding(Kernel):
 
     def held_bytes(self, precision: str) -> int:
         return self.traffic(precision) + self.rows * self.width * PRECISIONS[precision].read_bytes
+
+    def node(self) -> Node | None:
+        return Node("Gather", (0, 1), constants=(0,), attributes={"axis": 0})
 
     def bind(self, make: Maker) -> Bound:
         import torch

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class FullyConnected(Kernel):
     def elements(self) -> Elements:
         read = self.batch * self.inputs + self.inputs * self.outputs + self.outputs
         return Elements(read, self.batch * self.outputs)
+
+    def node(self) -> Node | None:
+        return Node("Gemm", (0, 1, 2), constants=(1, 2), attributes={"transB": 1})
 
     def bind(self, make: Maker) -> Bound:
         import torch

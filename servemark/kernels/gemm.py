@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 from servemark.kernels.measurement.precisions import FLOATING
 
@@ -54,6 +55,13 @@ class Gemm(Kernel):
         return (
             list(pairwise(self.n * weight // weights[-1] for weight in weights)) if self.groups > 1 else [(0, self.n)]
         )
+
+    def node(self) -> Node | None:
+        if self.groups > 1 or (self.batch > 1 and (self.a_t or self.b_t)):
+            return None
+        if self.batch > 1:
+            return Node("MatMul", (1, 0))
+        return Node("Gemm", (1, 0), attributes={"transA": int(self.b_t), "transB": int(self.a_t)})
 
     def bind(self, make: Maker) -> Bound:
         import torch

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class LayerNorm(Kernel):
 
     def elements(self) -> Elements:
         return Elements(self.rows * self.width + 2 * self.width, self.rows * self.width)
+
+    def node(self) -> Node | None:
+        return Node("LayerNormalization", (0, 1, 2), (1, 2), {"axis": -1, "epsilon": EPSILON})
 
     def bind(self, make: Maker) -> Bound:
         from torch.nn.functional import layer_norm

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Lrn(Kernel):
     def elements(self) -> Elements:
         data = self.n * self.c * self.h * self.w
         return Elements(data, data)
+
+    def node(self) -> Node | None:
+        attributes = {"alpha": ALPHA, "beta": BETA, "bias": K, "size": self.window}
+        return Node("LRN", (0,), attributes=attributes) if self.window % 2 else None
 
     def bind(self, make: Maker) -> Bound:
         from torch.nn.functional import local_response_norm

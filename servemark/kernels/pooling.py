@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ class Pooling(Kernel):
     def elements(self) -> Elements:
         height, width = self.output_size()
         return Elements(self.n * self.c * self.h * self.w, self.n * self.c * height * width)
+
+    def node(self) -> Node | None:
+        attributes = {
+            "kernel_shape": (self.window, self.window),
+            "strides": (self.stride, self.stride),
+            "pads": (self.padding,) * 4,
+        }
+        if self.kind == "max":
+            return Node("MaxPool", (0,), attributes=attributes)
+        return Node("AveragePool", (0,), attributes={**attributes, "count_include_pad": 1})
 
     def bind(self, make: Maker) -> Bound:
         from torch.nn.functional import avg_pool2d, max_pool2d

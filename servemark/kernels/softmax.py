@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class Softmax(Kernel):
 
     def elements(self) -> Elements:
         return Elements(self.rows * self.width, self.rows * self.width)
+
+    def node(self) -> Node | None:
+        return Node("Softmax", (0,), attributes={"axis": -1})
 
     def bind(self, make: Maker) -> Bound:
         import torch

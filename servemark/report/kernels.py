@@ -12,10 +12,35 @@ from servemark.report.words import figure
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, Traced
 
-COLUMNS = ("case", "precision", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
-FAMILY_COLUMNS = ("family", "precision", "measured", "skipped", "failed", "TFLOP/s", "GB/s", "bound", "of it")
-LEFT = ("case", "precision", "bound", "family", "part of the latency")
+COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
+FAMILY_COLUMNS = (
+    "family",
+    "precision",
+    "library",
+    "measured",
+    "skipped",
+    "failed",
+    "TFLOP/s",
+    "GB/s",
+    "bound",
+    "of it",
+)
+LEFT = (
+    "DeepBench's hardware",
+    "what is known of it",
+    "case",
+    "precision",
+    "library",
+    "bound",
+    "family",
+    "part of the latency",
+)
 SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
+PUBLISHED_COLUMNS = ("case", "ms here", "ms there", "rate there", "DeepBench's hardware", "what is known of it")
+DEFECTS = (
+    "DeepBench's figures are means without a check of the answer. Its fp16 and int8 inputs are nearly all zero, which "
+    "tensor cores reward with up to 15 %."
+)
 EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
 MAX_FAILURES = 5
 MAX_UNMAPPED = 8
@@ -40,9 +65,29 @@ def render_kernels(document: KernelsDocument, console: Console) -> None:
         console.print(_table(EXPLAINED_COLUMNS, explained_rows(document["traced"])))
         for words in unmapped(document["traced"]):
             console.print(words)
+    if rows := published_rows(document["cases"]):
+        console.print()
+        console.print(_table(PUBLISHED_COLUMNS, rows))
+        console.print(DEFECTS)
     for words in sensed(document["cases"]):
         console.print(words)
     console.print(outcome(document))
+
+
+def published_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
+    """DeepBench's figures, each after ours."""
+    return [
+        [
+            named(case),
+            _rate(case["ms"]["median"]) if case["ms"] else case["status"],
+            _rate(each["ms"]),
+            f"{_rate(each['rate'])} {each['unit']}",
+            f"{each['hardware']}, {each['precision']}",
+            each["note"],
+        ]
+        for case in cases
+        for each in case["published"]
+    ]
 
 
 def sensed(cases: Sequence[KernelCase]) -> list[str]:
@@ -102,7 +147,7 @@ def cells(case: KernelCase) -> list[str]:
     rates = [_rate(case["tflops"]) if case["flops"] else "-", _rate(case["gbps"]), figure(case["intensity"])]
     times_called = f"{case['count']} x " if case["count"] > 1 else ""
     name = f"{times_called}{case['family']} {case['label']}"
-    return [name, case["precision"], *times, *rates, case["bound"] or "-", share_words(case)]
+    return [name, case["precision"], case["library"], *times, *rates, case["bound"] or "-", share_words(case)]
 
 
 def explained_rows(traced: Traced) -> list[list[str]]:
@@ -133,16 +178,19 @@ def _less(value: float | None, other: float | None) -> float | None:
 def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
     """A row for each family in each precision: shares of the bound are geometric means."""
     rows = []
-    for family, precision in dict.fromkeys((case["family"], case["precision"]) for case in cases):
-        own = [case for case in cases if (case["family"], case["precision"]) == (family, precision)]
+    kinds: dict[tuple[str, str, str], list[KernelCase]] = {
+        (case["family"], case["precision"], case["library"]): [] for case in cases
+    }
+    for case in cases:
+        kinds[case["family"], case["precision"], case["library"]].append(case)
+    for kind, own in kinds.items():
         status = Counter(case["status"] for case in own)
         measured = [case for case in own if case["ms"]]
         bounds = Counter(case["bound"] for case in measured if case["bound"])
         shares = [case["bound_share"] for case in measured if case["bound_share"]]
         rows.append(
             [
-                family,
-                precision,
+                *kind,
                 *(f"{status[name]}" for name in ("measured", "skipped", "failed")),
                 _range([case["tflops"] for case in measured if case["flops"]]),
                 _range([case["gbps"] for case in measured]),
@@ -171,7 +219,8 @@ def unmeasured(cases: Sequence[KernelCase]) -> list[str]:
 
 def named(case: KernelCase) -> str:
     """A case in words."""
-    return f"{case['family']} {case['label']} {case['precision']}"
+    words = f"{case['family']} {case['label']} {case['precision']}"
+    return words if case["library"] == "torch" else f"{words} {case['library']}"
 
 
 def share_words(case: KernelCase) -> str:

@@ -77,6 +77,9 @@ USED_BY = {
         "servemark/cli: kernels",
         "servemark/report: kernels",
     ],
+    "servemark/kernels/libraries/test_libraries": [
+        "servemark/kernels/libraries: _onnx onnxruntime openvino tensorflow",
+    ],
     "servemark/kernels/tracing/test_mapping": ["servemark/kernels/tracing: calls"],
     "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick"],
     "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],

@@ -105,6 +105,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "label": "rows=64 width=100",
         "sizes": {"rows": 64, "width": 100},
         "precision": "fp32",
+        "library": "torch",
         "source": "servemark",
         "count": 1,
         "status": "measured",
@@ -124,6 +125,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "joules": 0.25,
         "clock_mhz": 3400.0,
         "throttled": [],
+        "published": [],
         "figures": {},
         "reason": None,
     }

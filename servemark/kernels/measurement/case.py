@@ -5,10 +5,11 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
+from servemark.kernels.libraries import TORCH, library
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Bound, Kernel, Maker, Sample, make_kernel
 from servemark.kernels.measurement.precisions import PRECISIONS
@@ -16,13 +17,14 @@ from servemark.kernels.measurement.sensors import KEYS, sensors_of
 from servemark.kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
 from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Bound as Ceiled
-from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Status
+from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Published, Status
 
 MAX_COPIES = 4096
 """Of a kernel's tensors, to fill the cache with."""
 CACHES = 2
 """Last-level caches that cold tensors fill: one less, and the oldest might still be there."""
 MIB = 1 << 20
+LIBRARY_NAMES = {TORCH: "PyTorch"}
 MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share", *KEYS)
 
 
@@ -36,6 +38,9 @@ class Case:
     source: str = ""
     count: int = 1
     """How often an inference calls it."""
+    library: str = TORCH
+    published: tuple[Published, ...] = ()
+    """What others have measured."""
 
     @classmethod
     def of(cls, family: str, source: str = "", **sizes: object) -> Self:
@@ -43,7 +48,8 @@ class Case:
         return cls(family, make_kernel(family, sizes), source=source)
 
     def __str__(self) -> str:
-        return f"{self.family} {self.kernel.label()} {self.precision}"
+        words = f"{self.family} {self.kernel.label()} {self.precision}"
+        return words if self.library == TORCH else f"{words} {self.library}"
 
     def floor_s(self, ceiling: Ceiling, cache: Cache = "hot") -> dict[Ceiled, float]:
         """The least time (s) that each ceiling allows; a hot cache's bandwidth is that of the bytes of one call."""
@@ -109,10 +115,15 @@ def measure(case: Case, method: Method, ceiling: Ceiling | None = None) -> Kerne
             return _measure(case, method, ceiling)
     except Unmeasured as ended:
         return blank(case, method.device, ended.status, str(ended))
-    except (RuntimeError, MemoryError, NotImplementedError) as error:
+    except Exception as error:  # what libraries raise has no base
         words = str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
         memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in words
-        return blank(case, method.device, "skipped" if memory else "failed", f"PyTorch: {words}")
+        return blank(
+            case,
+            method.device,
+            "skipped" if memory else "failed",
+            f"{LIBRARY_NAMES.get(case.library, case.library)}: {words}",
+        )
 
 
 def blank(case: Case, device: Device, status: Status, reason: str | None) -> KernelCase:
@@ -124,14 +135,16 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
         "label": kernel.label(),
         "sizes": sizes,
         "precision": case.precision,
+        "library": case.library,
         "source": case.source,
         "count": case.count,
         "status": status,
         "flops": kernel.flops(),
         "bytes": traffic,
         "intensity": kernel.flops() / traffic,
-        "algorithm": kernel.algorithm(case.precision, device.name),
+        "algorithm": _algorithm(case, device),
         "tolerance": PRECISIONS[case.precision].tolerance,
+        "published": list(case.published),
         "figures": {},
         **dict.fromkeys(MEASURED),
         "reason": reason,
@@ -139,8 +152,21 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
     return cast(KernelCase, known)
 
 
+def _algorithm(case: Case, device: Device) -> str:
+    node = case.kernel.node() if case.library != TORCH else None
+    return f"ONNX's {node.operator}" if node else case.kernel.algorithm(case.precision, device.name)
+
+
 def refusal(case: Case, device: Device) -> str | None:
-    """Why a device cannot run a case at all, None where it can."""
+    """Why a device, or a library, cannot run a case at all, None where it can."""
+    if case.library != TORCH:
+        node = case.kernel.node()
+        if node is None:
+            return f"{case.library}: {case.family} of these sizes is no single node of ONNX"
+        if case.precision != "fp32" or device.is_gpu:
+            return f"{case.library} computes in fp32 on the CPU here"
+        if lack := library(case.library).lacks(node):
+            return lack
     if case.precision not in case.kernel.PRECISIONS:
         return f"{case.family} has no {case.precision}"
     return device.lacks(case.precision) or case.kernel.refusal(case.precision, device.name, device.cores)
@@ -165,7 +191,7 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
     _check_room(case, method)
     if ceiling:
         _check_time(max(case.floor_s(ceiling).values()), method)
-    made = [case.kernel.bind(Maker(case.precision, device.name))]
+    made = [_bind(case, device)]
     try:
         first_s = _first(made[0], device)
         _check_time(first_s, method)
@@ -173,21 +199,38 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
         if not error <= PRECISIONS[case.precision].tolerance:
             raise Unmeasured("failed", f"wrong: off by {error:.2g} of the largest value that float64 expects")
         sets = copies(case.kernel.traffic(case.precision), method)
-        made += [case.kernel.bind(Maker(case.precision, device.name, seed)) for seed in range(1, sets)]
+        made += [_bind(case, device, seed) for seed in range(1, sets)]
         call = rotating([each.call for each in made])
         samples = _timed(call, first_s, method)
+        fixed = _fixed(case, samples.median, method)
         felt = sensors_of(device.name).feel(call, lambda: _wait(device))
     finally:
         for each in made:
             each.release()
     found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
-    return cast(KernelCase, found | felt)
+    return cast(KernelCase, found | felt | {"figures": found["figures"] | fixed})
+
+
+def _bind(case: Case, device: Device, seed: int = 0) -> Bound:
+    """The kernel with tensors, in the case's library."""
+    bound = case.kernel.bind(Maker(case.precision, device.name, seed))
+    node = case.kernel.node()
+    if case.library == TORCH or node is None:
+        return bound
+    import torch
+
+    answer = bound.call()
+    assert isinstance(answer, torch.Tensor)
+    arrays = [each.numpy() for each in bound.inputs]
+    call, read = library(case.library).prepare(node, arrays, tuple(answer.shape), device.cores)
+    return replace(bound, call=call, read=lambda: torch.from_numpy(read()))
 
 
 def error_of(case: Case, bound: Bound) -> float:
     """How far a call's answer lies from float64, as a share of the largest expected value."""
     worst = 0.0
-    for found, expected in case.kernel.expected(bound, bound.call(), Sample()):
+    output = bound.call()
+    for found, expected in case.kernel.expected(bound, bound.read() if bound.read else output, Sample()):
         if found.shape != expected.shape:
             return math.inf
         if expected.numel():
@@ -235,6 +278,17 @@ def _timed(call: Call, first_s: float, method: Method) -> Samples:
     return time_on_cpu(call, first_s, method.device.cores, method.budget_s)
 
 
+def _fixed(case: Case, seconds: float, method: Method) -> dict[str, float]:
+    """What a call takes however many steps it has (ms), from the time of fewer steps: t = fixed + steps * each."""
+    shorter = case.kernel.shorter()
+    if shorter is None or case.library != TORCH:
+        return {}
+    bound = shorter.bind(Maker(case.precision, method.device.name))
+    share = shorter.flops() / case.kernel.flops()
+    fewer_s = _timed(bound.call, _first(bound, method.device), method).median
+    return {"fixed_ms": (fewer_s - share * seconds) / (1 - share) * 1e3}
+
+
 def _wait(device: Device) -> None:
     if device.is_gpu:
         import torch
@@ -270,6 +324,7 @@ def quieten() -> None:
     logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
 
 
-def cases_in(precisions: list[str], cases: list[Case]) -> list[Case]:
-    """Each case in each precision."""
-    return [replace(case, precision=precision) for precision, case in itertools.product(precisions, cases)]
+def cases_in(precisions: Sequence[str], cases: Sequence[Case], names: Sequence[str] = (TORCH,)) -> list[Case]:
+    """Each case in each precision, by each library: those stand side by side."""
+    every = itertools.product(precisions, cases, names)
+    return [replace(case, precision=precision, library=name) for precision, case, name in every]

@@ -11,8 +11,9 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from servemark.kernels.libraries import Node
 from servemark.kernels.measurement.precisions import FLOATING, PRECISIONS
 from servemark.quantities import one_of
 
@@ -42,9 +43,11 @@ class Bound:
     """A kernel with tensors: `call` computes once, and returns what it wrote."""
 
     inputs: "tuple[torch.Tensor, ...]"
-    call: "Callable[[], Output]"
+    call: "Callable[[], Any]"
     release: Callable[[], None] = lambda: None
     """Ends what the call needs beside tensors, as other processes."""
+    read: "Callable[[], Output] | None" = None
+    """What the last call wrote, where the call does not return it as PyTorch's tensors."""
 
 
 class Maker:
@@ -139,6 +142,14 @@ class Kernel(ABC):
 
     def refusal(self, precision: str, device: str, cores: int) -> str | None:
         """Why these sizes cannot be measured there, None where they can."""
+        return None
+
+    def node(self) -> Node | None:
+        """The same as one node of ONNX, of the inputs of `bind`, for other libraries. None: PyTorch alone."""
+        return None
+
+    def shorter(self) -> "Kernel | None":
+        """The same with fewer steps: by its time what a call takes in any case is told apart. None: it has no steps."""
         return None
 
     def figures(self, seconds: float) -> dict[str, float]:

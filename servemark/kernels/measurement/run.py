@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import cast
 
 import psutil
 
 from servemark.errors import OptionError, ServerError
+from servemark.kernels.libraries import TORCH, version
 from servemark.kernels.measurement.case import Case, Method, blank, measure, refusal
 from servemark.kernels.measurement.ceilings import ceiling_of
 from servemark.kernels.measurement.precisions import PRECISIONS
@@ -36,6 +36,7 @@ def begin(suite: str, cases: Sequence[Case], method: Method, traced: Traced | No
         if lack:
             has = ", ".join(name for name in PRECISIONS if device.lacks(name) is None)
             raise OptionError(f"{device.name} has no {precision}: {lack}", fix=f"--precision is one of {has}")
+    names = list(dict.fromkeys(case.library for case in cases))
     reasons = [refusal(case, device) for case in cases]
     if None not in reasons:
         fix = "use another --precision, --device or --suite; `servemark kernels --list` shows what there is"
@@ -52,7 +53,8 @@ def begin(suite: str, cases: Sequence[Case], method: Method, traced: Traced | No
         "busy_share": busy_share(),
         "cache_mib": method.device.cache_bytes / (1 << 20),
         "case_limit_s": method.limit_s,
-        "library": f"torch {metadata.version('torch')}",
+        "library": ", ".join(f"{name} {version(name)}" for name in names),
+        "libraries": names,
         "ceilings": [],
         "cases": [],
         "planned": len(cases),
@@ -99,7 +101,7 @@ def go_on(folder: Path, document: KernelsDocument, cases: Sequence[Case], method
 
 def _sum(cases: Sequence[KernelCase], calls: int) -> Traced:
     """What the kernels of an inference take one after the other (ms), where all of its `calls` have a time."""
-    timed = [(case["count"], case["ms"]["median"]) for case in cases if case["ms"]]
+    timed = [(case["count"], case["ms"]["median"]) for case in cases if case["ms"] and case["library"] == TORCH]
     known = sum(count for count, _ in timed)
     if known < calls:
         return cast(Traced, unknown(("kernels_ms",), f"{known} of {calls} calls have been measured"))

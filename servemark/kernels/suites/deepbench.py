@@ -10,13 +10,16 @@ DeepBench's recurrent layers skip the product of the input, which PyTorch's do. 
 """
 
 import csv
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from servemark.kernels.measurement.case import Case, once
-from servemark.kernels.measurement.kernel import Size
+from servemark.kernels.measurement.kernel import Kernel, Size, make_kernel
+from servemark.results.schema.kernels import Published
 
 TABLES = Path(__file__).parent / "sizes" / "deepbench"
+PUBLISHED = Path(__file__).parent / "sizes" / "published" / "deepbench.csv"
 DIRECTIONS = {"fwd": "forward", "bwd_inputs": "backward_data", "bwd_params": "backward_weights"}
 Row = dict[str, str]
 
@@ -94,6 +97,24 @@ def _all_reduce() -> Iterator[Case]:
     for row in rows("allreduce"):
         source = "DeepBench" if row["in_kernels_xlsx"] == "1" else "DeepBench (code alone)"
         yield Case.of("all_reduce", source, length=int(row["floats"]), ranks=int(row["ranks"]))
+
+
+def published() -> dict[Kernel, list[Published]]:
+    """Its published figures by kernel: 22 of its results' spreadsheets, with their hardware and defects."""
+    found: dict[Kernel, list[Published]] = {}
+    with PUBLISHED.open(newline="") as file:
+        for row in csv.DictReader(file):
+            figure: Published = {
+                "hardware": row["hardware"],
+                "precision": row["precision"],
+                "ms": float(row["ms"]),
+                "rate": float(row["rate"]),
+                "unit": row["unit"],
+                "file": row["file"],
+                "note": row["note"],
+            }
+            found.setdefault(make_kernel(row["family"], json.loads(row["sizes"])), []).append(figure)
+    return found
 
 
 SUITES: dict[str, Callable[[], list[Case]]] = {

@@ -6,14 +6,17 @@ from servemark.report.drawing.axis import logarithmic
 from servemark.report.drawing.plot import Plot
 from servemark.report.kernels import (
     COLUMNS,
+    DEFECTS,
     EXPLAINED_COLUMNS,
     FAMILY_COLUMNS,
+    PUBLISHED_COLUMNS,
     ceiling_words,
     cells,
     explained_rows,
     family_rows,
     named,
     outcome,
+    published_rows,
     roofs,
     sensed,
     share_words,
@@ -44,6 +47,7 @@ def article(saved: Saved) -> Article:
             Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases))]),
             Section("Roofline", _rooflines(document, measured)),
             Section("Cases", [Table(COLUMNS, [cells(case) for case in measured])] if measured else []),
+            Section("Published by DeepBench", _published(cases)),
             Section("Not measured", [Lines(lines)] if (lines := unmeasured(cases)) else []),
             Section("Energy and clocks", [Lines(lines)] if (lines := sensed(cases)) else []),
             Section("Environment", environment(document)),
@@ -58,6 +62,12 @@ def _explained(traced: Traced | None) -> list[Block]:
     if traced is None:
         return []
     return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]
+
+
+def _published(cases: list[KernelCase]) -> list[Block]:
+    """DeepBench's figures beside ours."""
+    rows = published_rows(cases)
+    return [Table(PUBLISHED_COLUMNS, rows), Lines([DEFECTS])] if rows else []
 
 
 def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:

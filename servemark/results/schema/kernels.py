@@ -21,6 +21,18 @@ class KernelTimes(TypedDict):
     calls_per_sample: Annotated[int, "Calls in a block."]
 
 
+class Published(TypedDict):
+    """A figure that DeepBench has published for the same sizes."""
+
+    hardware: Annotated[str, "What it was measured on."]
+    precision: Annotated[str, "What that computed in, in its authors' words."]
+    ms: Annotated[float, "Mean time (ms)."]
+    rate: Annotated[float, "Its rate, by its own rule."]
+    unit: Annotated[str, "TFLOP/s, or GB/s of an all-reduce."]
+    file: Annotated[str, "Spreadsheet in its repository."]
+    note: Annotated[str, "What is known of it."]
+
+
 class KernelCase(TypedDict):
     """One kernel of one size in one precision. What was not measured is null, and `reason` says why."""
 
@@ -28,6 +40,7 @@ class KernelCase(TypedDict):
     label: Annotated[str, "The sizes in words."]
     sizes: Annotated[dict[str, int | float | str | bool | list[int]], "The sizes by name."]
     precision: Annotated[str, "What it computes in."]
+    library: Annotated[str, "Whose it is: torch, onnxruntime, openvino or tensorflow."]
     source: Annotated[str, "Where the sizes are from."]
     count: Annotated[int, "How often one inference of the workload calls it. 1 in a suite."]
     status: Annotated[Status, "`failed`: it raised an error, or its answer is not what float64 says."]
@@ -49,6 +62,7 @@ class KernelCase(TypedDict):
     joules: Annotated[float | None, "Energy of one call (J). Null: no meter, or it does not tell."]
     clock_mhz: Annotated[float | None, "Clock amid the calls (MHz): mean of all CPUs, or the GPU's multiprocessors."]
     throttled: Annotated[list[str] | None, "Why NVML holds the clock back; empty: it does not. Null: unknown."]
+    published: Annotated[list[Published], "DeepBench's figures, where `--reference` asks for them."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
 
 
@@ -106,7 +120,8 @@ class KernelsDocument(Header):
     busy_share: Annotated[float, "Share of all cores that other work used before the first case."]
     cache_mib: Annotated[float, "Last-level cache (MiB)."]
     case_limit_s: Annotated[float, "Longest time for a case (s)."]
-    library: Annotated[str, "Library that computed, with its version."]
+    library: Annotated[str, "Libraries that computed, with their versions."]
+    libraries: Annotated[list[str], "Their names. Each case was measured with each."]
     ceilings: Annotated[list[Ceiling], "The highest rates of this run, by precision."]
     cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
     planned: Annotated[int, "How many cases the suite has."]

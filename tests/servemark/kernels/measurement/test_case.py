@@ -154,6 +154,14 @@ def test_a_table_that_is_not_read_whole_needs_its_room() -> None:
     assert needed_bytes(Case.of("embedding", rows=10**6, width=64, lookups=1), METHOD) > 256 * 10**6
 
 
+def test_a_recurrent_layer_s_fixed_part_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([Samples((30e-6,), calls=1), Samples((20e-6,), calls=1)])  # 10 and 5 steps of 2 us, and 10 us
+    monkeypatch.setattr(module, "time_on_cpu", lambda *_: next(times))
+    found = measure(Case.of("recurrent", cell="lstm", hidden=4, batch=1, timesteps=10), METHOD)
+    assert found["figures"]["fixed_ms"] == pytest.approx(0.01)
+    assert "tflops_with_inputs" in found["figures"]
+
+
 def test_without_a_ceiling_there_is_no_share() -> None:
     found = measure(SMALL, METHOD)
     assert (found["status"], found["bound"], found["compute_share"]) == ("measured", None, None)

@@ -6,7 +6,7 @@ import pytest
 
 from servemark.errors import OptionError
 from servemark.kernels.measurement.case import Case, once
-from servemark.kernels.measurement.kernel import families
+from servemark.kernels.measurement.kernel import families, make_kernel
 from servemark.kernels.suites import ai_matrix, cases_of, deepbench, suites
 
 
@@ -54,6 +54,15 @@ TABLES = {
 @pytest.mark.parametrize(("table", "count"), TABLES.items())
 def test_deepbench_s_tables_are_whole(table: str, count: int) -> None:
     assert len(deepbench.rows(table)) == count
+
+
+def test_published_figures_are_of_deepbench_s_own_cases() -> None:
+    known = deepbench.published()
+    assert sum(map(len, known.values())) == 22
+    cases = {case.kernel for name in ("train", "server") for case in cases_of(f"deepbench-{name}")}
+    assert [kernel.label() for kernel in known if kernel not in cases] == []
+    [tensor, plain] = known[make_kernel("gemm", {"m": 2560, "n": 7000, "k": 2560})][:2]
+    assert (tensor["ms"], plain["ms"]) == (0.884, 6.948)
 
 
 def test_deepbench_s_suites() -> None:
