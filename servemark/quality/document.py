@@ -89,4 +89,4 @@ def weights_of(workload: Workload, entry: Entry) -> str:
     manifest = entry.read_manifest()
     if manifest is None:
         return UNKNOWN
-    return TRAINED if workload.trained else RANDOM
+    return TRAINED if workload.trained or manifest.get("weights") else RANDOM

@@ -1,0 +1,128 @@
+"""What the trained weights score on each engine, through Triton: `python -m recipes.measure [WORKLOAD ...]`.
+
+Exports each workload with its recipe's weights for every engine and for fp32, fp16 and int8 where the engine has them,
+scores the whole test set through the server, and writes docs/results/quality.md.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from exporters import engines, export, precisions
+from loadgen.load.load_config import LoadConfig
+from recipes.training import WEIGHTS
+from servemark.errors import ServemarkError
+from servemark.output import note
+from servemark.paths import CHECKOUT
+from servemark.report.quality import number
+from servemark.report.terminal.comparison import pipes
+from servemark.results.schema.quality import QualityResult
+from servemark.results.schema.score import QualityScore
+from servemark.runs.quality import run_quality
+from servemark.runs.server import UNCHANGED
+from servemark.workload import get
+
+WORKLOADS = ("ncf_ml100k", "spatial_transformer")
+PRECISIONS = ("fp32", "fp16", "int8")
+REPOSITORY = CHECKOUT / "results" / "recipes" / "model_repo"
+"""Apart from the usual one, which keeps its own weights."""
+PAGE = CHECKOUT / "docs" / "results" / "quality.md"
+BATCH = "64"
+HEAD = ["engine", "precision", "value", "95 % interval", "target", "of fp32's", "wrong"]
+
+
+def measure(workload: str) -> Iterator[QualityResult]:
+    """Score each engine and precision; what an engine cannot do is said and left out."""
+    weights = WEIGHTS / f"{workload}.safetensors"
+    for engine in engines():
+        for precision in (each for each in PRECISIONS if each in precisions(engine)):
+            try:
+                export(get(workload), engine, REPOSITORY, precision=precision, weights=str(weights))
+                options = {"model": workload, "engine": engine, "precision": precision, "batch_size": BATCH}
+                options |= {"concurrency": "2", "warmup": "0", "input_data": "dataset"}
+                options |= {"model_repository": str(REPOSITORY), "out": str(REPOSITORY.parent)}
+                config = LoadConfig.parse([f"--{name.replace('_', '-')}={value}" for name, value in options.items()])
+                yield run_quality(config, settings=UNCHANGED)[1]
+            except ServemarkError as error:
+                note(f"{workload} on {engine} in {precision} is left out: {error}")
+
+
+def section(workload: str, results: list[QualityResult]) -> str:
+    """A workload's table."""
+    scores = [(result, found) for result in results if (found := result["quality"])]
+    if not scores:
+        return f"## {workload}\n\nnothing was scored"
+    first = scores[0][1]
+    whole = {result["engine"]: _value(found) for result, found in scores if result["precision"] == PRECISIONS[0]}
+    rows = [_row(result, found, whole.get(result["engine"])) for result, found in scores]
+    data = first["data"]
+    return "\n\n".join(
+        [
+            f"## {workload}",
+            f"{first['metric']}: {first['protocol']}. {data['scored']:,} of {data['size']:,} examples of "
+            f"{data['source']}, sha256 {data['sha256'][:12]}. {_provenance(workload)}",
+            pipes(HEAD, rows),
+        ]
+    )
+
+
+def _row(result: QualityResult, found: QualityScore, full: float | None) -> list[str]:
+    figure = found["figures"][0]
+    low, high = figure["ci95"] or (None, None)
+    share = _value(found) / full if full else None
+    bound = "" if share is None else next((f", keeps {b:g} %" for b in (99.9, 99) if share >= b / 100), ", below 99 %")
+    kept = "-" if share is None or result["precision"] == PRECISIONS[0] else f"{share:.2%}{bound}"
+    target = "-" if found["target"] is None else f"{found['target']:g}: {found['outcome']}"
+    return [
+        str(result["engine"]),
+        result["precision"],
+        number(figure["value"]),
+        f"{number(low)} to {number(high)}",
+        target,
+        kept,
+        str(found["wrong"]),
+    ]
+
+
+def _value(found: QualityScore) -> float:
+    return found["figures"][0]["value"] or 0.0
+
+
+def _provenance(workload: str) -> str:
+    """Where the weights come from, as their file says."""
+    from safetensors import safe_open
+
+    with safe_open(WEIGHTS / f"{workload}.safetensors", "np") as file:
+        said = file.metadata()
+    return f"Weights: `{said['recipe']}`, {said['data']}; validation {said['validation']}; torch {said['torch']}."
+
+
+def page(sections: list[str], environment: QualityResult) -> str:
+    """The whole page."""
+    around = environment["environment"]
+    packages = ", ".join(f"{name} {version}" for name, version in around["packages"].items())
+    return "\n\n".join(
+        [
+            "# Quality of trained weights",
+            "`python -m recipes.all && python -m recipes.measure` trains, exports and serves with Triton. It scores "
+            "the whole test set over HTTP in batches of 64, and writes this page.",
+            "The test set took no part in training or in the choice of the epoch. `of fp32's` is the share that is "
+            "kept of the same engine's fp32; MLPerf asks for 99 % or 99.9 %.",
+            f"{environment['created'][:10]}; {around['cpu']}, {around['cores']} cores; {packages}.",
+            *sections,
+        ]
+    )
+
+
+def main() -> None:
+    """Measure the workloads that are named, or all, and write the page."""
+    named = sys.argv[1:] or WORKLOADS
+    found = {workload: list(measure(workload)) for workload in named}
+    results = [result for each in found.values() for result in each]
+    text = page([section(workload, each) for workload, each in found.items()], results[0])
+    Path(PAGE).write_text(f"{text}\n")
+    print(f"{PAGE.relative_to(CHECKOUT)}: {len(results)} results")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The page of trained weights: values, targets, and what is kept of fp32's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from recipes import measure
+from recipes.training import Trained, save
+
+
+def result(precision: str, value: float) -> Any:
+    figure = {"name": "HR@10", "value": value, "ci95": [value - 0.03, value + 0.03]}
+    score = {
+        "metric": "HR@10",
+        "protocol": "a protocol",
+        "figures": [figure],
+        "target": 0.635,
+        "outcome": "met" if value >= 0.635 else "missed",
+        "wrong": 0,
+        "data": {"scored": 943, "size": 943, "source": "ml-100k", "sha256": "ab" * 32},
+    }
+    return {"engine": "onnxruntime", "precision": precision, "quality": score}
+
+
+def test_a_row_says_what_is_kept_of_fp32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save("a_recipe", Trained(torch.nn.Linear(1, 1), 3, 9, 0.7), data="some data", metric="HR@10", folder=tmp_path)
+    monkeypatch.setattr(measure, "WEIGHTS", tmp_path)
+    said = measure.section("a_recipe", [result("fp32", 0.66), result("fp16", 0.66), result("int8", 0.63)])
+    assert "python -m recipes.a_recipe`, some data; validation HR@10 0.7000 in epoch 3 of 9" in said
+    assert "| onnxruntime | fp32 | 0.6600 | 0.6300 to 0.6900 | 0.635: met | - | 0 |" in said
+    assert "| 100.00%, keeps 99.9 % |" in said
+    assert "| 0.635: missed | 95.45%, below 99 % |" in said
