@@ -16,6 +16,8 @@ from servemark.errors import ServerError
 TRIES = 3
 """A server that fails now and then is measured; one that fails so often in a row fails always."""
 _REMEDIES = {
+    "correlation ID": "--sequence-length N: the model keeps its state from one request of a sequence to the next",
+    "decoupled": "--protocol grpc --streaming: the model answers a request more or less than once",
     "http_4": "--shape, --range or --input-data for other inputs; the server says what it wants",
     "http_5": "the server's log; --range NAME:LEAST:MOST where an input holds ids; --input-tensor-format json",
     "grpc_": "--shape, --range or --input-data for other inputs; the server says what it wants",
@@ -23,7 +25,7 @@ _REMEDIES = {
     "missing_": "the server's answers are not what its metadata says: correct the model's configuration there",
     "timeout": "--request-timeout with more seconds, or see what the server does",
 }
-"""What to do about a kind of failure, by how its name begins."""
+"""What to do about a failure, by the server's words or by how its kind begins."""
 
 
 def require_answer(
@@ -52,7 +54,8 @@ def require_answer(
             driver.close()
     if all(outcome.error is not None for outcome in seen):
         failed, _ = Failures(config.access).named(seen[0])
-        remedy = next((fix for start, fix in _REMEDIES.items() if str(failed.error).startswith(start)), None)
+        kind, words = str(failed.error), failed.message
+        remedy = next((fix for sign, fix in _REMEDIES.items() if sign in words or kind.startswith(sign)), None)
         raise ServerError(
             f"{config.model} fails at a first request, {failed.error}: {_last(failed.message)}", fix=remedy
         )
