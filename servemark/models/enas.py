@@ -15,6 +15,7 @@ import numpy as np
 
 from servemark.datasets import ptb
 from servemark.models.blocks.weights import seeded
+from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
@@ -134,12 +135,7 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """
     frequency = Popularity.zipf(sizes.vocabulary - 1, s=1.05, q=2.7, first_id=EOS + 1)
     sentences = Lengths(21, 0.5, 3, 60)
-    while True:
-        tokens = frequency.draw(rng, sizes.length + 1)
-        end = rng.integers(sentences.draw(rng) + 1)  # the window begins anywhere in a sentence
-        while end < len(tokens):
-            tokens[end] = EOS
-            end += sentences.draw(rng) + 1
+    for tokens in text.windows(rng, frequency, sentences, sizes.length + 1, EOS):
         fresh = rng.random() < NEW_SEQUENCES
         state = np.float32(0 if fresh else STATE_STD) * rng.standard_normal(sizes.width, dtype=np.float32)
         yield {"ids": tokens[:-1], "targets": tokens[1:], "state": state}

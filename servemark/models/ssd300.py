@@ -6,18 +6,18 @@ dilated. Pictures are stretched to 300 x 300. Candidates score 0.01 at least, 40
 0.45, and the best 200 are answered, as AI Matrix has it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
-from servemark.models.blocks.weights import seeded
+from servemark.models.blocks.weights import calibrate, seeded
 from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ MEAN = np.array([123, 117, 104], np.float32)[:, None, None]  # torchvision's, th
 RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
 SCALES = (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)
 STEPS = (8, 16, 32, 64, 100, 300)
-CANDIDATES = 400
-"""Boxes of each class that go into suppression."""
 CLASS_DEVIATION, BOX_DEVIATION = 2.0, 0.1
 CALIBRATION_IMAGES = 4
 
@@ -45,6 +43,22 @@ class Sizes:
     typical: int = 35
 
 
+class HeadSizes(Protocol):
+    """What the heads of all single-shot detectors need."""
+
+    @property
+    def classes(self) -> int:
+        """With the background."""
+
+    @property
+    def detections(self) -> int:
+        """Answered at the most."""
+
+    @property
+    def typical(self) -> int:
+        """What the mean picture has."""
+
+
 def network(sizes: Sizes) -> "nn.Module":
     """Define SSD: image [B, 3, 300, 300] -> boxes [B, D, 4], scores [B, D], labels [B, D], num_detections [B, 1].
 
@@ -52,9 +66,6 @@ def network(sizes: Sizes) -> "nn.Module":
     """
     import torch
     from torch import nn
-    from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
-    from torchvision.models.detection.image_list import ImageList
-    from torchvision.models.detection.ssd import SSD, SSDHead
 
     width = sizes.width
 
@@ -106,18 +117,43 @@ def network(sizes: Sizes) -> "nn.Module":
                 maps.append(x)
             return {str(level): features for level, features in enumerate(maps)}
 
+    channels = [8 * width, 16 * width, 8 * width, 4 * width, 4 * width, 4 * width]
+    return single_shot(Extractor(), channels, sizes, Thresholds())
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What a detection has to score, how much two of a class may overlap, and how many of each class are looked at."""
+
+    score: float = 0.01
+    overlap: float = 0.45
+    candidates: int = 400
+
+
+def single_shot(
+    extractor: "nn.Module", channels: Sequence[int], sizes: "HeadSizes", thresholds: Thresholds
+) -> "nn.Module":
+    """Put SSD's heads and its choice of detections on six feature maps of these channels, 38 to 1 cells a side."""
+    import torch
+    from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
+    from torchvision.models.detection.image_list import ImageList
+    from torchvision.models.detection.ssd import SSD, SSDHead
+
+    candidates_of_class = thresholds.candidates
+
     class Detector(SSD):  # type: ignore[misc]  # torchvision has no types
         def __init__(self) -> None:
             generator = DefaultBoxGenerator([list(ratios) for ratios in RATIOS], scales=list(SCALES), steps=list(STEPS))
-            channels = [8 * width, 16 * width, 8 * width, 4 * width, 4 * width, 4 * width]
             super().__init__(
-                Extractor(),
+                extractor,
                 generator,
                 (SIDE, SIDE),
                 sizes.classes,
-                head=SSDHead(channels, generator.num_anchors_per_location(), sizes.classes),
+                head=SSDHead(list(channels), generator.num_anchors_per_location(), sizes.classes),
+                score_thresh=thresholds.score,
+                nms_thresh=thresholds.overlap,
                 detections_per_img=sizes.detections,
-                topk_candidates=CANDIDATES,
+                topk_candidates=candidates_of_class,
             )
             grids = [torch.empty(1, 1, side, side) for side in (38, 19, 10, 5, 3, 1)]
             (boxes,) = generator(ImageList(torch.empty(1, 3, SIDE, SIDE), [(SIDE, SIDE)]), grids)
@@ -134,29 +170,38 @@ def network(sizes: Sizes) -> "nn.Module":
             default_boxes = self.default_boxes.expand(deltas.shape[0], -1, -1).flatten(0, 1)
             boxes = self.box_coder.decode_single(deltas.flatten(0, 1), default_boxes).clamp(0, SIDE)
             scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, 8732]
-            best, index = (scores * (scores > self.score_thresh)).topk(CANDIDATES, dim=2)
+            best, index = (scores * (scores > self.score_thresh)).topk(candidates_of_class, dim=2)
             index = index.flatten(1)[:, :, None].expand(-1, -1, 4)
             candidates = boxes.reshape(*deltas.shape).gather(1, index)  # [B, (C - 1) * 400, 4]
             found, places = select(candidates.reshape(*best.shape, 4), best, self.nms_thresh, sizes.detections)
             picked = candidates.gather(1, places[:, :, None].expand(-1, -1, 4))
             is_real = found > 0
-            return picked * is_real[:, :, None], found, (places // CANDIDATES + 1) * is_real
+            return picked * is_real[:, :, None], found, (places // candidates_of_class + 1) * is_real
 
     return Detector()
 
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
-    """Seed the network and spread its heads' answers, so that pictures have objects, of most classes."""
+    """Seed the network."""
+    return seeded_detector(name, lambda: network(sizes), sizes, samples(np.random.default_rng(0)))
+
+
+def seeded_detector(
+    name: str, network: "Callable[[], nn.Module]", sizes: HeadSizes, pictures: Iterator[Sample]
+) -> "nn.Module":
+    """Seed a network and spread its heads' answers, so that pictures have objects, of most classes."""
     import torch
     from torch import nn
 
-    batch = detection.calibration_batch(samples(np.random.default_rng(0)), CALIBRATION_IMAGES)
+    batch = detection.calibration_batch(pictures, CALIBRATION_IMAGES)
     with seeded(name), torch.no_grad():
-        model: Any = network(sizes).eval()  # torchvision has no types
+        model: Any = network().eval()  # torchvision has no types
         for module in model.modules():
-            if isinstance(module, nn.Conv2d) and module.bias is not None:
+            if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-                module.bias.data.zero_()
+                if module.bias is not None:
+                    module.bias.data.zero_()
+        calibrate(model.backbone, batch)
         features = list(model.backbone(batch).values())
         classifiers = model.head.classification_head.module_list
         regressors = model.head.regression_head.module_list

@@ -29,9 +29,9 @@ QUICK = {
 DETECTORS = {"faster_rcnn", "mask_rcnn", "ssd300"}
 IMPOSSIBLE = {
     ("onnxruntime", "int8"): DETECTORS
-    | {"deepspeech", "deepspeech2", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
+    | {"deepspeech", "deepspeech2", "deepspeech_streaming", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
     ("pytorch", "fp16"): DETECTORS,
-    ("pytorch", "bf16"): DETECTORS | {"deepspeech", "deepspeech2", "googlenet", "nmt_greedy"},
+    ("pytorch", "bf16"): DETECTORS | {"deepspeech", "deepspeech2", "deepspeech_streaming", "googlenet", "nmt_greedy"},
 }
 """Tiny workloads that a precision cannot do: a test fails where one of them can, or another cannot."""
 SATURATES = {("ranking", "onnxruntime", "int8")}

@@ -16,7 +16,7 @@ from tools.support_table import MARKDOWN, RECORD, render
 
 SAMPLE = [
     ("din", "openvino", "fp16"),
-    ("ncf", "openvino", "int8"),
+    ("ranking", "openvino", "int8"),
     ("ranking", "tensorflow", "fp32"),
     ("vgg16", "openvino", "int8"),
 ]

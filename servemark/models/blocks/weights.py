@@ -43,6 +43,8 @@ def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
     from torch import nn
 
     norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = None  # a cumulative average, here over the one batch

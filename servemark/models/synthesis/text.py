@@ -32,6 +32,19 @@ def sentences(rng: np.random.Generator, words: Popularity, lengths: Lengths, sou
         yield request(words.draw(rng, lengths.draw(rng)), source)
 
 
+def windows(
+    rng: np.random.Generator, words: Popularity, lengths: Lengths, count: int, end: int
+) -> Iterator[npt.NDArray[np.int32]]:
+    """Draw running text [count], the id `end` after each sentence; a window begins anywhere in one."""
+    while True:
+        tokens = words.draw(rng, count)
+        place = rng.integers(lengths.draw(rng) + 1)
+        while place < count:
+            tokens[place] = end
+            place += lengths.draw(rng) + 1
+        yield tokens
+
+
 def request(ids: npt.ArrayLike, source: int) -> Sample:
     """Pad a sentence to `source` ids, or cut it."""
     sentence = np.asarray(ids, np.int32)[:source]

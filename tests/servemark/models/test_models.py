@@ -80,6 +80,8 @@ def test_flops_are_those_that_pytorch_counts(built: tuple[Workload, nn.Module]) 
     workload, model = built
     if any(isinstance(module, nn.RNNBase) for module in model.modules()):
         pytest.skip("PyTorch does not count its fused recurrent kernels")
+    if workload.name.removesuffix("_tiny") == "aoa_reader":
+        pytest.skip("PyTorch counts the input that marks the padding; test_text_models.py counts the weights")
     if hasattr(model, "step"):
         pytest.skip("its work depends on the length of the answer; test_decoding.py counts a nominal one")
     with FlopCounterMode(display=False) as counter:
