@@ -29,8 +29,10 @@ class Trained:
     validation: float
 
 
-def best_of(model: "nn.Module", epochs: int, train: Callable[[int], None], validate: Callable[[], float]) -> Trained:
-    """Train for so many epochs and keep the first that validates best; says how each did."""
+def best_of(
+    model: "nn.Module", epochs: int, train: Callable[[int], None], validate: Callable[[], float] | None
+) -> Trained:
+    """Train for so many epochs and keep the first that validates best, or the last; says how each did."""
     import torch
 
     torch.set_num_threads(THREADS)
@@ -41,12 +43,11 @@ def best_of(model: "nn.Module", epochs: int, train: Callable[[int], None], valid
         train(epoch)
         model.eval()
         with torch.inference_mode():
-            value = validate()
+            value = validate() if validate else float(epoch)
         if value > best:
             best, found, kept = value, epoch, copy.deepcopy(model.state_dict())
-        print(
-            f"epoch {epoch} of {epochs}: validation {value:.4f}, {time.process_time() - started:.1f} CPU s", flush=True
-        )
+        how = f"validation {value:.4f}" if validate else "without validation"
+        print(f"epoch {epoch} of {epochs}: {how}, {time.process_time() - started:.1f} CPU s", flush=True)
     model.load_state_dict(kept)
     return Trained(model, found, epochs, best)
 

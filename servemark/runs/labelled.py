@@ -119,11 +119,10 @@ class Sending:
             self._estimated = True
             left_s = passed * (self._requests - self._answered) / self._answered
             whole_s = passed * self._whole_requests / self._answered
-            subset = "" if self._labels.samples else f"; all {self._labels.data.size:,} take {_time(whole_s)}"
-            note(
-                f"{self._answered:,} of {self._requests:,} requests in {passed:.0f} s: about {_time(left_s)} to go"
-                f"{subset} (--samples N takes a random subset)"
-            )
+            size = self._labels.data.size
+            other = f"all {size:,} take {_time(whole_s)}" if self._labels.samples else "--samples N takes a subset"
+            done = f"{self._answered:,} of {self._requests:,} requests in {passed:.0f} s"
+            note(f"{done}: about {_time(left_s)} to go; {other}")
 
     @property
     def _whole_requests(self) -> float:
