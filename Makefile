@@ -4,8 +4,8 @@ BIN := .venv/bin
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses the interpreter)
-	@PYTHON="$(PYTHON)" ./setup.sh
+setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses the interpreter, GPU=1 packages for a GPU)
+	@PYTHON="$(PYTHON)" GPU="$(GPU)" ./setup.sh
 
 demo: export SETUP_FOR = demo
 demo: setup ## the default job: export, serve and load one model, and print its verdict

@@ -2,12 +2,20 @@
 # Makes .venv with everything that requirements.lock pins, checked by the hashes of requirements.hashes; `make setup`
 # runs it. Once done, it is done again only when these or pyproject.toml change, the checkout moves, or PYTHON asks for
 # another version.
+#
+# GPU=1 takes requirements.gpu.hashes too, in the place of the CPU's packages, and TensorRT. It is remembered: a later
+# run without GPU keeps it, and GPU=0 goes back. GPU=tensorflow makes an environment beside it, .venv-tensorflow: the
+# CUDA 12 that TensorFlow brings would overwrite files of torch's CUDA 13.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 VENV=.venv
+[ "${GPU:-}" != tensorflow ] || VENV=.venv-tensorflow
 STAMP=$VENV/setup.stamp
-NEEDED_GB=12 # the environment takes 8, its largest wheels pass through the same disk
+FOR_GPU=$VENV/setup.gpu # is there: the packages for a GPU
+NEEDED_GB=12            # the environment takes 8, its largest wheels pass through the same disk
+TENSORRT=tensorrt==10.16.1.11 # 10, which ONNX Runtime's TensorRT provider asks for
+TORCH='torch|torchvision|torchmetrics|triton|onnxruntime|tensorflow_cpu|cuda-[a-z]+|nvidia-(cu[a-z]+|nccl|nvjitlink|nvshmem|nvtx)[a-z0-9-]*'
 
 fail() {
     printf 'setup: %s\n' "$1" >&2
@@ -44,7 +52,7 @@ make_venv() {
 
 progress() { # of pip, as one line that is renewed on a terminal
     local all got
-    all=$(grep -c == requirements.lock)
+    all=$(grep -c == $VENV/requirements.txt)
     while kill -0 "$1" 2>/dev/null; do
         got=$(grep -c '^Collecting' $VENV/setup.log || true)
         [ ! -t 1 ] || printf '\rsetup: %s of %s packages ' "$got" "$all"
@@ -53,18 +61,47 @@ progress() { # of pip, as one line that is renewed on a terminal
     [ ! -t 1 ] || printf '\n'
 }
 
+requirements() { # what is installed, with hashes: of the packages for a GPU none of the CPU's beside them
+    case $GPU in
+    tensorflow) grep -vE "^($TORCH)==" requirements.hashes ;;
+    1) grep -v '^onnxruntime==' requirements.hashes; cat requirements.gpu.hashes ;;
+    *) cat requirements.hashes ;;
+    esac
+}
+
+install_tensorrt() { # its wheels come from NVIDIA's own index, which has no hashes here
+    $VENV/bin/python -m pip install --no-build-isolation --quiet $TENSORRT >>$VENV/setup.log 2>&1 || {
+        echo "setup: $TENSORRT could not be installed; all but the engine tensorrt works" >&2
+        echo "  fix: see $PWD/$VENV/setup.log; does the network reach NVIDIA's index?" >&2
+    }
+}
+
+install_tensorflow() {
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off \
+        -r requirements.tensorflow.lock >>$VENV/setup.log 2>&1 ||
+        fail "pip could not install requirements.tensorflow.lock" "see $PWD/$VENV/setup.log"
+}
+
 install_packages() {
     local free_gb
     free_gb=$(df --output=avail -BG . | tail -1 | tr -dc 0-9)
     if [ ! -d $VENV/lib/python"$1"/site-packages/torch ] && [ "$free_gb" -lt $NEEDED_GB ]; then
         fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
     fi
-    echo "setup: installing $(grep -c == requirements.lock) pinned packages for Python $1 (some minutes, 8 GB on disk)"
+    requirements >$VENV/requirements.txt
+    echo "setup: installing $(grep -c == $VENV/requirements.txt) pinned packages for Python $1 (some minutes, 8 GB on disk)"
+    # Both variants of ONNX Runtime have the same files: the other one goes first.
+    $VENV/bin/python -m pip uninstall --quiet --yes "$([ "$GPU" = 1 ] && echo onnxruntime || echo onnxruntime-gpu)" \
+        >/dev/null 2>&1 || true
     $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off --require-hashes \
-        -r requirements.hashes >$VENV/setup.log 2>&1 &
+        -r $VENV/requirements.txt >$VENV/setup.log 2>&1 &
     progress $!
     wait $! || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
+    case $GPU in
+    1) install_tensorrt ;;
+    tensorflow) install_tensorflow ;;
+    esac
 }
 
 missing_libpython() { # the shared libpython that Triton's Python stub asks for and the linker does not find
@@ -93,14 +130,21 @@ require_libpython() {
 [ "$(uname -sm)" = "Linux x86_64" ] ||
     fail "$(uname -sm): the pinned wheels exist for Linux x86_64 only" "use such a machine, or a container of one"
 
+GPU=${GPU:-$([ ! -e $FOR_GPU ] || echo 1)}
+case $GPU in
+0 | 1 | '' | tensorflow) ;;
+*) fail "GPU=$GPU is unknown" "make setup GPU=1, GPU=0 or GPU=tensorflow" ;;
+esac
+[ "$GPU" != 0 ] || GPU=
 python=$(choose_python)
 python_version=$(version "$python")
-wanted="$(cat requirements.hashes pyproject.toml | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
+wanted="$({ requirements; cat pyproject.toml $([ "$GPU" != tensorflow ] || echo requirements.tensorflow.lock); } | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
 if [ -e $STAMP ] && [ "$(cat $STAMP)" = "$wanted" ]; then
     exit 0
 fi
 make_venv "$python" "$python_version"
-rm -f $STAMP
+rm -f $STAMP $FOR_GPU
+[ "$GPU" != 1 ] || touch $FOR_GPU
 install_packages "$python_version"
 require_libpython "$python_version"
 printf '%s\n' "$wanted" >$STAMP

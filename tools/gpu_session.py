@@ -62,17 +62,17 @@ class Stage:
 def unusable(engine: str) -> str | None:
     """Say why an engine cannot use a GPU here; None where nothing speaks against it."""
     if engine == "tensorrt" and importlib.util.find_spec("tensorrt") is None:
-        return "tensorrt is not installed: pip install -e '.[tensorrt]'"
+        return "tensorrt is not installed: make setup GPU=1"
     if engine == "tensorflow":
         for name in ("tensorflow-cpu", "tensorflow_cpu"):
             if _installed(name):
-                return "tensorflow-cpu is installed: pip uninstall it, pip install 'tensorflow[and-cuda]'"
-        return None if _installed("tensorflow") else "tensorflow is not installed: pip install 'tensorflow[and-cuda]'"
+                return "tensorflow-cpu is installed: make setup GPU=tensorflow makes an environment for it"
+        return None if _installed("tensorflow") else "tensorflow is not installed: make setup"
     if engine == "onnxruntime":
         import onnxruntime
 
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            return "onnxruntime is the CPU's: pip uninstall it, pip install 'onnxruntime-gpu[cuda,cudnn]'"
+            return "onnxruntime is the CPU's: make setup GPU=1"
     return None
 
 

@@ -1,8 +1,9 @@
-"""Hashes of what requirements.lock pins: `python -m tools.pin_hashes [REPORT ...] > requirements.hashes`.
+"""Hashes of what a lock pins: `python -m tools.pin_hashes [LOCK] [REPORT ...] > requirements.hashes`.
 
 pip says which wheels it would install on Linux x86-64 for each Python version, and their SHA-256, with
 `pip install --dry-run --report`. That downloads 8 GB and takes minutes for each version; reports that pip has written
 before can be named instead. The file has names, versions and hashes, and no addresses.
+Without LOCK it is of requirements.lock.
 """
 
 import json
@@ -20,12 +21,17 @@ from servemark.paths import CHECKOUT
 
 LOCK = CHECKOUT / "requirements.lock"
 PYTHONS = ("3.11", "3.12", "3.13")
-HEAD = """# Written by `python -m tools.pin_hashes` from requirements.lock: the SHA-256 of each wheel that pip takes on
+HEAD = """# Written by `python -m tools.pin_hashes` from {lock}: the SHA-256 of each wheel that pip takes on
 # Linux x86-64 for CPython 3.11, 3.12 and 3.13. `make setup` installs these and no others:
 #
-#     pip install --no-deps --only-binary=:all: --require-hashes -r requirements.hashes
+#     pip install --no-deps --only-binary=:all: --require-hashes -r {hashes}
 """
 Hashes = Mapping[tuple[str, str], set[str]]
+
+
+def head(lock: Path) -> str:
+    """How a lock's file of hashes begins."""
+    return HEAD.format(lock=lock.name, hashes=lock.with_suffix(".hashes").name)
 
 
 def hashes(reports: Iterable[Mapping[str, Any]]) -> Hashes:
@@ -60,11 +66,11 @@ def of_python(lock: Sequence[str], python: str) -> list[str]:
     return [f"{each.name}{each.specifier}" for each in all_of_them if not each.marker or each.marker.evaluate(version)]
 
 
-def ask_pip(python: str) -> dict[str, Any]:
-    """What pip would install for a Python version."""
+def ask_pip(lock: Path, python: str) -> dict[str, Any]:
+    """What pip would install of a lock for a Python version."""
     with tempfile.TemporaryDirectory() as folder:
         report, wanted = Path(folder, "report.json"), Path(folder, "wanted.txt")
-        wanted.write_text("\n".join(of_python(LOCK.read_text().splitlines(), python)))
+        wanted.write_text("\n".join(of_python(lock.read_text().splitlines(), python)))
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps"]
         command += ["--only-binary=:all:", "--ignore-requires-python"]
         command += ["--python-version", python, "--target", folder]
@@ -75,9 +81,11 @@ def ask_pip(python: str) -> dict[str, Any]:
 
 def main() -> None:
     """Write the file to stdout."""
-    given = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
-    known = hashes(given or map(ask_pip, PYTHONS))
-    sys.stdout.write(HEAD + "\n".join(lines(LOCK.read_text().splitlines(), known)) + "\n")
+    names = sys.argv[1:]
+    lock = Path(names.pop(0)) if names and names[0].endswith(".lock") else LOCK
+    given = [json.loads(Path(name).read_text()) for name in names]
+    known = hashes(given or (ask_pip(lock, python) for python in PYTHONS))
+    sys.stdout.write(head(lock) + "\n".join(lines(lock.read_text().splitlines(), known)) + "\n")
 
 
 if __name__ == "__main__":

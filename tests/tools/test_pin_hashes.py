@@ -1,11 +1,14 @@
 """The file of hashes: what pip reports, beside each pin, and nothing of where it came from."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tools.pin_hashes import HEAD, LOCK, hashes, lines, of_python
+from servemark.paths import CHECKOUT
+from tools.pin_hashes import hashes, head, lines, of_python
 
+LOCKS = [CHECKOUT / "requirements.lock", CHECKOUT / "requirements.gpu.lock"]
 ITEM = {"url": "https://host.example/Some_Name-1.0-py3-none-any.whl"}
 
 
@@ -34,12 +37,13 @@ def test_a_pin_without_a_wheel_is_an_error() -> None:
         lines(["other==1"], {})
 
 
-def test_the_file_is_of_the_lock_as_it_is() -> None:
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_the_file_is_of_the_lock_as_it_is(lock: Path) -> None:
     """One line for each pin, in the same order, with hashes; `make setup` installs nothing else."""
-    text = LOCK.with_suffix(".hashes").read_text()
-    assert text.startswith(HEAD)
+    text = lock.with_suffix(".hashes").read_text()
+    assert text.startswith(head(lock))
     assert "://" not in text
     written = [line for line in text.splitlines() if not line.startswith("#")]
-    pins = [line for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
+    pins = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
     assert [line.partition(" --hash")[0] for line in written] == pins
     assert all(re.fullmatch(r".*?( --hash=sha256:[0-9a-f]{64}){1,4}", line) for line in written)
