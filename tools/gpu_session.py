@@ -104,6 +104,11 @@ def stages() -> list[Stage]:
     for kind in ("none", "system", "cuda"):
         target = ("--concurrency", "4", "--duration", "8", "--shared-memory", kind)
         found.append(Stage(f"shared_memory_{kind}", (*run, *target, *out), 120, MEASURED))
+    kernels = (*servemark, "kernels", "--device", DEVICE, "--case-limit", "20", *out)
+    types = ("--precision", "fp32", "--precision", "bf16")
+    found.append(Stage("kernels_quick", (*kernels, *types), 240, (0, ExitCode.INVALID), ("result.json",)))
+    suite = ("--suite", "deepbench-device")
+    found.append(Stage("kernels_deepbench", (*kernels, *suite), 240, (0, ExitCode.INVALID), ("result.json",)))
     return found
 
 

@@ -10,7 +10,7 @@ Each model runs in a process of its own. `explained` times every distinct kernel
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import metadata
 
 from servemark.errors import ServemarkError
@@ -36,16 +36,16 @@ CLAIM = "DeepBench is said to have most kernels of MLPerf's applications. Here a
 Sizes = tuple[float, ...]
 
 
-def zoo(sizes: str) -> list[Workload]:
-    """The workloads, or their tiny variants."""
-    found = [workload if sizes == "full" else workload.tiny for workload in workloads().values()]
-    return [workload for workload in found if workload]
+def zoo(sizes: str, only: Collection[str] = ()) -> list[Workload]:
+    """The workloads, or their tiny variants; `only` those of these names, where there are any."""
+    wanted = [workload for name, workload in workloads().items() if not only or name in only]
+    return [found for workload in wanted if (found := workload if sizes == "full" else workload.tiny)]
 
 
-def traces(sizes: str, batch: int, *, timed: bool) -> Iterator[tuple[str, Trace | str]]:
+def traces(sizes: str, batch: int, only: Collection[str], *, timed: bool) -> Iterator[tuple[str, Trace | str]]:
     """Each workload's trace, or why it has none."""
     device = Device.named("cpu")
-    for workload in zoo(sizes):
+    for workload in zoo(sizes, only):
         print(f"tracing {workload.name}", file=sys.stderr, flush=True)
         try:
             yield workload.name, trace_apart(workload.name, batch, device, timed=timed)
@@ -53,9 +53,9 @@ def traces(sizes: str, batch: int, *, timed: bool) -> Iterator[tuple[str, Trace 
             yield workload.name, error.what
 
 
-def explained(sizes: str, batch: int, seconds: float, limit_s: float) -> Iterator[str]:
+def explained(sizes: str, batch: int, only: Collection[str], seconds: float, limit_s: float) -> Iterator[str]:
     """The page of latencies and their parts."""
-    found = list(traces(sizes, batch, timed=True))
+    found = list(traces(sizes, batch, only, timed=True))
     method = Method(Device.named("cpu"), budget_s=seconds, limit_s=limit_s)
     known: dict[Kernel, float | None] = {}
     with CaseProcess() as process:
@@ -102,11 +102,11 @@ def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
     return f"| {name} | {whole:.4g} | {traced['kernels']} | {shares} | {longest or '-'} |"
 
 
-def coverage(sizes: str, batch: int) -> Iterator[str]:
+def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str]:
     """The page of distances to DeepBench."""
     deepbench = [case.kernel for name, suite in suites().items() if name.startswith("deepbench") for case in suite()]
     rows, skipped, total = [], [], Counted()
-    for name, trace in traces(sizes, batch, timed=False):
+    for name, trace in traces(sizes, batch, only, timed=False):
         if isinstance(trace, str):
             skipped.append(f"- {name} was skipped: {trace}")
             continue
@@ -205,14 +205,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", choices=("explained", "coverage"))
     parser.add_argument("--sizes", choices=("tiny", "full"), default="tiny")
+    parser.add_argument("--only", nargs="+", default=(), metavar="WORKLOAD")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.1)
     parser.add_argument("--limit", type=float, default=60.0)
     options = parser.parse_args()
     if options.page == "explained":
-        lines = explained(options.sizes, options.batch, options.seconds, options.limit)
+        lines = explained(options.sizes, options.batch, options.only, options.seconds, options.limit)
     else:
-        lines = coverage(options.sizes, options.batch)
+        lines = coverage(options.sizes, options.batch, options.only)
     for line in lines:
         print(line, flush=True)
 

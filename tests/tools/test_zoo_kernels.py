@@ -64,7 +64,7 @@ def test_coverage_counts_flops_by_distance() -> None:
 @pytest.mark.usefixtures("_two_workloads")
 def test_the_parts_of_a_latency_are_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo_kernels, "_median_ms", lambda _, case, __: 0.3 if case.kernel == OTHERS[0] else 0.1)
-    lines = list(zoo_kernels.explained("tiny", 1, 0.1, 60))
+    lines = list(zoo_kernels.explained("tiny", 1, (), 0.1, 60))
     [row] = [line for line in lines if line.startswith("| x")]
     assert row == "| x | 2 | 3 | 15% | 35% | 10% | 40% | 1 x `aten::topk` |"
     assert "| y | skipped: too large | | | | | | |" in lines

@@ -1,6 +1,7 @@
 """A workload's kernels with their counts, and its latency in PyTorch, of which the profiler says where it goes."""
 
 import math
+import os
 import statistics
 import time
 from collections import Counter
@@ -51,6 +52,7 @@ def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) ->
 
 def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
     """Run a workload on a batch of its own samples, once where it is not `timed`. Raises what its model raises."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler tells of each start and stop
     import torch
 
     workload = get(name)
