@@ -27,6 +27,11 @@ Ids = npt.NDArray[np.int32]
 
 def read(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids]]:
     """Yield each test question: story, question and candidates. Raises InputDataError with file and line."""
+    return (question[:3] for question in answered(folder, vocabulary))
+
+
+def answered(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids, int]]:
+    """The same with the place of the answer among the candidates. Raises InputDataError with file and line."""
     root = folder / _DATA if (folder / _DATA).is_dir() else folder
     counts = Counter(word for _, line in _text.lines(root / TRAINING, FIX) for word in _words(line))
     known = sorted(counts, key=lambda word: (-counts[word], word))[: vocabulary - FIRST]
@@ -45,11 +50,14 @@ def read(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids]]:
         elif "\t" not in rest:
             story += rest.lower().split()
         else:
-            question, _, *more = rest.split("\t")
+            question, answer, *more = rest.split("\t")
             candidates = more[-1].lower().split("|")
             if len(candidates) != CANDIDATES or not story:
                 raise InputDataError(f"{place}: {len(candidates)} candidates after {len(story)} words", fix=FIX)
-            yield numbered(story), numbered(question.lower().split()), numbered(candidates)
+            if answer.lower() not in candidates:
+                raise InputDataError(f"{place}: the answer {answer[:80]!r} is no candidate", fix=FIX)
+            right = candidates.index(answer.lower())
+            yield numbered(story), numbered(question.lower().split()), numbered(candidates), right
 
 
 def _words(line: str) -> list[str]:

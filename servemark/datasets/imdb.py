@@ -18,6 +18,7 @@ from servemark.errors import InputDataError
 KEY = "imdb"
 VOCABULARY = 5_147
 CUTOFF = 150
+LABELS = ("pos", "neg")
 FIX = f"unpack the official aclImdb_v1.tar.gz into DATA_ROOT/{KEY}/"
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -34,8 +35,17 @@ def read(folder: Path, cutoff: int = CUTOFF) -> Iterator[npt.NDArray[np.int32]]:
         yield np.array([ids.get(word, len(ids)) for word in _words(path)], np.int32)
 
 
+def labels(folder: Path) -> list[int]:
+    """The classes of the test reviews in the order of `read`, as PaddlePaddle numbers them: 0 positive, 1 negative.
+
+    Raises InputDataError.
+    """
+    root = folder / "aclImdb" if (folder / "aclImdb").is_dir() else folder
+    return [LABELS.index(path.parent.name) for path in _files(root / "test")]
+
+
 def _files(folder: Path) -> Iterator[Path]:
-    for label in ("pos", "neg"):
+    for label in LABELS:
         found = sorted((folder / label).glob("*.txt"))
         if not found:
             raise InputDataError(f"{folder / label} holds no reviews", fix=FIX)

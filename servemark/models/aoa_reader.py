@@ -19,7 +19,7 @@ from servemark.models.blocks.encoding import gru
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -134,6 +134,18 @@ def read(path: Path) -> Iterator[Sample]:
         yield request(story, question, candidates, sizes)
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their answers. Raises InputDataError with file and line."""
+    sizes = Sizes()
+    questions = InOrder(lambda: cbt.answered(path, sizes.vocabulary))
+
+    def example(index: int) -> Example:
+        story, question, candidates, answer = questions[index]
+        return Example((request(story, question, candidates, sizes),), answer)
+
+    return LabelledSet(len(questions), example)
+
+
 TINY = Sizes(vocabulary=200, embedding=16, hidden=16, story=60, question=8, candidates=5)
 
 WORKLOAD = define(
@@ -162,5 +174,6 @@ WORKLOAD = define(
     samples=samples,
     dataset=cbt.KEY,
     read=read,
+    labelled=labelled,
     agreement=Agreement(min_match=0.9),
 )

@@ -17,7 +17,7 @@ from servemark.datasets import wikitext2
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -105,6 +105,12 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"ids": ids, "targets": targets, "h": zeros, "c": zeros}
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same windows; each begins without a memory, which makes its perplexity higher. Raises InputDataError."""
+    windows = list(read(path))
+    return LabelledSet(len(windows), lambda index: Example((windows[index],), len(windows[index]["targets"])))
+
+
 def _states(sizes: Sizes, suffix: str) -> tuple[Tensor, ...]:
     return tuple(Tensor(f"{name}{suffix}", "FP32", (LAYERS, sizes.width)) for name in ("h", "c"))
 
@@ -132,4 +138,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=wikitext2.KEY,
     read=read,
+    labelled=labelled,
 )

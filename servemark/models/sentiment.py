@@ -18,7 +18,7 @@ from servemark.datasets import imdb
 from servemark.models.blocks.weights import centre, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -98,6 +98,12 @@ def read(path: Path) -> Iterator[Sample]:
     return (request(ids, Sizes().length) for ids in imdb.read(path))
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same; class 0 is positive. Raises InputDataError naming the file."""
+    requests, labels = list(read(path)), imdb.labels(path)
+    return LabelledSet(len(labels), lambda index: Example((requests[index],), labels[index]))
+
+
 WORKLOAD = define(
     "sentiment",
     "Convolutional sentiment analysis",
@@ -118,4 +124,5 @@ WORKLOAD = define(
     samples=samples,
     dataset=imdb.KEY,
     read=read,
+    labelled=labelled,
 )

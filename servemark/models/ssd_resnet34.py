@@ -18,7 +18,7 @@ from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -112,6 +112,12 @@ def read(path: Path) -> Iterator[Sample]:
     return detection.read(coco2017.pictures(path), preprocess)
 
 
+def labelled(path: Path) -> LabelledSet:
+    """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
+    side = ssd300.SIDE
+    return detection.coco_set(path, preprocess, lambda _size: (side, side), lambda label, ids: ids[label - 1])
+
+
 WORKLOAD = define(
     "ssd_resnet34",
     "SSD-ResNet34",
@@ -130,5 +136,6 @@ WORKLOAD = define(
     samples=lambda _, rng: samples(rng),
     dataset=coco2017.KEY,
     read=read,
+    labelled=labelled,
     agreement=Agreement(atol=1e-3),
 )

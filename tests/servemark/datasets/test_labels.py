@@ -213,7 +213,8 @@ def test_tiles_are_to_come_back(tmp_path: Path) -> None:
     data = labelled("image_compression", tmp_path)
     tiles = [data.example(number).label for number in (1, 0)]  # against the order too
     assert (data.size, tiles[0].shape) == (2, (3, 256, 256))
-    assert score("image_compression", data, *({"reconstruction": tile} for tile in tiles)) == pytest.approx(1, abs=1e-5)
+    outputs = {"codes": np.zeros(1), "reconstruction": tiles[0]}
+    assert data.prediction(outputs, tiles[0]) is tiles[0]
 
 
 def test_volumes_and_views_are_of_one_object(tmp_path: Path) -> None:
@@ -285,3 +286,27 @@ def test_a_truncated_picture_is_named(tmp_path: Path) -> None:
     write(tmp_path / "val_map.txt", "x.JPEG 1\n")
     with pytest.raises(InputDataError, match=r"x.JPEG is no readable picture"):
         labelled("resnet50", tmp_path).example(0)
+
+
+def test_reviews_are_positive_first(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        for label in ("pos", "neg"):
+            write(tmp_path / "aclImdb" / part / label / "0_9.txt", "good " * 100)
+    data = labelled("sentiment", tmp_path)
+    positive, negative = ({"probs": np.array(each, np.float32)} for each in ((0.9, 0.1), (0.2, 0.8)))
+    assert score("sentiment", data, positive, negative) == 1
+    assert score("sentiment", data, positive, positive) == 0.5
+
+
+def test_a_question_s_answer_is_one_of_its_candidates(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(10)]
+    line = f"21 Where is XXXXX ?\t{{}}\t\t{'|'.join(names)}\n"
+    story = "".join(f"{number} {names[number % 10]} went home .\n" for number in range(1, 21))
+    files = ("cbtest_NE_train.txt", "cbtest_NE_test_2500ex.txt")
+    for name in files:
+        write(tmp_path / name, story + line.format("n3"))
+    data = labelled("aoa_reader", tmp_path)
+    assert (data.size, data.example(0).label) == (1, 3)
+    write(tmp_path / files[1], story + line.format("nobody"))
+    with pytest.raises(InputDataError, match="the answer 'nobody' is no candidate"):
+        labelled("aoa_reader", tmp_path)
