@@ -118,10 +118,12 @@ def labelled(path: Path) -> LabelledSet:
     return detection.coco_set(path, preprocess, lambda _size: (side, side), lambda label, ids: ids[label - 1])
 
 
+FULL = Sizes()
+
 WORKLOAD = define(
     "ssd_resnet34",
     "SSD-ResNet34",
-    full=Variant(Sizes(), parameters=19_972_534, flops=31_724_157_440),
+    full=Variant(FULL, parameters=19_972_534, flops=31_724_157_440),
     task="object detection",
     suites=("MLPerf Training v0.5",),
     inputs=lambda _: (Tensor("image", "FP32", (3, ssd300.SIDE, ssd300.SIDE)),),

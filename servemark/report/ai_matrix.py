@@ -30,6 +30,8 @@ MACRO = {
     "resnet50": CNN,
     "resnet152": CNN,
     "densenet121": CNN,
+    "synnet": Macro(CNN.batches, "images"),
+    "synnet_3c": Macro(CNN.batches, "images"),
     "ssd300": Macro((8, 16, 32), "images", ("fp32", "fp16", "int8")),
     "mask_rcnn": Macro((4, 8, 16), "images"),
     "nmt": Macro((64, 128, 256), "sentences"),
@@ -57,6 +59,7 @@ _TENSORFLOW = {
     "resnet50": {16: 949.0, 32: 1079.0, 64: 1156.0},
     "resnet152": {16: 377.0, 32: 435.0, 64: 458.0},
     "densenet121": {16: 839.0, 32: 1049.0, 64: 1181.0},
+    "synnet": {16: 321.0, 32: 377.0, 64: 409.0},
     "din": {256: 68129.0, 512: 88441.0, 1024: 97492.0},
 }
 _MASK_RCNN_SECONDS = {4: 40.2, 8: 73.6, 16: 136.7}

@@ -61,13 +61,18 @@ def labelled(path: Path) -> LabelledSet:
 
 
 def seeded_classifier(
-    name: str, network: Callable[[], "nn.Module"], samples: Callable[[np.random.Generator], Iterator[Sample]]
+    name: str,
+    network: Callable[[], "nn.Module"],
+    samples: Callable[[np.random.Generator], Iterator[Sample]],
+    *,
+    weights: Callable[["nn.Module"], None] = he,
+    spread: float = 1.0,
 ) -> "nn.Module":
     """Seed a network, calibrate its statistics and spread its answers, so that requests get different classes.
 
     Random deep networks answer nearly the same to every picture. He's weights and BatchNorm statistics of synthetic
     requests keep activations of order 1; the last layer, which must be dense, then takes out what all requests have in
-    common and scales what differs to order 1.
+    common and scales what differs to `spread`.
     """
     import torch
     from torch import nn
@@ -76,10 +81,10 @@ def seeded_classifier(
     batch = torch.from_numpy(np.stack([next(iter(request.values())) for request in requests]))
     with seeded(name), torch.no_grad():
         model = network()
-        he(model)
+        weights(model)
         calibrate(model, batch)
         *_, head = (module for module in model.modules() if isinstance(module, nn.Linear))
-        centre(head, model(batch))
+        centre(head, model(batch), spread=spread)
     return model
 
 

@@ -18,7 +18,7 @@ from torchvision.ops import batched_nms, nms
 from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
-from servemark.models import faster_rcnn, mask_rcnn, ssd300, ssd300_coco
+from servemark.models import faster_rcnn, mask_rcnn, ssd300, ssd300_coco, ssd_resnet34
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
@@ -27,7 +27,14 @@ from tests.support.workload_data import batch_of
 TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
 DETECTORS = ["ssd300", *TWO_STAGES]
 TINY = [f"{name}_tiny" for name in DETECTORS]
-SIZES = [*TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in DETECTORS)]
+MODULES: dict[str, Any] = {
+    "ssd300": ssd300,
+    "ssd300_coco": ssd300_coco,
+    "ssd_resnet34": ssd_resnet34,
+    "faster_rcnn": faster_rcnn,
+    "mask_rcnn": mask_rcnn,
+}
+SIZES = [*TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in MODULES)]
 CLASSIFIER = {"ssd300": "head.classification_head.module_list", "rcnn": "roi_heads.box_predictor.cls_score"}
 
 
@@ -88,7 +95,7 @@ def built(name: str, background: float = 1.0) -> Any:
 
 
 def classifier_classes(name: str) -> int:
-    module = {"ssd300": ssd300, "faster_rcnn": faster_rcnn, "mask_rcnn": mask_rcnn}[name.removesuffix("_tiny")]
+    module = MODULES[name.removesuffix("_tiny")]
     sizes: Any = module.TINY if name.endswith("_tiny") else module.FULL
     return int(sizes.classes)
 
