@@ -12,12 +12,15 @@ from exporters.onnx_to_tensorflow.graph import Node, operator
 from exporters.onnx_to_tensorflow.values import Value, aligned
 
 UNARY: dict[str, Callable[[Any], Any]] = {
+    "Abs": tf.abs,
+    "Elu": tf.nn.elu,
     "Exp": tf.exp,
     "Floor": tf.floor,
     "Identity": tf.identity,
     "Not": tf.logical_not,
     "Relu": tf.nn.relu,
     "Sigmoid": tf.sigmoid,
+    "Sign": tf.sign,
     "Sqrt": tf.sqrt,
     "Tanh": tf.tanh,
 }

@@ -84,7 +84,7 @@ def network(sizes: Sizes) -> "nn.Module":
                 outputs = above + outputs if layer else above  # the first one reads two directions
                 state += [h[0], c[0]]
             energy = self.energy_scale * self.energy / self.energy.norm()
-            memory = (outputs, self.key(outputs) + self.energy_bias, padding, energy.unsqueeze(1))
+            memory = (outputs, self.key(outputs) + self.energy_bias, padding, energy.unsqueeze(0))
             return memory, (*state, torch.zeros_like(h[0]))
 
         def step(
@@ -107,7 +107,7 @@ def network(sizes: Sizes) -> "nn.Module":
             """Look at the source: rows [R, W] -> contexts [R, W]."""
             states, keys, padding, weight = memory
             query = self.query(hidden).reshape(keys.shape[0], -1, 1, width)  # [B, beams, 1, W]
-            energy = (torch.tanh(query + keys.unsqueeze(1)) @ weight).squeeze(3)  # [B, beams, S]
+            energy = nn.functional.linear(torch.tanh(query + keys.unsqueeze(1)), weight).squeeze(3)  # [B, beams, S]
             energy = energy.masked_fill(padding.unsqueeze(1), torch.finfo(energy.dtype).min)
             return torch.bmm(torch.softmax(energy, dim=2), states).flatten(0, 1)
 
