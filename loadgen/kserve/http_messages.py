@@ -174,7 +174,7 @@ class ResponseChecker:
         try:
             listed = json.loads(text)["outputs"]
             described = {output["name"]: output for output in listed}
-            sizes = [output.get("parameters", {}).get("binary_data_size", 0) for output in listed]
+            sizes = [(output.get("parameters") or {}).get("binary_data_size", 0) for output in listed]
             if len(described) < len(listed) or not all(type(size) is int and size >= 0 for size in sizes):
                 return "malformed_response", 0
             errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
@@ -208,7 +208,7 @@ def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     if error:
         return error
     shape = output["shape"]
-    size = output.get("parameters", {}).get("binary_data_size")
+    size = (output.get("parameters") or {}).get("binary_data_size")
     if size is None and "data" not in output:
         return "missing_output"
     right = (
@@ -235,7 +235,7 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     offset = 0
     for output in json.loads(text)["outputs"]:
-        size = output.get("parameters", {}).get("binary_data_size")
+        size = (output.get("parameters") or {}).get("binary_data_size")
         datatype, end = datatypes.get(output["name"]), offset + int(size or 0)
         if datatype is not None:
             arrays[output["name"]] = (

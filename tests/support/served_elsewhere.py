@@ -52,7 +52,7 @@ class Affine(Model):
         y = (2 * payload.inputs[0].as_numpy() + 1).astype("float32")
         found = InferOutput("y", list(y.shape), "FP32")
         found.set_data_from_numpy(y, binary_data=False)
-        return InferResponse(payload.id, self.name, [found])
+        return InferResponse(payload.id or "none", self.name, [found])
 
 http, grpc = map(int, sys.argv[1:])
 ModelServer(http_port=http, grpc_port=grpc, workers=1).start([Affine("org-affine")])

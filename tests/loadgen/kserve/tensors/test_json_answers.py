@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.kserve.http_messages import Head, ResponseChecker
+from loadgen.kserve.http_messages import Head, ResponseChecker, decode_outputs
 from loadgen.kserve.tensors.json_answers import JsonForm
 from servemark.workload import Tensor
 
@@ -64,3 +64,12 @@ def test_the_checker_judges_each_answer_as_the_parser_would() -> None:
         assert checker.judge(head, answer(y=rng.normal(size=4), number=number)) == "wrong_size"
         assert checker.judge(head, answer(n=("x",), number=number)) == "malformed_response"
     assert len(checker._forms) == 1
+
+
+def test_parameters_that_are_null_are_none() -> None:
+    """KServe's Python server writes every field."""
+    outputs = [{"name": "y", "datatype": "FP32", "shape": [1, 3], "parameters": None, "data": [1.0, 2.0, 3.0]}]
+    body = json.dumps({"model_name": "m", "model_version": None, "parameters": None, "outputs": outputs}).encode()
+    head = Head(200, len(body), None, keep_alive=True)
+    assert ResponseChecker(OUTPUTS[:1], 1).judge(head, body) is None
+    assert decode_outputs(head, body, OUTPUTS[:1])["y"].tolist() == [[1, 2, 3]]
