@@ -1,7 +1,7 @@
 """The main job on real input: two models behind one Triton, closed loop first, then a Poisson rate with an objective.
 
-`make demo` runs it. MovieLens-100K drives `ranking` (a user and the last five films they rated), the photographs that
-scikit-learn ships drive `resnet50`.
+`make demo` runs it. MovieLens-100K drives `ranking` (a user and the last five films they rated), in the place of
+Gowalla, which cannot be fetched. The photographs that scikit-learn ships drive `resnet50`.
 """
 
 import importlib.util
