@@ -6,13 +6,16 @@ The reduced precisions are written from the fp32 file.
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.frameworks.onnxruntime import FP16_ON_CPU
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload
+
+if TYPE_CHECKING:
+    import torch
 
 ARTIFACT = "model.onnx"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -48,6 +51,10 @@ def write(job: Job) -> Mapping[str, object]:
 def _trace(job: Job) -> None:
     import torch
 
+    if job.workload.source:
+        # the batch is as open in the program as its maker left it
+        _save(job, torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload)))
+        return
     workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
@@ -62,11 +69,21 @@ def _trace(job: Job) -> None:
                 {0: dimension} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC)
                 for dimension, tensor in zip(batch, workload.inputs, strict=True)
             ),
-            input_names=[tensor.name for tensor in workload.inputs],
-            output_names=[tensor.name for tensor in workload.outputs],
-            opset_version=OPSET,
-            verbose=False,  # its progress report; warnings still come
+            **_names(workload),
         )
+    _save(job, program)
+
+
+def _names(workload: Workload) -> dict[str, Any]:
+    return {
+        "input_names": [tensor.name for tensor in workload.inputs],
+        "output_names": [tensor.name for tensor in workload.outputs],
+        "opset_version": OPSET,
+        "verbose": False,  # its progress report; warnings still come
+    }
+
+
+def _save(job: Job, program: "torch.onnx.ONNXProgram | None") -> None:
     if program is None:
         raise AssertionError("torch.onnx.export returns None only with dynamo=False")
     program.model.ir_version = IR_VERSION

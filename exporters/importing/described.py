@@ -30,6 +30,8 @@ class Described:
     facts: Mapping[str, object]
     """Versions of format and producer."""
     parameters: int | None = None
+    max_batch: int | None = None
+    """The largest batch that the file allows; None where it does not say."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Inputs whose values the file itself bounds."""
     flops: Callable[[Mapping[str, tuple[int, ...]]], int | None] = lambda _: None

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from exporters.importing import onnx_file
+from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
 from exporters.importing.described import OPEN, Described, Format, Port, unusable
 from exporters.pipeline.job import golden_inputs
 from exporters.pipeline.parity import Run
@@ -34,7 +34,7 @@ MAX_REQUEST_BYTES = 64 << 20
 TOGETHER = 3
 """Samples that have to give the same together as one by one, for the model to take batches."""
 DRAFT = ".import-"
-FORMATS = cast("tuple[Format, ...]", (onnx_file,))
+FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
 Ranges = Mapping[str, tuple[float, float]]
 """Input -> least and greatest random value."""
 
@@ -76,8 +76,13 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
         raise OptionError(f"{name!r} is a workload already", fix="take another --name, or --force to import it again")
     if not path.exists():
         raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
+    if entry := triton_entry.read(path):
+        path = entry.file
+        largest = min(wishes.max_batch, entry.max_batch or wishes.max_batch)
+        wishes = replace(wishes, shapes={**entry.shapes, **wishes.shapes}, max_batch=largest)
     format_ = format_of(path)
     found = format_.describe(path)
+    wishes = replace(wishes, max_batch=min(wishes.max_batch, found.max_batch or wishes.max_batch))
     try:
         models.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=models) as temporary:

@@ -1,0 +1,29 @@
+"""An entry of a Triton repository: its newest model file, and what its configuration adds."""
+
+from pathlib import Path
+
+import pytest
+
+from exporters.importing import triton_entry
+from servemark.errors import ArtifactError
+
+CONFIG = 'backend: "onnxruntime" max_batch_size: 4 input [{ name: "x" data_type: TYPE_FP32 dims: [3, 8, 8] }]'
+
+
+def test_the_newest_version_is_taken_with_the_sizes_of_the_configuration(tmp_path: Path) -> None:
+    assert triton_entry.read(tmp_path) is None
+    (tmp_path / "config.pbtxt").write_text(CONFIG)
+    for version in ("2", "10"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "model.onnx").write_bytes(b"")
+    entry = triton_entry.read(tmp_path)
+    assert entry == triton_entry.TritonEntry(tmp_path / "10" / "model.onnx", {"x": (3, 8, 8)}, 4)
+
+
+@pytest.mark.parametrize("file", ["model.py", "model.plan"])
+def test_code_and_other_formats_are_refused(tmp_path: Path, file: str) -> None:
+    (tmp_path / "config.pbtxt").write_text(f'backend: "python" default_model_filename: "{file}"')
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "model.py").write_text("raise SystemExit")
+    with pytest.raises(ArtifactError, match="its backend is python"):
+        triton_entry.read(tmp_path)
