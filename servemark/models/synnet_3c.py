@@ -37,20 +37,18 @@ def network(sizes: Sizes) -> "nn.Module":
     class SynNet3c(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            (first, second), pool = (sizes.width(full) for *_, full in STEMS), nn.MaxPool2d(2)
-            self.first, self.second = (
-                convolution(3, sizes.width(full), kernel, stride=stride) for kernel, stride, full in STEMS
-            )
-            third, width = chain(3, THIRD, sizes)
+            (first, second), pool = (width for *_, width in STEMS), nn.MaxPool2d(2)
+            self.first, self.second = (convolution(3, width, kernel, stride=stride) for kernel, stride, width in STEMS)
+            third, width = chain(3, THIRD)
             self.third = nn.Sequential(third, pool)
-            group, width = chain(second + width, SECOND_GROUP, sizes)
+            group, width = chain(second + width, SECOND_GROUP)
             self.joined = nn.Sequential(group, pool)
             layers: list[nn.Module] = []
             width += first
             for widths in GROUPS:
-                group, width = chain(width, widths, sizes)
+                group, width = chain(width, widths)
                 layers += [group, pool]
-            group, width = chain(width, LAST, sizes)
+            group, width = chain(width, LAST)
             cells = (sizes.side // 32) ** 2
             self.rest = nn.Sequential(*layers, group, nn.Flatten(), nn.Linear(width * cells, sizes.classes))
 
@@ -67,7 +65,6 @@ WORKLOAD = classification(
     "synNet-3c",
     CITATION,
     full=Variant(Sizes(), parameters=25_686_645, flops=35_019_896_828),
-    tiny=Variant(Sizes(divisor=16, classes=10, side=64), parameters=105_117, flops=32_032_040),
     origin=ORIGIN,
     slo_ms=60,
     build=lambda name, sizes: build(name, sizes, network),

@@ -94,7 +94,7 @@ def classification(
     citation: str,
     *,
     full: Variant[Network],
-    tiny: Variant[Network],
+    tiny: Variant[Network] | None = None,
     slo_ms: float,
     origin: str | None = None,
     build: Callable[[str, Network], "nn.Module"],

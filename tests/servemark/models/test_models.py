@@ -18,11 +18,15 @@ from servemark.workload import Workload, get, names, workloads
 from tests.support.workload_data import answer, batch_of
 from tests.support.zoo import no_tiny
 
-LARGE = 30_000_000
-"""Workloads of more parameters are built in the slow suite only."""
+LARGE, LONG = 30_000_000, 30e9
+"""Workloads of more parameters, or of more FLOPs, are built in the slow suite only."""
 
 FULL = [
-    pytest.param(workload, id=name, marks=pytest.mark.slow if (workload.parameters or 0) > LARGE else [])
+    pytest.param(
+        workload,
+        id=name,
+        marks=pytest.mark.slow if (workload.parameters or 0) > LARGE or (workload.flops or 0) > LONG else [],
+    )
     for name, workload in workloads().items()
 ]
 TINY = [pytest.param(workload.tiny, id=f"{name}_tiny", marks=no_tiny(name)) for name, workload in workloads().items()]
