@@ -44,6 +44,7 @@ def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
 
     norms = [module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     if not norms:
+        model.eval()
         return
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
