@@ -3,6 +3,7 @@
 The reduced precisions are written from the fp32 file.
 """
 
+import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +56,9 @@ def _trace(job: Job) -> None:
         # the batch is as open in the program as its maker left it
         _save(job, torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload)))
         return
+    # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
+    for name in ("torch._subclasses.fake_tensor", "torch.export._trace"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]

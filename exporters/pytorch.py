@@ -65,6 +65,9 @@ def _trace(
     sizes: Any = tuple(
         {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
     )
+    # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
+    for name in ("torch._subclasses.fake_tensor", "torch.export._trace"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     module = model if kind == torch.float32 else _cast(model, kind)
     return torch.export.export(
         module,
