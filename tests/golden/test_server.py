@@ -50,7 +50,8 @@ def test_endpoints() -> None:
         assert not client.is_model_ready("other")
         assert client.get_server_metadata()["name"] == "golden"
         assert client.get_model_metadata("toy")["inputs"][1] == {"name": "B", "datatype": "BYTES", "shape": [-1, 1]}
-        assert client.get_model_config("toy")["input"][1] == {"name": "B", "data_type": "TYPE_STRING", "dims": [1]}
+        taken = {"name": "B", "data_type": "TYPE_STRING", "dims": [1], "optional": False}
+        assert client.get_model_config("toy")["input"][1] == taken
         assert client.get_model_repository_index() == [{"name": "toy", "version": "1", "state": "READY"}]
         a, b = triton.InferInput("A", [2, 4], "INT64"), triton.InferInput("B", [2, 1], "BYTES")
         a.set_data_from_numpy(np.zeros((2, 4), "i8"))
