@@ -29,8 +29,8 @@ UNTAKEN = {
     [
         ("run", set()),
         ("compare", {"model_name", "engine"}),
-        ("tune", SERVER | ARRIVALS),
-        ("mlperf", {*ARRIVALS, *UNTAKEN}),
+        ("tune", {*SERVER, *ARRIVALS, "quality"}),
+        ("mlperf", {*ARRIVALS, *UNTAKEN, "quality"}),
     ],
 )
 def test_a_command_takes_what_it_does_not_leave_out(command: str, left_out: set[str]) -> None:
