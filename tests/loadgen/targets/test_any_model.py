@@ -2,7 +2,7 @@
 
 import json
 from argparse import Namespace
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def answers(load: LoadConfig, count: int = 8) -> Load:
         def channels(self) -> Any:
             return target.connect
 
-    return Sent(0, requests=iter(list(requests) * 50)).closed(1, 0.1)
+    return Sent(0, requests=cycle(list(requests))).closed(1, 0.1)
 
 
 @pytest.mark.parametrize("batch", [8, 0])
