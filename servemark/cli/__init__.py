@@ -1,6 +1,10 @@
-"""The command line. One file for each command; heavy imports live inside the commands."""
+"""The command line. One file for each command, which is imported when it is called."""
 
+import importlib
+import keyword
 import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -24,8 +28,73 @@ OTHERS_FLAGS = {
 }
 """What wrk2, k6, vegeta, Locust and perf_analyzer call it -> our flag of a load."""
 
+COMMANDS = {
+    "doctor": "Show what this machine can do.",
+    "list": "Show the workloads.",
+    "import": "Make a workload of a model file of your own.",
+    "export": "Export workloads to the model repository.",
+    "serve": "Serve workloads with Triton until Ctrl-C.",
+    "run": "Measure one workload under load and judge the run.",
+    "rerun": "Run again what made a result.",
+    "compare": "Compare engines, or saved results, side by side.",
+    "tune": "Find the best config.pbtxt for an objective.",
+    "mlperf": "Run an MLPerf scenario through the official LoadGen.",
+    "quality": "Score the answers to a labelled data set.",
+    "suite": "Export and load every workload of a suite.",
+    "kernels": "Time the operations that models are made of.",
+    "show": "Show a saved result again.",
+    "report": "Write saved results as one HTML page.",
+    "history": "Find where a figure changed over all saved results.",
+    "init": "Write a starter configuration and locustfile.",
+    "schema": "Print the JSON Schema of a result.",
+    "data": "Fetch a data set.",
+    "dashboards": "Watch runs with Prometheus and Grafana.",
+}
+"""Each command, and what the list of commands says of it. Its module here has its name and holds its `app`."""
+
+
+class _Imported(Mapping[str, Any]):
+    """The commands by name, each made when it is asked for: all their imports together take more than a second."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        if name not in self._made:
+            module = importlib.import_module(f"servemark.cli.{name}{'_' * (name in keyword.kwlist)}")
+            self._made[name] = typer.main.get_command(module.app)
+            self._made[name].name = name
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Commands(TyperGroup):
+    """A group that imports a command when it is called, and none to list them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast(Any, _Imported())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Their names in the order of the table."""
+        return [*COMMANDS]  # list is a module here once that command is imported
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*COMMANDS.items()])
+
+
 app = typer.Typer(
     name="servemark",
+    cls=_Commands,
     help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
     epilog=EPILOG,
     rich_markup_mode=None,
@@ -51,59 +120,6 @@ def _version(
 
 def build() -> TyperGroup:
     """The command group with all commands."""
-    from servemark.cli import (
-        compare,
-        dashboards,
-        data,
-        doctor,
-        export,
-        history,
-        import_,
-        init,
-        kernels,
-        mlperf,
-        quality,
-        report,
-        rerun,
-        run,
-        schema,
-        serve,
-        show,
-        suite,
-        tune,
-    )
-    from servemark.cli import list as listing
-    from servemark.cli._own_models import takes_own_models
-    from servemark.cli._run_file import TakesDefaults
-
-    app.command("doctor", short_help="Show what this machine can do.")(doctor.doctor)
-    app.command("list", short_help="Show the workloads.")(takes_own_models(listing.list_workloads))
-    app.command("import", short_help="Make a workload of a model file of your own.")(
-        takes_own_models(import_.import_model)
-    )
-    app.command("export", short_help="Export workloads to the model repository.")(takes_own_models(export.export))
-    app.command("serve", short_help="Serve workloads with Triton until Ctrl-C.")(takes_own_models(serve.serve))
-    app.command("run", cls=TakesDefaults, short_help="Measure one workload under load and judge the run.")(
-        takes_own_models(run.run)
-    )
-    app.command("rerun", context_settings=rerun.PASSES_ON, short_help="Run again what made a result.")(rerun.rerun)
-    app.command("compare", short_help="Compare engines, or saved results, side by side.")(
-        takes_own_models(compare.compare)
-    )
-    app.command("tune", short_help="Find the best config.pbtxt for an objective.")(takes_own_models(tune.tune))
-    app.command("mlperf", short_help="Run an MLPerf scenario through the official LoadGen.")(
-        takes_own_models(mlperf.mlperf)
-    )
-    app.command("quality", short_help="Score the answers to a labelled data set.")(takes_own_models(quality.quality))
-    app.command("suite", short_help="Export and load every workload of a suite.")(takes_own_models(suite.suite))
-    app.command("kernels", short_help="Time the operations that models are made of.")(kernels.kernels)
-    app.command("show", short_help="Show a saved result again.")(show.show)
-    app.command("report", short_help="Write saved results as one HTML page.")(report.report)
-    app.command("history", short_help="Find where a figure changed over all saved results.")(history.history)
-    app.command("init", short_help="Write a starter configuration and locustfile.")(init.init)
-    app.command("schema", short_help="Print the JSON Schema of a result.")(schema.schema)
-    app.command("data", short_help="Fetch a data set.")(data.data)
-    app.add_typer(dashboards.app, name="dashboards", short_help="Watch runs with Prometheus and Grafana.")
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     return group

@@ -201,7 +201,7 @@ def written(options: Mapping[str, Value]) -> str:
 
 def scalar(text: str) -> str:
     """A text as YAML: plain where it is read back as it is, else in quotes."""
-    if re.fullmatch(r"[\w./][\w./:%@+=-]*", text):  # nothing here has a meaning in a list
+    if re.fullmatch(r"[\w./]([\w./:%@+=-]*[\w./%@+=-])?", text):  # nothing here has a meaning in a list
         node = yaml.compose(f"key: {text}", Loader=yaml.SafeLoader).value[0][1]
         if isinstance(node, yaml.ScalarNode) and node.value == text and node.tag != _NOTHING:
             return text

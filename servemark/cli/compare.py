@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._load_flags import require_fixed_warmup, resolve, search_load, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision, count, quantity
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points
 from servemark.comparison import Request, compare_engines
 from servemark.comparison.contenders import parse_urls
@@ -140,3 +142,6 @@ def compare(
             render_regression(found, stdout())
     note(f"result: {os.path.relpath(comparison.page)}")
     raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))
+
+
+app = one_command(takes_own_models(compare))

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from servemark import interrupts
+from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_DATA_ROOT, DataRoot, Json
 from servemark.results.directory import print_json
 
@@ -26,3 +27,6 @@ def data(
         print_json({"key": key, "path": str(folder)})
     else:
         typer.echo(f"{key} is in {folder}")
+
+
+app = one_command(data)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servemark import interrupts
+from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
 from servemark.output import stdout
@@ -164,3 +165,6 @@ def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool)
     if missing:
         return Check(name, False, f"not installed: {', '.join(missing)}; pip install -e '.[{extra}]'", needed)
     return Check(name, True, ", ".join(filter(None, found.values())), needed)
+
+
+app = one_command(doctor)

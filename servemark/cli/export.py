@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
+from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
 from servemark.report.words import agreement_words
@@ -82,3 +84,6 @@ def _line(report: "ExportReport") -> str:
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     anew = f" (made anew: {report.outdated})" if report.outdated else ""
     return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{own}{kept}{anew}"
+
+
+app = one_command(takes_own_models(export))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._options import Json, quantity
 from servemark.cli._report import write_page
 from servemark.errors import ExitCode
@@ -53,3 +54,6 @@ def history(
     if out:
         write_page(out, [Saved(f"history of {metric}", dict(found))], quiet=json)
     raise typer.Exit(int(CODES[found["outcome"]] if fail_on else ExitCode.VALID))
+
+
+app = one_command(history)

@@ -14,7 +14,9 @@ import typer
 from loadgen.inputs.generated import random_samples
 from loadgen.inputs.sources import samples_at
 from loadgen.load.input_options import DEFAULT_STRING_LENGTH, InputOptions
+from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, option
+from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.results.directory import print_json
@@ -96,3 +98,6 @@ def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str |
     yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
     yield f"kept in {os.path.relpath(workload.source.folder) if workload.source else ''}"
     yield f"next: servemark compare {workload.name} --engines onnxruntime,openvino"
+
+
+app = one_command(takes_own_models(import_model))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._run_file import is_switch, parameters, scalar, written
 from servemark.errors import OptionError
 from servemark.results.objectives import written as objectives
@@ -80,3 +81,6 @@ def _shown(parameter: Any) -> str:
         return "true"
     text = str(parameter.default or "")
     return scalar(text) if text else str(parameter.metavar or "")
+
+
+app = one_command(init)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, quantity
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.libraries import TORCH, libraries, version
@@ -162,3 +163,6 @@ def _show_list() -> None:
     for name, made in families().items():
         also = "" if made.node is Kernel.node else "; also in other libraries"
         console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}{also}")
+
+
+app = one_command(kernels)

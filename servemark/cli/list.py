@@ -6,7 +6,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from servemark.cli._command import one_command
 from servemark.cli._options import Json
+from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError
 from servemark.output import stdout
 from servemark.results.directory import print_json
@@ -70,3 +72,6 @@ def _row(workload: Workload) -> dict[str, Any]:
         "citation": workload.citation,
         "locustfile": str(Path("loadgen", f"{workload.locustfile}.py")),  # of one's own the absolute path
     }
+
+
+app = one_command(takes_own_models(list_workloads))

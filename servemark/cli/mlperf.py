@@ -10,6 +10,7 @@ import typer
 from loadgen.load.flags import names_of
 from loadgen.mlperf.plan import MlperfScenario, require_loadgen
 from servemark import interrupts
+from servemark.cli._command import one_command
 from servemark.cli._load_flags import resolve, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -23,6 +24,7 @@ from servemark.cli._options import (
     count,
     quantity,
 )
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import OptionError
 from servemark.output import note, stdout
@@ -104,3 +106,6 @@ def mlperf(
         sys.stdout.flush()
         os._exit(interrupts.EXIT_CODE)
     raise typer.Exit(int(result["verdict"]["exit_code"]))
+
+
+app = one_command(takes_own_models(mlperf))

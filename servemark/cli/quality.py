@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from loadgen.load.flags import names_of
+from servemark.cli._command import one_command
 from servemark.cli._load_flags import concerns_a_server, resolve, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -19,6 +20,7 @@ from servemark.cli._options import (
     Precision,
     count,
 )
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
@@ -86,3 +88,6 @@ def quality(
         write_report(directory, quiet=json)
     missed = result["quality"] is not None and result["quality"]["outcome"] == "missed"
     raise typer.Exit(int(ExitCode.SLO_MISSED if missed else ExitCode.VALID))
+
+
+app = one_command(takes_own_models(quality))

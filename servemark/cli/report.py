@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
 from servemark.errors import ResultError, parsing
 from servemark.quantities import one_of
@@ -56,3 +57,6 @@ def report(
         directory.write_atomically(out, text)
     else:
         typer.echo(text, nl=False)
+
+
+app = one_command(report)

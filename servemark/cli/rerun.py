@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, DEFAULT_REPOSITORY
 from servemark.cli._run_file import defaults, parameters, written
 from servemark.errors import ResultError, parsing
@@ -64,3 +65,6 @@ def _differences(then: Result, options: dict[str, Any]) -> Iterator[str]:
     now = cast(Result, {**then, "environment": collect(), "artifact_sha256": exported})
     for each in differing(then, now):
         yield f"{each['key']} was {each['a']}, is {each['b']}"
+
+
+app = one_command(rerun, context_settings=PASSES_ON)

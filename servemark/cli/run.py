@@ -15,6 +15,7 @@ import typer
 from loadgen.evaluation.mix import parse_mix
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
+from servemark.cli._command import one_command
 from servemark.cli._load_flags import concerns_a_server, resolve, search_load, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -28,9 +29,10 @@ from servemark.cli._options import (
     Verbose,
     count,
 )
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points, search_bounds
 from servemark.cli._report import Report, write_report
-from servemark.cli._run_file import ConfigFile
+from servemark.cli._run_file import ConfigFile, TakesDefaults
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
@@ -223,3 +225,6 @@ def _search(
         note(f"result: {os.path.relpath(folder)}")
     write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])
+
+
+app = one_command(takes_own_models(run), cls=TakesDefaults)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.results.directory import print_json
 from servemark.results.schema.json_schema import KINDS, json_schema
 
@@ -16,3 +17,6 @@ def schema(
     Example: servemark schema comparison
     """
     print_json(json_schema(kind))
+
+
+app = one_command(schema)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from servemark import interrupts
+from servemark.cli._command import one_command
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -19,6 +20,7 @@ from servemark.cli._options import (
     Repository,
     quantity,
 )
+from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError
 from servemark.machine.addresses import is_loopback
 from servemark.output import note
@@ -108,3 +110,6 @@ def serve(
                 interrupts.sleep(_CHECK_S)
     except KeyboardInterrupt:
         note("stopped")
+
+
+app = one_command(takes_own_models(serve))

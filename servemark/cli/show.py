@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from servemark.cli._command import one_command
 from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
@@ -59,3 +60,6 @@ def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], 
     if kind not in renderers:
         raise ResultError(f"{file} is of the kind {kind!r}, which has no report", fix="name a result directory")
     return renderers[kind]
+
+
+app = one_command(show)

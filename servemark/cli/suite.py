@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository, count, quantity
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode
 from servemark.output import note, stdout
@@ -71,3 +73,6 @@ def suite(
     if report:
         write_report(directory, quiet=json)
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))
+
+
+app = one_command(takes_own_models(suite))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from loadgen.load.flags import names_of
+from servemark.cli._command import one_command
 from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -19,6 +20,7 @@ from servemark.cli._options import (
     Precision,
     quantity,
 )
+from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
@@ -96,3 +98,6 @@ def tune(
     if report:
         write_report(folder, quiet=json)
     raise typer.Exit(int(CODES[document["outcome"]]))
+
+
+app = one_command(takes_own_models(tune))
