@@ -37,16 +37,19 @@ from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
+from servemark.report.terminal.live import Screen
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
+from servemark.results.objectives import written
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import drive, drive_captured
+from servemark.runs.locust_process import drive, drive_captured, drive_watched
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
+from servemark.runs.watched import drawn_where_seen
 from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
@@ -147,8 +150,8 @@ def run(
 def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int, quiet: bool) -> Iterator[Measure]:
     """A server, and what measures one run of it."""
     with server_for([config], given=given, settings=settings) as [served]:
-        output = subprocess.DEVNULL if quiet else None
-        yield lambda config: drive(config.at(served.address), workers=workers, output=output, live=not quiet)
+        measure = functools.partial(drive, output=subprocess.DEVNULL) if quiet else drive_watched
+        yield lambda config: measure(config.at(served.address), workers=workers)
 
 
 def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:
@@ -193,7 +196,7 @@ def _mix(text: str, load: Namespace, besides: dict[str, Any], others: list[str],
     shares = parse_mix(text)
     whole = {"workload": text, "request_rate": load.request_rate, "seed": load.seed}
     config = replace(resolve(load, model=next(iter(shares))), command_options={**besides, **whole})
-    folder, result = run_mix(shares, config, given=bool(load.host), output=subprocess.DEVNULL)
+    folder, result = run_mix(shares, config, given=bool(load.host), output=subprocess.DEVNULL, watched=not json)
     if json:
         directory.print_json(result)
     else:
@@ -215,9 +218,13 @@ def _search(
 ) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
-    drive = functools.partial(drive_captured, workers=workers)
-    runs = RateRuns(config, at_rate, folder, drive, say=(lambda _: None) if json else note, options=options)
-    result = write_max_rate(runs, find_max_rate(runs, between))
+    screen = Screen(f"{config.model}, {config.protocol}  |  the highest rate with {written(config.slo)}")
+    with drawn_where_seen(screen, config, quiet=json) as drawing:
+        drive = functools.partial(drive_captured, workers=workers, drawing=drawing)
+        say = drawing.say if drawing else (lambda _: None) if json else note
+        runs = RateRuns(config, at_rate, folder, drive, say=say, options=options)
+        found = find_max_rate(runs, between)
+    result = write_max_rate(runs, found)
     if json:
         directory.print_json(result)
     else:

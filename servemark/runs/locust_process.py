@@ -17,12 +17,12 @@ from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note, stdout
 from servemark.paths import LOCUSTFILES
-from servemark.report.terminal.live import LiveView
+from servemark.report.terminal.live import LiveRun, Screen
 from servemark.report.terminal.load import render
 from servemark.report.words import title
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
-from servemark.runs.watched import can_draw, drawn
+from servemark.runs.watched import Drawing, drawn_where_seen
 
 _GRACE_S = 30.0
 
@@ -33,45 +33,43 @@ def drive(
     workers: int = 1,
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
-    live: bool = False,
+    drawing: Drawing | None = None,
 ) -> Result:
     """Run the task's locustfile and read its result, from a new directory where `config` names none.
 
-    The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. A `live`
-    one is drawn by this process where there is a terminal. Raises NoResultError with Locust's exit code where there is
-    no result: it has said why on stderr.
+    The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. On a
+    `drawing` it shows how it stands, and prints nothing of it. Raises NoResultError with Locust's exit code where there
+    is no result: it has said why on stderr.
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
-    # Metrics that linger would keep the report from the terminal.
-    if live and can_draw() and not config.metrics.metrics_linger_s:
-        return _drawn(replace(config, result_dir=directory), directory, workers)
-    process = launch(replace(config, result_dir=directory), workers=workers, output=output, errors=errors)
+    config = replace(config, result_dir=directory)
+    run = LiveRun(title(config.scenario.to_dict()))
+    with drawing.figures_of(run) if drawing else contextlib.nullcontext() as figures:
+        process = launch(config, workers=workers, output=output, errors=errors, figures=figures)
+    if drawing:
+        drawing.screen.show(run)
     with stopping([process]):
         code = interrupts.wait(process)
     return read_result(directory, code)
 
 
-def _drawn(config: LoadConfig, directory: Path, workers: int) -> Result:
-    """Run a locustfile while this process draws how it stands, then print its report. Raises as `drive`."""
-    view = LiveView(f"{config.model}, {config.protocol}  |  {title(config.scenario.to_dict())}")
+def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
+    """Drive a run and report it; this process draws how it stands where somebody looks. Raises as `drive`."""
+    directory = config.result_dir or results.new_directory(config.out, config.model)
+    config = replace(config, result_dir=directory)
+    screen = Screen(f"{config.model}, {config.protocol}")
+    drawing = None
     try:
-        with drawn(view) as watched:
-            with watched.of_run():
-                process = launch(
-                    config,
-                    workers=workers,
-                    output=watched.words,
-                    errors=watched.words,
-                    figures=watched.figures,
-                )
-            with view.until_stopped(), stopping([process]):
-                code = interrupts.wait(process)
-        result = read_result(directory, code)
+        with drawn_where_seen(screen, config, quiet=False) as drawing:
+            words = drawing.words if drawing else None
+            result = drive(config, workers=workers, output=words, errors=words, drawing=drawing)
     except KeyboardInterrupt:
-        with contextlib.suppress(NoResultError, ResultError):
-            _report(read_result(directory, interrupts.EXIT_CODE), directory)
+        if drawing:
+            with contextlib.suppress(NoResultError, ResultError):
+                _report(read_result(directory, interrupts.EXIT_CODE), directory)
         raise
-    _report(result, directory)
+    if drawing:
+        _report(result, directory)
     return result
 
 
@@ -80,14 +78,14 @@ def _report(result: Result, directory: Path) -> None:
     note(f"result: {os.path.relpath(directory)}")
 
 
-def drive_captured(config: LoadConfig, *, workers: int = 1) -> Result:
+def drive_captured(config: LoadConfig, *, workers: int = 1, drawing: Drawing | None = None) -> Result:
     """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
     with tempfile.TemporaryFile("w+") as said:
         try:
-            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said)
+            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said, drawing=drawing)
         except NoResultError:
             said.seek(0)
-            note(said.read().rstrip())
+            (drawing.say if drawing else note)(said.read().rstrip())
             raise
 
 

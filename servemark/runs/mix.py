@@ -19,11 +19,13 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
+from servemark.report.terminal.live import LiveRun, Screen
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import launch, read_result, stopping
 from servemark.runs.server import server_for
+from servemark.runs.watched import Drawing, drawn_where_seen
 from servemark.workload import get
 
 READY_TIMEOUT_S = 600.0
@@ -34,11 +36,17 @@ _POLL_S = 0.05
 
 
 def run_mix(
-    shares: Mapping[str, float], config: LoadConfig, *, given: bool = False, output: IO[Any] | int | None = None
+    shares: Mapping[str, float],
+    config: LoadConfig,
+    *,
+    given: bool = False,
+    output: IO[Any] | int | None = None,
+    watched: bool = False,
 ) -> tuple[Path, Result]:
     """Drive workloads at their shares of a configuration's rate; each has a seed of its own, counted from its seed.
 
-    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
+    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all. A
+    `watched` one is drawn where somebody looks.
     Raises OptionError, ArtifactError, ServerError, NoResultError.
     """
     whole = config.scenario.with_the_same_warmup
@@ -57,7 +65,10 @@ def run_mix(
     with server_for(loads, given=given) as served:
         mix = _Mix(results.new_directory(config.out, "mix"), shares, served, whole.request_rate)
         try:
-            mix.run(output)
+            in_all = f"open loop, {whole.gaps.distribution.value} {whole.request_rate:g} requests/s in all"
+            screen = Screen(f"mix of {len(shares)}, {config.protocol}  |  {in_all}")
+            with drawn_where_seen(screen, config, quiet=not watched) as drawing:
+                mix.run(output, drawing)
         except KeyboardInterrupt:
             # What each process measured until then is kept, and so is what it adds up to.
             with contextlib.suppress(NoResultError, ResultError):
@@ -86,12 +97,20 @@ class _Mix:
         ]
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def run(self, output: IO[Any] | int | None) -> None:
+    def run(self, output: IO[Any] | int | None, drawing: Drawing | None) -> None:
         """Start a process for each workload, tell all of them to begin once they are ready, and wait for their end."""
+        runs = [
+            LiveRun(f"{config.model}, {share:.1%}")
+            for config, share in zip(self._configs, self._shares.values(), strict=True)
+        ]
+        if drawing:
+            drawing.screen.show(*runs)
         with stopping(self._processes):
-            for config in self._configs:
+            for config, run in zip(self._configs, runs, strict=True):
                 (self.folder / config.model).mkdir()
-                self._processes.append(launch(config, output=output))
+                with drawing.figures_of(run) if drawing else contextlib.nullcontext() as figures:
+                    errors = drawing.words if drawing else None
+                    self._processes.append(launch(config, output=output, errors=errors, figures=figures))
             try:
                 self._wait_until_ready()
                 results.write_atomically(self._begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")

@@ -1,18 +1,19 @@
-"""A run as a process that this one draws on the terminal: it sends the load, and this process has nothing to do."""
+"""Runs as processes that this one draws on the terminal: they send the load, and this process has nothing to do."""
 
 import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 from rich.console import Console
 from rich.live import Live
 
+from loadgen.load.load_config import LoadConfig
 from servemark.output import ERRORS, printable, say, says
-from servemark.report.terminal.live import LiveFigures, LiveView
+from servemark.report.terminal.live import LiveFigures, LiveRun, Screen
 from servemark.telemetry.native import start_thread
 
 DRAWN_PER_S = 2
@@ -28,78 +29,94 @@ def can_draw() -> bool:
     return console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty() and not says(ERRORS)
 
 
-class Watched:
-    """The ends of a run's pipes: `figures` takes lines of JSON, `words` takes what it writes to stdout and stderr."""
+class Drawing:
+    """What feeds a screen: pipes that runs write to, and words of this process."""
 
-    def __init__(self, view: LiveView) -> None:
-        self._view = view
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
         self._said = bytearray()
-        self._rest = b""
-        self._open = 2
-        figures_out, self.figures = os.pipe()
-        words_out, self.words = os.pipe()
-        start_thread(lambda: self._follow(figures_out, self._figures))
-        start_thread(lambda: self._follow(words_out, self._words))
+        self._open = True
+        said_by_runs, self.words = os.pipe()
+        start_thread(lambda: self._follow_words(said_by_runs))
 
     @contextlib.contextmanager
-    def of_run(self) -> Iterator[None]:
-        """Start the run in this block, which gives it the other ends: when it ends, nothing more comes."""
+    def figures_of(self, run: LiveRun) -> Iterator[int]:
+        """Start the run in this block, which gives it the end of a pipe that takes lines of JSON."""
+        reading, writing = os.pipe()
+        start_thread(lambda: _follow_figures(reading, run))
         try:
-            yield
+            yield writing
         finally:
-            os.close(self.figures)
-            os.close(self.words)
+            os.close(writing)
 
-    def wait(self) -> None:
-        """Wait until all that the run has written is here; what it has started may hold the pipes for longer."""
+    def say(self, line: str) -> None:
+        """Show a line, and keep it."""
+        self._keep(f"{line}\n".encode())
+
+    def end(self) -> str:
+        """All that was said. What a run has started may hold the pipe for longer: it is not waited for."""
+        os.close(self.words)
         deadline = time.monotonic() + ENDED_S
         while self._open and time.monotonic() < deadline:
             time.sleep(0.01)
-
-    @property
-    def said(self) -> str:
-        """All that the run has written."""
         return self._said.decode(errors="replace")
 
-    def _follow(self, descriptor: int, take: Callable[[bytes], None]) -> None:
+    def _follow_words(self, descriptor: int) -> None:
         with open(descriptor, "rb", buffering=0) as pipe:
             while data := pipe.read(1 << 16):
-                take(data)
-        self._open -= 1
+                self._keep(data)
+        self._open = False
 
-    def _figures(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            # A line that was cut off because the pipe was full is passed over.
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                self._view.take(cast(LiveFigures, json.loads(line)))
-
-    def _words(self, data: bytes) -> None:
+    def _keep(self, data: bytes) -> None:
         if len(self._said) < MAX_SAID:
             self._said += data
         for line in data.decode(errors="replace").splitlines():
             if line.strip():
-                self._view.say(printable(line))
+                self.screen.say(printable(line))
+
+
+def _follow_figures(descriptor: int, run: LiveRun) -> None:
+    rest = b""
+    with open(descriptor, "rb", buffering=0) as pipe:
+        while data := pipe.read(1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                # A line that was cut off because the pipe was full is passed over.
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    run.take(cast(LiveFigures, json.loads(line)))
+    run.ended = True
 
 
 @contextlib.contextmanager
-def drawn(view: LiveView) -> Iterator[Watched]:
-    """Draw a view until the block ends, on a screen of its own; then the terminal is as it was.
+def drawn(screen: Screen) -> Iterator[Drawing]:
+    """Draw a screen until the block ends, in the terminal's other buffer; then the terminal is as it was.
 
-    What the run has written meanwhile is written after it, to stderr.
+    What was said meanwhile is written after it, to stderr.
     """
-    watched = Watched(view)
+    drawing = Drawing(screen)
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     try:
-        with Live(
-            get_renderable=lambda: view,
-            console=console,
-            screen=True,
-            refresh_per_second=DRAWN_PER_S,
-            redirect_stdout=False,
-            redirect_stderr=False,
+        with (
+            Live(
+                get_renderable=lambda: screen,
+                console=console,
+                screen=True,
+                refresh_per_second=DRAWN_PER_S,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            ),
+            screen.until_stopped(),
         ):
-            yield watched
+            yield drawing
     finally:
-        watched.wait()
-        say(watched.said)
+        say(drawing.end())
+
+
+@contextlib.contextmanager
+def drawn_where_seen(screen: Screen, config: LoadConfig, *, quiet: bool) -> Iterator[Drawing | None]:
+    """Draw where somebody looks, else None. Metrics that linger would keep the report from the terminal."""
+    if quiet or config.metrics.metrics_linger_s or not can_draw():
+        yield None
+    else:
+        with drawn(screen) as drawing:
+            yield drawing

@@ -1,4 +1,4 @@
-"""A run that goes on, on the terminal: what it last said of itself, drawn by the process that waits for it."""
+"""Runs that go on, on the terminal: what they last said of themselves, drawn by the process that waits for them."""
 
 import contextlib
 from collections import deque
@@ -13,11 +13,15 @@ from servemark.report.words import figure, rate
 
 SECONDS_SHOWN = 60
 """How long a sparkline reaches back at most."""
-WORDS_SHOWN = 3
+WORDS_KEPT = 100
 _BARS = "▁▂▃▄▅▆▇█"
 _LABEL, _WORDS = 10, 24
 """Widths of the first column, and of the words before a sparkline."""
-_BEFORE_BARS = _LABEL + 1 + _WORDS + 1
+_NARROWEST = 22
+"""Columns of runs that go on at once are at least as wide; those that do not fit stand below."""
+_LABELS = (
+    *("run", "now", "rate", "p50 ms", "p99 ms", "delay p99", "in flight", "errors", "power", "objective", "so far"),
+)
 
 
 class LiveFigures(TypedDict):
@@ -53,17 +57,16 @@ class LiveFigures(TypedDict):
     """Objective -> met, missed or undecided so far."""
 
 
-class LiveView:
-    """All that is shown of one run; `title` says which."""
+class LiveRun:
+    """What one run has said of itself; `name` says which it is."""
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._last: LiveFigures | None = None
         self._rates: deque[float] = deque(maxlen=SECONDS_SHOWN)
         self._p50: deque[float] = deque(maxlen=SECONDS_SHOWN)
         self._p99: deque[float] = deque(maxlen=SECONDS_SHOWN)
-        self._words: deque[str] = deque(maxlen=WORDS_SHOWN)
-        self.stopping = False
+        self.ended = False
 
     def take(self, figures: LiveFigures) -> None:
         """Take what the run says now."""
@@ -74,49 +77,82 @@ class LiveView:
             if value is not None:
                 kept.append(value)
 
+    def rows(self, width: int, *, stopping: bool) -> dict[str, Text]:
+        """Label -> value, some of several lines, in a column of this width; a wide one has room for sparklines."""
+        now, bars = self._last, width - _WORDS - 1
+        phase = "ended" if self.ended else "stopping" if stopping else "starting" if now is None else _phase(now)
+        rows = {"run": Text(self._name), "now": Text(phase)}
+        if now is None:
+            return rows
+        asked = f" (asked {rate(now['asked_rate'])})" if now["asked_rate"] is not None else ""
+        seen = f"{rate(self._rates[-1])}/s" if self._rates else "-"
+        rows |= {
+            "rate": _with_bars(f"{seen}{asked}", self._rates, bars),
+            "p50 ms": _with_bars(figure(now["p50_ms"]), self._p50, bars),
+            "p99 ms": _with_bars(figure(now["p99_ms"]), self._p99, bars),
+            "delay p99": Text("-" if now["delay_p99_ms"] is None else f"{figure(now['delay_p99_ms'])} ms"),
+            "in flight": Text(_in_flight(now)),
+            "errors": _errors(now["errors"]),
+            "so far": _verdict(now["constraints"]),
+        }
+        if now["power_w"]:
+            rows["power"] = Text(", ".join(f"{watts:.3g} W {name}" for name, watts in now["power_w"].items()))
+        if now["objectives"]:
+            rows["objective"] = Text("\n").join(_objective(*each) for each in now["objectives"].items())
+        return rows
+
+
+class Screen:
+    """All that a terminal shows while runs go on: one, several at once, or one after another."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._runs: Sequence[LiveRun] = ()
+        self._words: deque[str] = deque(maxlen=WORDS_KEPT)
+        self._stopping = False
+
+    def show(self, *runs: LiveRun) -> None:
+        """Show these runs from now on, side by side."""
+        self._runs = runs
+
+    def say(self, line: str) -> None:
+        """Take a line about what goes on; the last ones are shown, as many as there is room for."""
+        self._words.append(line)
+
     @contextlib.contextmanager
     def until_stopped(self) -> Iterator[None]:
         """Show of a block that is cut short that it ends."""
         try:
             yield
         except BaseException:
-            self.stopping = True
+            self._stopping = True
             raise
 
-    def say(self, line: str) -> None:
-        """Take a line that the run has written."""
-        self._words.append(line)
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table.grid(padding=(0, 1))
-        table.add_column(style="dim", width=_LABEL, no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        for label, value in [] if self._last is None else self._rows(self._last, options.max_width - _BEFORE_BARS):
-            table.add_row(label, value)
-        words = [Text(line, no_wrap=True, overflow="ellipsis", style="dim") for line in self._words]
-        phase = "stopping" if self.stopping else "starting" if self._last is None else _phase(self._last)
-        head = Text(self._title, no_wrap=True, overflow="ellipsis", style="bold")
-        yield head
-        yield Text(phase, no_wrap=True, overflow="ellipsis")
-        yield table
-        yield from words
+        yield Text(self._title, no_wrap=True, overflow="ellipsis", style="bold")
+        room = options.max_height - 1
+        runs, beside = self._runs, max((options.max_width - _LABEL) // (_NARROWEST + 1), 1)
+        for first in range(0, len(runs), beside):
+            table, lines = self._table(runs[first : first + beside], options.max_width - _LABEL)
+            room -= lines
+            yield table
+        words = list(self._words)[-room:] if room > 0 else []
+        yield from (Text(line, no_wrap=True, overflow="ellipsis", style="dim") for line in words)
 
-    def _rows(self, now: LiveFigures, bars: int) -> list[tuple[str, Text]]:
-        """Label and value of each line; a sparkline has room for so many bars."""
-        asked = f" (asked {rate(now['asked_rate'])})" if now["asked_rate"] is not None else ""
-        seen = f"{rate(self._rates[-1])}/s" if self._rates else "-"
-        rows = [
-            ("rate", _with_bars(f"{seen}{asked}", self._rates, bars)),
-            ("p50 ms", _with_bars(figure(now["p50_ms"]), self._p50, bars)),
-            ("p99 ms", _with_bars(figure(now["p99_ms"]), self._p99, bars)),
-            ("delay p99", Text("-" if now["delay_p99_ms"] is None else f"{figure(now['delay_p99_ms'])} ms")),
-            ("in flight", Text(_in_flight(now))),
-            ("errors", _errors(now["errors"])),
-        ]
-        if now["power_w"]:
-            rows.append(("power", Text(", ".join(f"{watts:.3g} W {name}" for name, watts in now["power_w"].items()))))
-        rows += [("objective", _objective(name, status)) for name, status in now["objectives"].items()]
-        return [*rows, ("so far", _verdict(now["constraints"]))]
+    def _table(self, runs: Sequence[LiveRun], width: int) -> tuple[Table, int]:
+        """A column for each run, and how many lines they take."""
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(style="dim", width=_LABEL, no_wrap=True)
+        for _ in runs:
+            table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        columns = [run.rows(width // len(runs) - 1, stopping=self._stopping) for run in runs]
+        lines = 0
+        for label in _LABELS:
+            cells = [column.get(label, Text()) for column in columns]
+            if any(cells):
+                table.add_row(label, *cells)
+                lines += max(len(cell.split("\n")) for cell in cells)
+        return table, lines
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -128,7 +164,9 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _with_bars(words: str, values: Sequence[float], bars: int) -> Text:
-    return Text.assemble(f"{words:<{_WORDS}} ", (sparkline(values, bars) if bars > 0 else "", "cyan"))
+    if bars <= 0:
+        return Text(words)
+    return Text.assemble(f"{words:<{_WORDS}} ", (sparkline(values, bars), "cyan"))
 
 
 def _phase(now: LiveFigures) -> str:

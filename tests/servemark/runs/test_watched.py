@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -24,15 +25,20 @@ DEADLINE_S = 150.0
 DRAWN = """
 import json, os, sys, time
 from servemark import interrupts
-from servemark.report.terminal.live import LiveView
+from servemark.report.terminal.live import LiveRun, Screen
 from servemark.runs.watched import can_draw, drawn
 from tests.servemark.report.terminal.test_live import FIGURES
 interrupts.install()
 assert can_draw()
-with drawn(LiveView("ranking")) as watched:
-    os.write(watched.words, b"metrics: http://127.0.0.1:9100\\x1b[2J\\n")
-    os.write(watched.figures, b"{not json\\n" + json.dumps(FIGURES).encode() + b"\\n")
-    with watched.of_run(): pass
+first, second = LiveRun("first run"), LiveRun("second run")
+with drawn(Screen("ranking")) as drawing:
+    os.write(drawing.words, b"metrics: http://127.0.0.1:9100\\x1b[2J\\n")
+    for run in (first, second):
+        drawing.screen.show(run)
+        with drawing.figures_of(run) as figures:
+            os.write(figures, b"{not json\\n" + json.dumps(FIGURES).encode() + b"\\n")
+            interrupts.sleep(0.6)
+        drawing.say("one is over")
     for _ in range(int(sys.argv[1])): interrupts.sleep(0.05)
 print("after")
 """
@@ -115,6 +121,9 @@ def test_a_view_has_a_screen_of_its_own_and_words_are_kept() -> None:
     assert "metrics: http://127.0.0.1:9100" in seen.written.partition(LEAVE)[0]
     assert "metrics: http://127.0.0.1:9100" in after
     assert "after" in after
+    assert after.count("one is over") == 2
+    shown = seen.written.partition(LEAVE)[0]
+    assert shown.index("first run") < shown.index("second run") < shown.index("ended")
 
 
 def test_another_width_is_drawn_anew() -> None:
@@ -145,9 +154,9 @@ def tiny() -> Iterator[str]:
         yield server.url
 
 
-def command(url: str, out: Path, *flags: str) -> list[str]:
+def command(url: str, out: Path, *flags: str, workload: str = "ranking_tiny") -> list[str]:
     load = ["--request-rate", "50", "--warmup", "0.5", "--out", str(out), "--url", url, *flags]
-    return [sys.executable, "-m", "servemark", "run", "ranking_tiny", *load]
+    return [sys.executable, "-m", "servemark", "run", workload, *load]
 
 
 def test_a_run_is_drawn_and_its_report_stands_on_the_terminal_after_it(tmp_path: Path) -> None:
@@ -187,3 +196,18 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
         code = seen.end()
     assert code not in {0, 2}
     assert "no server answers at http://127.0.0.1:9" in seen.written.replace("\r\n", " ")
+
+
+def test_a_mix_is_drawn_side_by_side(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
+        flags = ["--duration", "2", "--model-repository", str(tmp_path / "none")]
+        line = command(server.url, tmp_path, *flags, workload="ranking_tiny=3,ranking=1")
+        with terminal(line, columns=100, NO_COLOR="1") as seen:
+            code = seen.end()
+    after = check_restored(seen.written)
+    shown = re.sub(r"\x1b\[[\d;]*m", "", seen.written.partition(LEAVE)[0])
+    assert code in {0, 2}
+    assert re.search(r"run +ranking_tiny_onnxruntime, 75.0% +ranking_onnxruntime, 25.0%", shown)
+    assert re.search(r"now +measuring, \d of 2 s left +measuring", shown)
+    assert "Result is" not in shown
+    assert after.count("Result is") == 1
