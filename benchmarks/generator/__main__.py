@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.generator.comparisons import COMPARISONS
+from benchmarks.generator.cpu_latency import cpu_latency
 from benchmarks.generator.memory import memory
 from benchmarks.generator.open_loop import open_loop
 from benchmarks.generator.precision import precision
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     **COMPARISONS,
     "open-loop": open_loop,
     "priority": priority,
+    "cpu-latency": cpu_latency,
     "processes": processes,
     "precision": precision,
     "recorder": recorder_cost,

@@ -196,6 +196,11 @@ class Master:
         return least((str(worker), worker.priority, worker.priority_note) for worker in self.workers)
 
     @property
+    def cpu_latency(self) -> dict[str, Any]:
+        """Empty: each worker asks on its own machine."""
+        return {}
+
+    @property
     def workers(self) -> list[WorkerFigures]:
         return [worker.figures for worker in self._workers.values()]
 

@@ -137,6 +137,7 @@ def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | No
         {
             **cpu,
             **measured.granted.to_dict(),
+            **measured.cpu_latency,
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
             **({"sampling_cpu_share": share} if telemetry and (share := telemetry.cpu_share) is not None else {}),

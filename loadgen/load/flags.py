@@ -14,12 +14,13 @@ from servemark.repository.entry import DEFAULT_ENGINE, FULL
 from servemark.telemetry.metrics.destinations import LOOPBACK
 from servemark.workload.agreement import PRECISIONS
 
-AUTO = "auto"
+AUTO, ON, OFF = "auto", "on", "off"
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 TENSOR_FORMATS = (AUTO, "binary", "json")
 PRIORITIES = (AUTO, *Priority)
 """How soon the sending thread runs: the best that is permitted for an open loop, or one by name."""
+CPU_LATENCY = (AUTO, ON, OFF)
 
 
 @dataclass(frozen=True)
@@ -267,6 +268,13 @@ FLAGS = (
         AUTO,
         metavar="P",
         choices=PRIORITIES,
+    ),
+    Flag(
+        "cpu_latency_qos",
+        "Cores kept out of idle states while it sends: auto (open loop, where permitted and not metered), on, off.",
+        AUTO,
+        metavar="Q",
+        choices=CPU_LATENCY,
     ),
     Flag(
         "metrics_port",

@@ -72,6 +72,7 @@ class LoadConfig:
     request_timeout_s: float
     max_in_flight: int
     priority: str
+    cpu_latency_qos: str
     max_error_share: float
     streaming: bool
     shared_memory: str
@@ -234,6 +235,7 @@ class LoadConfig:
             request_timeout_s=above("--request-timeout", options.request_timeout, 0, SECONDS),
             max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
             priority=one_of("--priority", options.priority, flags.PRIORITIES),
+            cpu_latency_qos=one_of("--cpu-latency-qos", options.cpu_latency_qos, flags.CPU_LATENCY),
             max_error_share=share,
             streaming=options.streaming,
             shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
@@ -281,6 +283,7 @@ class LoadConfig:
             "request_timeout": text_of(self.request_timeout_s),
             "max_in_flight": str(self.max_in_flight),
             "priority": self.priority,
+            "cpu_latency_qos": self.cpu_latency_qos,
             "max_error_share": text_of(self.max_error_share),
             "streaming": self.streaming,
             "shared_memory": self.shared_memory,
@@ -328,6 +331,7 @@ class LoadConfig:
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
             "priority": self.priority,
+            "cpu_latency_qos": self.cpu_latency_qos,
             "max_error_share": self.max_error_share,
             "request_log": self.request_log,
             "sampling_rate_hz": self.sampling_rate_hz,

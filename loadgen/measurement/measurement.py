@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.traffic import Traffic
@@ -88,6 +88,10 @@ class Sending(Timed, Protocol):
         """The priority of the sending thread, of several the least."""
 
     @property
+    def cpu_latency(self) -> dict[str, Any]:
+        """Whether cores were kept out of idle states, as the result holds it; empty where workers did it or not."""
+
+    @property
     def workers(self) -> list[WorkerFigures]:
         """Each process that sent a share, where there are several."""
 
@@ -109,6 +113,7 @@ class Measured:
     machine: MachineUse
     cpu_share: float | None = None
     granted: Granted = field(default_factory=Granted)
+    cpu_latency: dict[str, Any] = field(default_factory=dict)
     peak_in_flight: int = 0
     checked: Checked | None = None
     labelled: LabelledAnswers | None = None
@@ -198,6 +203,7 @@ class Measurement:
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
         measured.cpu_share = sending.cpu_share if measured.measured_s else None
         measured.granted = sending.granted
+        measured.cpu_latency = sending.cpu_latency
         measured.peak_in_flight = sending.peak_in_flight
         measured.checked = sending.checked()
         measured.labelled = sending.labelled

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gevent
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
+from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.priority import SendersPriority
@@ -69,10 +71,14 @@ class Sender:
         traced = config.metrics.trace_requests
         self.tracing = Tracing(traced) if traced else None
         self.priority = SendersPriority(config.priority, open_loop=config.open_loop)
+        self.cpu_latency = CpuLatency(
+            config.cpu_latency_qos, open_loop=config.open_loop, power_command=config.power is not None
+        )
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
+        self.cpu_latency.require()
         requests, probed = self.share.requests(self.target.payloads(golden)), 0
         if self.config.workload.served:
             # Nothing but the server's word says that it takes such requests.
@@ -142,7 +148,7 @@ class Sending:
         self.warmed: Warmed | None = None
         self._cpu = CpuTime()
         self.readings: Sequence[Reading] = (self._cpu,)
-        self._priority = sender.priority
+        self._priority, self._cpu_latency = sender.priority, sender.cpu_latency
         self._failures = Failures(self.config.access)
         self._log: RequestLog | None = None
         self._next_look = 0
@@ -187,7 +193,7 @@ class Sending:
         """
         self._on_tick = on_tick
         try:
-            with self._priority:
+            with self._cpu_latency, self._priority:
                 self._driver.run(self._arrivals)
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
@@ -261,6 +267,11 @@ class Sending:
     def granted(self) -> Granted:
         """The priority of the thread that sends."""
         return self._priority.granted
+
+    @property
+    def cpu_latency(self) -> dict[str, Any]:
+        """Whether cores were kept out of idle states, as the result holds it."""
+        return self._cpu_latency.figures
 
     @property
     def workers(self) -> list[WorkerFigures]:

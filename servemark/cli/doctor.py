@@ -80,6 +80,7 @@ def _machine() -> Iterator[Check]:
     yield Check("cpu", True, f"{found['cpu']}, {cores}, {found['memory_gb']} GB, Python {found['python']}")
     yield _idle()
     yield _priority()
+    yield _awake()
     if cores.limited_by == "quota":
         advice = f"engines start {cores.affinity} threads: --option intra_op_thread_count={cores.allowed}"
         yield Check("cpu quota", True, f"{cores.quota:g} cores, of which engines know nothing; {advice}")
@@ -102,6 +103,16 @@ def _priority() -> Check:
     instead = "the shortest slice instead" if slice_ is None else f"no slice: {slice_}"
     fix = "run as root or with CAP_SYS_NICE, or `ulimit -r 1`"
     return Check("send priority", False, f"no real time: {realtime} ({fix}); {instead}")
+
+
+def _awake() -> Check:
+    """Whether an open loop can keep cores from idling while it sends."""
+    from servemark.machine.idle_states import refusal
+
+    refused = refusal()
+    if refused:
+        return Check("cpu latency", False, f"{refused} (run as root): cores that idle wake up late")
+    return Check("cpu latency", True, "an open loop keeps cores out of idle states")
 
 
 def _idle() -> Check:

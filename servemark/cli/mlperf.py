@@ -46,6 +46,7 @@ NOT_TAKEN = (
     "power_boundary",
     "sampling_rate",
     "priority",
+    "cpu_latency_qos",
 )
 
 

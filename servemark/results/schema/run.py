@@ -97,6 +97,9 @@ class Config(TypedDict):
     ]
     max_in_flight: Annotated[int, "Most requests that an open loop has in flight."]
     priority: NotRequired[Annotated[str, "Priority of the sending thread that was asked for; `auto`: the best."]]
+    cpu_latency_qos: NotRequired[
+        Annotated[str, "Whether cores were to be kept out of idle states: `auto`, `on` or `off`."]
+    ]
     max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
     sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
@@ -310,6 +313,14 @@ class Client(TypedDict):
         ]
     ]
     priority_note: NotRequired[Annotated[str, "Why it is no better one. Absent: it is the best."]]
+    cpu_latency_us: NotRequired[
+        Annotated[
+            int | None,
+            "Within which idle cores of the generator's machine had to wake up while it sent (us; CPU latency QoS). "
+            "Null: nothing was asked. Absent: several processes, each of which asked by itself.",
+        ]
+    ]
+    cpu_latency_note: NotRequired[Annotated[str, "Why nothing was asked."]]
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
     own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]

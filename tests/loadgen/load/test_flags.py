@@ -20,6 +20,7 @@ UNTAKEN = {
     "power_command",
     "power_boundary",
     "sampling_rate",
+    "cpu_latency_qos",
     "priority",
 }
 

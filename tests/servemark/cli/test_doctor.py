@@ -46,7 +46,7 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
     found = json.loads(servemark("doctor", "--generator", "--json").out)
     assert found["able"] is True
     names = [check["name"] for check in found["checks"]]
-    assert {"cpu", "cpu idle", "send priority", "disk"} <= set(names)
+    assert {"cpu", "cpu idle", "send priority", "cpu latency", "disk"} <= set(names)
     assert not [name for name in names if name.startswith(("triton", "engine", "export", "energy", "port"))]
     code, out, _ = servemark("doctor")
     assert code == BAD_INPUT

@@ -1,0 +1,69 @@
+"""Idle cores that wake up at once: an open loop keeps them out of idle states while it sends, where it may."""
+
+import contextlib
+import os
+from types import TracebackType
+from typing import Any, Self
+
+from loadgen.load.flags import AUTO, ON
+from servemark.errors import OptionError
+from servemark.machine.idle_states import hold_awake, refusal
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.energy.rapl import rapl_meter
+
+_CLOSED = "a closed loop waits for answers, not for a schedule"
+_METERED = "cores that do not idle would use energy that is metered"
+
+
+class CpuLatency:
+    """Keeps all cores of this machine out of idle states from entering to leaving it.
+
+    `asked` is a value of --cpu-latency-qos. `auto` holds for an open loop, where it is permitted and nothing meters the
+    energy of this machine's cores; `power_command` says that the user's command does.
+    """
+
+    def __init__(self, asked: str, *, open_loop: bool, power_command: bool) -> None:
+        self._asked, self._open_loop, self._power_command = asked, open_loop, power_command
+        self._held: int | None = None
+        self.figures: dict[str, Any] = {"cpu_latency_us": None, "cpu_latency_note": "nothing was sent"}
+        """As the result holds it."""
+
+    def require(self) -> None:
+        """Check that it can be had where it was asked for. Raises OptionError."""
+        if self._asked == ON and (why := refusal()):
+            raise OptionError(f"--cpu-latency-qos on: {why}", fix="run as root, or leave out --cpu-latency-qos")
+
+    def __enter__(self) -> Self:
+        why = self._unwanted()
+        if why is None:
+            try:
+                self._held = hold_awake()
+            except OSError as error:
+                why = f"{error.filename}: {error.strerror}"
+        self.figures = {"cpu_latency_us": None, "cpu_latency_note": why} if why else {"cpu_latency_us": 0}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._held)
+            self._held = None
+
+    def _unwanted(self) -> str | None:
+        """Why it is not held; None where it is wanted."""
+        if self._asked == ON:
+            return None
+        if self._asked != AUTO:
+            return f"--cpu-latency-qos {self._asked}"
+        if not self._open_loop:
+            return _CLOSED
+        return _METERED if self._power_command or _has_rapl() else None
+
+
+def _has_rapl() -> bool:
+    with contextlib.suppress(UnavailableError):
+        rapl_meter("cpu_package")
+        return True
+    return False
