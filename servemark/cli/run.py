@@ -223,7 +223,12 @@ def _search(
         drive = functools.partial(drive_captured, workers=workers, drawing=drawing)
         say = drawing.say if drawing else (lambda _: None) if json else note
         runs = RateRuns(config, at_rate, folder, drive, say=say, options=options)
-        found = find_max_rate(runs, between)
+        try:
+            found = find_max_rate(runs, between)
+        except KeyboardInterrupt:
+            if (folder / directory.RESULT_FILE).exists():
+                say(f"result: {os.path.relpath(folder)}")
+            raise
     result = write_max_rate(runs, found)
     if json:
         directory.print_json(result)

@@ -119,7 +119,7 @@ def test_runs_that_go_on_at_once_stand_side_by_side() -> None:
     row = {line.split("  ")[0]: line for line in frame}
     assert [row["run"].index(name) for name in ("ranking", "ncf", "din")] == [11, 34, 57]
     assert row["now"].count("measuring") == 1 + row["now"].count("starting") == 2
-    assert (row["errors"].split()[1], "310 W" in row["power"]) == ("12:", True)
+    assert (row["errors"].split()[1], "95.2 W" in row["power"]) == ("12:", True)
     assert row["so far"].count("VALID") == 2
 
 
