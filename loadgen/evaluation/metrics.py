@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.evaluation.quality import quality_of
+from loadgen.kserve.control import TIMEOUT_S
 from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
@@ -34,6 +35,7 @@ from servemark.workload.checked import agreement_figures, unchecked
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 NOT_BEGUN = "the run was cut short before its measured interval began"
+_NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
 _NONE_SENT = "no request was sent in the measured interval"
 
 
@@ -52,7 +54,11 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "errors": errors_of(recorder.errors, recorder.messages, recorder.scheduled),
         "accuracy": accuracy,
         "energy": _energy(config, measured),
-        "server": server_metrics(statistics.before, statistics.after, measurement.target.no_statistics),
+        "server": server_metrics(
+            statistics.before,
+            statistics.after,
+            _NO_COUNTERS if statistics.available else measurement.target.no_statistics,
+        ),
         "client": _client(config, measured, measurement.telemetry),
         "cpu": _cpu(measured.machine),
         **_exchanges(measured),

@@ -43,12 +43,14 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     if measured.cpu_share is None:
         not_judged["client_cpu"] = NOT_BEGUN
     statistics = measured.statistics
+    last = statistics.after or statistics.late
     return Observations(
         machine=measured.machine.use,
         requests=recorder.scheduled,
         measured_s=measured.measured_s,
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
+        unsent=recorder.unsent,
         max_error_share=config.max_error_share,
         cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),
@@ -58,13 +60,14 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
+        own_delay_p99_ms=_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
         objectives=[seen(slo, recorder, measured.measured_s) for slo in config.slo],
         output_mismatch=mismatch,
         outputs_checked=measured.checked.answers if measured.checked else None,
-        server_restarted=restarted(statistics.before, statistics.after, recorder.completed),
-        server_gone=statistics.available and statistics.after is None,
+        server_restarted=restarted(statistics.before, last, recorder.completed),
+        server_gone=statistics.available and last is None,
         client_errors=recorder.errors[CLIENT_ERROR],
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,

@@ -101,6 +101,8 @@ class Statistics:
     def __init__(self, target: Target) -> None:
         self.before: dict[str, Any] | None = None
         self.after: dict[str, Any] | None = None
+        self.late: dict[str, Any] | None = None
+        """Where there are none of the end: those of some seconds later. They say that the target lives, no more."""
         self.available = target.statistics() is not None
         """Whether the target gave some before the load: if it does not after it, it is gone."""
         self._target = target
@@ -115,7 +117,17 @@ class Statistics:
         self._ask("after")
 
     def wait(self) -> None:
-        """Wait for the target's answers."""
+        """Wait for the target's answers.
+
+        An overloaded one may be too busy to give its counters when the interval ends. It is asked once more, since all
+        requests have their outcome by now.
+        """
+        self._wait()
+        if self.available and self.after is None:
+            self._ask("late")
+            self._wait()
+
+    def _wait(self) -> None:
         start = time.monotonic()
         with contextlib.suppress(GreenletExit):
             for reader in self._readers:

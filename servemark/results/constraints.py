@@ -49,12 +49,16 @@ class Observations:
     """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
     timeouts: int = 0
     """How many of the errors are requests that were not answered in time."""
+    unsent: int = 0
+    """How many of the errors were never sent."""
     open_loop: bool = False
     unfinished_growth: int = 0
     """How many more requests were in flight at the end of the interval than at its start."""
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
+    own_delay_p99_ms: float | None = None
+    """The same of the requests that did not wait for --max-in-flight; None: it is not known which did."""
     not_realtime: str | None = None
     """Why the sending thread had no real-time priority, None where it had."""
     latency_p99_ms: float = 0.0
@@ -125,6 +129,8 @@ def _errors(seen: Observations) -> Constraint:
     remedy = "see the errors by kind; allow more with --max-error-share"
     if 2 * seen.timeouts > seen.errors:
         remedy = "most were not answered in time: raise --request-timeout, or lower the load"
+        if seen.unsent:
+            remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
     return Constraint("error_share", share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
@@ -147,10 +153,18 @@ def _achieved(seen: Observations) -> Constraint:
 def _schedule_delay(seen: Observations) -> Constraint:
     limit = schedule_delay_limit_ms(seen.latency_p99_ms)
     value = seen.schedule_delay_p99_ms
-    late = (
-        "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is reached"
-    )
-    remedy = f"{late}; it had no real-time priority ({seen.not_realtime})" if seen.not_realtime else late
+    if seen.own_delay_p99_ms is not None and seen.own_delay_p99_ms <= limit < value:
+        remedy = (
+            "requests waited for --max-in-flight, so the server cannot keep up: lower --request-rate, or raise "
+            "--max-in-flight if it can take more at once"
+        )
+    else:
+        remedy = (
+            "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is "
+            "reached"
+        )
+        if seen.not_realtime:
+            remedy += f"; it had no real-time priority ({seen.not_realtime})"
     return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
 
 

@@ -44,7 +44,8 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
         recorder.outcome(outcome)
     recorder.flush()
     statistics = SimpleNamespace(
-        before=seen.pop("before", None), after=seen.pop("after", None), available=seen.pop("had_statistics", False)
+        **{name: seen.pop(name, None) for name in ("before", "after", "late")},
+        available=seen.pop("had_statistics", False),
     )
     energy = SimpleNamespace(reading=None, idle=None, command=None, reason="no meter")
     machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched")

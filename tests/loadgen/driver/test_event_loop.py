@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import pytest
 
+from loadgen.driver.event_loop import EVENTS_AT_ONCE
 from loadgen.kserve.http_connection import Connection
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
 from tests.loadgen.kserve.test_http_connection import reply, take_request
+from tests.support.locust_run import until
 from tests.support.raw_server import raw_server
 
 KIND_OF = {
@@ -149,6 +151,25 @@ def test_a_generator_that_is_late_keeps_its_schedule() -> None:
     assert sum(ms > 3 for ms in late) >= pause_ms / 5 - 3
     assert max(late) > pause_ms - 10
     assert all(o.done - o.scheduled > o.sent - o.scheduled for o in load.good)
+
+
+def test_ticks_that_take_long_leave_as_much_time_for_answers() -> None:
+    """A generator that is short of CPU reads what has come, not a few answers in each turn."""
+    count, ticks = 256, 0
+
+    def tick(_: int) -> None:
+        nonlocal ticks
+        if not ticks and len(server.requests()) == count:
+            until(lambda: all(entry["written_ns"] for entry in server.requests()), "all answers")
+            ticks = 1
+        elif ticks:
+            time.sleep(0.1)
+            ticks += 1
+
+    with GoldenServer(delay_s=1) as server:
+        load = Load(server.port, timeout_s=60, tick=tick, connect=count).open([0] * count)
+    assert load.kinds == {"ok": count}
+    assert ticks < count / EVENTS_AT_ONCE / 2
 
 
 @pytest.mark.parametrize("limit", [1, 1024])

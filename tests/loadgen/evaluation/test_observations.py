@@ -66,9 +66,20 @@ def test_what_cannot_be_judged_has_its_reason(
     assert found.interrupted == seen.get("interrupted")
 
 
-@pytest.mark.parametrize(("after", "gone", "restarted"), [(300, False, False), (None, True, False), (99, False, True)])
-def test_a_server_is_gone_or_was_started_anew_by_its_counters(after: int | None, gone: bool, restarted: bool) -> None:
-    counts = {"before": 100, "after": after}
+@pytest.mark.parametrize(
+    ("after", "late", "gone", "restarted"),
+    [
+        (300, None, False, False),
+        (None, None, True, False),
+        (99, None, False, True),
+        (None, 300, False, False),  # it was busy when the interval ended, and lives
+        (None, 99, False, True),
+    ],
+)
+def test_a_server_is_gone_or_was_started_anew_by_its_counters(
+    after: int | None, late: int | None, gone: bool, restarted: bool
+) -> None:
+    counts = {"before": 100, "after": after, "late": late}
     edges = {key: n and {"inference_stats": {"success": {"count": n}}} for key, n in counts.items()}
     found = observed(OPEN, evenly(20, 11, 0.01, first_s=1), had_statistics=True, **edges)
     assert (found.server_gone, found.server_restarted, found.backend_died) == (gone, restarted, False)

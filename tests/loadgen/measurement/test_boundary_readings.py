@@ -131,3 +131,25 @@ def test_cpu_time_is_this_thread_s_share_of_the_clock(monkeypatch: pytest.Monkey
     assert cpu.share == 0.5  # so far
     cpu.finish()
     assert cpu.share == 0.25
+
+
+class Busy(LocalTarget):
+    """A target that gives its counters before the load, and again when it is no longer asked for anything else."""
+
+    def __init__(self, silent: int) -> None:
+        self.asked, self._silent = 0, silent
+
+    def statistics(self) -> Any:
+        self.asked += 1
+        return {"asked": self.asked} if self.asked <= 2 or self.asked > 2 + self._silent else None
+
+
+@pytest.mark.parametrize(("silent", "after", "late"), [(0, 3, None), (1, None, 4), (9, None, None)])
+def test_a_busy_target_is_asked_again_when_the_run_is_over(silent: int, after: int | None, late: int | None) -> None:
+    statistics = boundary_readings.Statistics(cast(Target, Busy(silent)))
+    statistics.begin()
+    statistics._wait()
+    statistics.finish()
+    statistics.wait()
+    found = [reading and reading["asked"] for reading in (statistics.before, statistics.after, statistics.late)]
+    assert found == [2, after, late]
