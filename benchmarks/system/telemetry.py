@@ -2,8 +2,9 @@
 
     python -m benchmarks.system.telemetry [--rate 5000] [--pairs 10] [--seconds 10] [--out docs/results/telemetry.md]
 
-The server does nothing (`benchmarks.rig.null_server`), so that the generator is what is measured: the throughput of a
-closed loop, and the schedule delay of Poisson arrivals at a rate.
+The server does nothing (`benchmarks.rig.null_server`), so that the generator is what is measured. Throughput and
+schedule delay of Poisson arrivals at a rate have aims. The throughput of a closed loop has none: there generator and
+server use two whole cores, and on a machine without a third one the metrics take their time from them.
 """
 
 import argparse
@@ -74,7 +75,9 @@ def page(
 ) -> str:
     """The figures as a Markdown page."""
     machine = collect()
-    throughput = ratio_of_pairs([(on.requests_per_s, off.requests_per_s) for on, off in closed])
+    throughput, most = (
+        ratio_of_pairs([(on.requests_per_s, off.requests_per_s) for on, off in runs]) for runs in (opened, closed)
+    )
     delays = [((on.delay_p99_ms or 0.0), (off.delay_p99_ms or 0.0)) for on, off in opened]
     differences = [on - off for on, off in delays]
     mean_ms, interval = sum(differences) / len(differences), mean_interval(differences)
@@ -91,11 +94,12 @@ def page(
         "",
         "| figure | on against off | aim |",
         "|---|---|---|",
-        f"| throughput, closed loop of 32 | ratio {throughput} | {THROUGHPUT.verdict(throughput.value)} |",
+        f"| throughput at {rate:g} requests/s | ratio {throughput} | {THROUGHPUT.verdict(throughput.value)} |",
         f"| schedule delay p99 at {rate:g} requests/s | {mean_ms:+.3f} ms{between} | {DELAY_MS.verdict(mean_ms)} |",
         f"| CPU of the generator and its metrics for each request | ratio {cpu} | |",
+        f"| throughput of a closed loop of 32, all cores in use | ratio {most} | |",
         "",
-        "| pair | requests/s, on | off | delay p99 (ms), on | off |",
+        "| pair | closed loop: requests/s, on | off | delay p99 (ms), on | off |",
         "|---|---|---|---|---|",
     ]
     lines += [
