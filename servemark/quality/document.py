@@ -36,10 +36,14 @@ def score(
     ordered = sorted(scored, key=lambda entry: entry.example)  # the figures must not depend on who answered first
     rows = [entry.row for entry in ordered if entry.row is not None]
     values = metric.values(rows) if rows else (math.nan,) * len(metric.figures)
-    bounds = intervals(metric, rows, seed)
     figures: list[QualityFigure] = [
-        {"name": name, "value": float(value) if math.isfinite(value) else None, "ci95": interval}
-        for name, value, interval in zip(metric.figures, values, bounds, strict=True)
+        {
+            "name": name,
+            "value": float(value) if math.isfinite(value) else None,
+            "ci95": interval.bounds,
+            "ci95_method": interval.method,
+        }
+        for name, value, interval in zip(metric.figures, values, intervals(metric, rows, seed), strict=True)
     ]
     wanted = size if samples is None else min(samples, size)
     data: QualityData = {

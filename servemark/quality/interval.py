@@ -1,33 +1,66 @@
-"""How well so many examples know a figure: a bootstrap over the examples."""
+"""How well so many examples know a figure: Wilson's interval of a share, else a bootstrap over the examples."""
 
-import math
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from servemark.quality.metric import Metric, Row, Summed
-from servemark.stats.ratios import MINIMUM_PAIRS, expanded
+from servemark.quality.metric import Floats, Means, Metric, Row, Summed
+from servemark.stats.ratios import MINIMUM_PAIRS, expanded, share_interval
 
 RESAMPLES, COSTLY_RESAMPLES = 1_000, 100
 """How often examples are drawn anew: for sums, and where each drawing takes a matching or a sorting of all examples."""
 AT_ONCE = 4_000_000
 """Drawn examples that are summed in one step, which bounds the memory."""
-Interval = list[float] | None
+Method = Literal["wilson", "bootstrap"]
+
+
+class Interval(NamedTuple):
+    """The bounds of a 95 % interval, and how they were found; both None where there is none."""
+
+    bounds: list[float] | None = None
+    method: Method | None = None
 
 
 def intervals(metric: Metric, rows: Sequence[Row], seed: int) -> list[Interval]:
-    """95 % interval of each figure, from examples drawn with replacement; None for fewer than 5 examples."""
-    count = len(rows)
-    if count < MINIMUM_PAIRS:
+    """Each figure's interval; none for fewer than 5 examples, and none of a bootstrap whose drawings are all alike.
+
+    A figure that is the share of examples with the score 1, the others having 0, has Wilson's.
+    """
+    if len(rows) < MINIMUM_PAIRS:
+        return [Interval()] * len(metric.figures)
+    shares = _shares(metric, rows)
+    if all(shares):  # so that nothing is drawn
+        return [_wilson(share, len(rows)) for share in shares if share]
+    drawn = np.array(_drawn(metric, rows, np.random.default_rng(seed))).T
+    return [
+        _wilson(share, len(rows)) if share else _quantiles(values, len(rows))
+        for share, values in zip(shares, drawn, strict=True)
+    ]
+
+
+def _shares(metric: Metric, rows: Sequence[Row]) -> list[list[float] | None]:
+    """The scores of each figure that is a share, None of the others."""
+    if not isinstance(metric, Means) or not metric.shares:
         return [None] * len(metric.figures)
-    rng = np.random.default_rng(seed)
-    drawn = _of_sums(metric, rows, rng) if isinstance(metric, Summed) else _of_rows(metric, rows, rng)
-    found: list[Interval] = []
-    for values in np.array(drawn).T:
-        known = values[np.isfinite(values)]
-        low, high = np.quantile(known, expanded(count)) if len(known) else (math.nan, math.nan)
-        found.append([float(low), float(high)] if len(known) else None)
-    return found
+    columns = np.asarray(rows, np.float64)[:, :-1].T.tolist()
+    return [column if {0.0, 1.0} >= set(column) else None for column in columns]
+
+
+def _wilson(scores: Sequence[float], count: int) -> Interval:
+    return Interval(list(share_interval(round(sum(scores)), count)), "wilson")
+
+
+def _quantiles(drawn: Floats, count: int) -> Interval:
+    known = drawn[np.isfinite(drawn)]
+    if not len(known):
+        return Interval()
+    low, high = (float(bound) for bound in np.quantile(known, expanded(count)))
+    return Interval([low, high], "bootstrap") if low < high else Interval()
+
+
+def _drawn(metric: Metric, rows: Sequence[Row], rng: np.random.Generator) -> list[tuple[float, ...]]:
+    return _of_sums(metric, rows, rng) if isinstance(metric, Summed) else _of_rows(metric, rows, rng)
 
 
 def _of_sums(metric: Summed, rows: Sequence[Row], rng: np.random.Generator) -> list[tuple[float, ...]]:

@@ -57,7 +57,12 @@ class Summed(ABC):
 
 
 class Means(Summed):
-    """A metric whose figures are means over examples: a row holds each example's own."""
+    """A metric whose figures are means over examples: a row holds each example's own.
+
+    `shares` says that each example's figures lie between 0 and 1, so that where all are 0 or 1 their mean is a share.
+    """
+
+    shares = False
 
     def row(self, predictions: Sequence[Any], label: Any) -> Row:
         return [*self.scores(predictions[0], label), 1]

@@ -66,7 +66,7 @@ def cells(figure: QualityFigure) -> list[str]:
     return [
         figure["name"],
         number(figure["value"]),
-        "-" if interval is None else f"{number(interval[0])} to {number(interval[1])}",
+        "-" if interval is None else f"{number(interval[0])} to {number(interval[1])} ({figure['ci95_method']})",
     ]
 
 

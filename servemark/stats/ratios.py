@@ -206,8 +206,22 @@ def share_difference(
 
     Newcombe's hybrid of two Wilson intervals (Statistics in Medicine 17, 1998, method 10), right also for shares of 0.
     """
-    (p, low_p, high_p), (q, low_q, high_q) = (_wilson(*share, confidence) for share in (first, second))
+    (low_p, high_p), (low_q, high_q) = (share_interval(*share, confidence) for share in (first, second))
+    p, q = (count / total for count, total in (first, second))
     return p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q)
+
+
+def share_interval(count: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The interval of a share: Wilson's score interval, which has a width for shares of 0 and 1 too.
+
+    Brown, Cai & DasGupta, Interval Estimation for a Binomial Proportion, Statistical Science 16, 2001, section 3.1.1.
+    """
+    from scipy.special import ndtri
+
+    z, share = float(ndtri((1 + confidence) / 2)), count / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
+    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _half_width(variances: Sequence[tuple[float, int]], confidence: float) -> float:
@@ -227,16 +241,6 @@ def _half_width(variances: Sequence[tuple[float, int]], confidence: float) -> fl
 def _variance(drawn: Floats, count: int) -> float:
     """The variance of an estimate from its bootstrap over `count` values, which lacks a factor of n / (n - 1)."""
     return float(drawn.var()) * count / (count - 1)
-
-
-def _wilson(count: int, total: int, confidence: float) -> tuple[float, float, float]:
-    """A share with the bounds of Wilson's score interval."""
-    from scipy.special import ndtri
-
-    z, share = float(ndtri((1 + confidence) / 2)), count / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
-    return share, max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _draw(histogram: Histogram, percentile: float, rng: np.random.Generator) -> Floats:

@@ -14,6 +14,8 @@ class Accuracy(Means):
     Of equal scores the first class wins, as argmax has it. Scores that are no numbers are wrong.
     """
 
+    shares = True
+
     def __init__(self, *figures: str, ranks: tuple[int, ...]) -> None:
         self.figures = figures
         self._ranks = ranks
@@ -29,4 +31,8 @@ class Accuracy(Means):
         return tuple(float(before < rank) for rank in self._ranks)
 
 
-METRICS = (Accuracy("top-1", "top-5", ranks=(1, 5)), Accuracy("accuracy", ranks=(1,)))
+METRICS = (
+    Accuracy("top-1", "top-5", ranks=(1, 5)),
+    Accuracy("accuracy", ranks=(1,)),
+    Accuracy("move prediction", "in the first 5", ranks=(1, 5)),
+)

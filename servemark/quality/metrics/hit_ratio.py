@@ -18,6 +18,7 @@ class HitRatio(Means):
     """
 
     figures = (f"HR@{TOP}", f"NDCG@{TOP}")
+    shares = True
 
     def scores(self, prediction: npt.NDArray[Any], label: int) -> tuple[float, ...]:
         flat = prediction.reshape(-1)

@@ -16,6 +16,8 @@ class PrecisionAtK(Means):
     `mAP` averages the precision at each hit, over the lesser of what was chosen and what is listed.
     """
 
+    shares = True
+
     def __init__(self, name: str) -> None:
         self.figures = (name, *(f"precision@{k}" for k in PLACES[1:]), "mAP")
 

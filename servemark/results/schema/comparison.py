@@ -120,7 +120,7 @@ class RowQuality(TypedDict):
 
     metric: Annotated[str, "The metric, as the workload names it."]
     value: Annotated[float | None, "Its value. Null: these examples do not tell it."]
-    ci95: Annotated[list[float] | None, "95 % interval, by bootstrap over the examples."]
+    ci95: Annotated[list[float] | None, "95 % interval, as that of a quality figure."]
     higher_is_better: Annotated[bool, "Which way is good."]
     examples: Annotated[int, "Examples that were scored."]
     data_sha256: Annotated[str, "Digest of these examples."]

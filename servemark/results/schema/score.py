@@ -8,7 +8,13 @@ class QualityFigure(TypedDict):
 
     name: Annotated[str, "Name of the figure."]
     value: Annotated[float | None, "The figure. Null: these examples do not tell it."]
-    ci95: Annotated[list[float] | None, "95 % interval, by bootstrap over the examples. Null for fewer than 5."]
+    ci95: Annotated[
+        list[float] | None, "95 % interval. Null: fewer than 5 examples, or examples all alike, which tell no spread."
+    ]
+    ci95_method: Annotated[
+        Literal["wilson", "bootstrap"] | None,
+        "`wilson` where the figure is a share: each example scores 0 or 1. `bootstrap` over the examples otherwise.",
+    ]
 
 
 class QualityData(TypedDict):

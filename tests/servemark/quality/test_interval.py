@@ -1,26 +1,41 @@
-"""The bootstrap over examples: as wide as theory has it, equal for equal seeds."""
+"""Intervals over examples: Wilson's of shares, else a bootstrap, as wide as theory has it, equal for equal seeds."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from servemark.quality.interval import intervals
+from servemark.quality.interval import Interval, intervals
 from servemark.quality.metric import Row
-from servemark.quality.metrics.accuracy import METRICS
+from servemark.quality.registry import metric_named
 
-TOP1 = METRICS[1]
+ACCURACY, HIT_RATIO = metric_named("accuracy"), metric_named("HR@10")
 
 
-def test_an_interval_of_a_share_is_about_two_standard_errors_wide() -> None:
-    rows: list[Row] = [[float(index % 5 > 0), 1] for index in range(1000)]  # 80 % of them
-    [found] = intervals(TOP1, rows, seed=0)
-    assert found is not None
-    error = (0.8 * 0.2 / 1000) ** 0.5
-    assert found[0] == pytest.approx(0.8 - 1.96 * error, abs=0.004)
-    assert found[1] == pytest.approx(0.8 + 1.96 * error, abs=0.004)
-    assert intervals(TOP1, rows, seed=0) == [found]
+@pytest.mark.parametrize("right", [0, 1, 60, 80])
+def test_a_share_has_wilson_s_interval(right: int) -> None:
+    rows: list[Row] = [[float(index < right), 1] for index in range(80)]
+    expected = binomtest(right, 80).proportion_ci(method="wilson")
+    [found] = intervals(ACCURACY, rows, seed=0)
+    assert found.method == "wilson"
+    assert found.bounds == pytest.approx([expected.low, expected.high], abs=1e-12)
+
+
+def test_scores_between_0_and_1_have_a_bootstrap_beside_the_share_that_stands_with_them() -> None:
+    rows: list[Row] = [[1.0, 1 / (1 + index % 2), 1] for index in range(400)]  # all hit, by turns in the first place
+    share, mean = intervals(HIT_RATIO, rows, seed=0)
+    assert (share.method, mean.method) == ("wilson", "bootstrap")
+    assert mean.bounds is not None
+    error = 0.25 / 400**0.5
+    assert mean.bounds == pytest.approx([0.75 - 1.96 * error, 0.75 + 1.96 * error], abs=0.004)
+    assert intervals(HIT_RATIO, rows, seed=0) == [share, mean]
+
+
+def test_examples_all_alike_that_are_no_share_tell_no_spread() -> None:
+    rows: list[Row] = [[0.0, 0.0, 50.0, 1]] * 100
+    assert intervals(metric_named("MSE"), rows, seed=0) == [Interval()] * 3
 
 
 class Median:
@@ -41,9 +56,10 @@ class Median:
 
 def test_a_metric_that_is_no_sum_is_computed_of_drawn_rows() -> None:
     [found] = intervals(Median(), [[float(value)] for value in range(101)], seed=1)
-    assert found is not None
-    assert 30 < found[0] < 50 < found[1] < 70
+    assert found.bounds is not None
+    low, high = found.bounds
+    assert 30 < low < 50 < high < 70
 
 
 def test_too_few_examples_have_none() -> None:
-    assert intervals(TOP1, [[1.0, 1]] * 4, seed=0) == [None]
+    assert intervals(ACCURACY, [[1.0, 1]] * 4, seed=0) == [Interval()]
