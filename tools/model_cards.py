@@ -59,6 +59,7 @@ def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
     if quality is not None:
         yield "metric", f"{quality.metric}: {quality.protocol}"
         yield "target", f"{quality.target:g}" if quality.target is not None else "none published"
+        yield "`servemark quality`", f"not measured: {quality.unmeasured}" if quality.unmeasured else ""
     yield "objective", "" if slo is None else f"p{slo.percentile:g} within {slo.limit:g} ms"
     if workload.dataset:
         yield "data set", f"`DATA_ROOT/{workload.dataset}`: {_summary(workload.read, 'read')}"

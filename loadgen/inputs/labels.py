@@ -25,8 +25,10 @@ def labelled_set(config: LoadConfig) -> LabelledSet:
     """The labelled data that `--input-data` names. Raises InputDataError, also where there are no labels."""
     workload = config.workload
     if workload.labelled is None:
+        reason = f": {workload.quality.unmeasured}" if workload.quality and workload.quality.unmeasured else ""
         raise InputDataError(
-            f"no labels can be read for {workload.name}", fix="docs/guides/quality.md says which workloads have them"
+            f"no labels can be read for {workload.name}{reason}",
+            fix="docs/guides/quality.md says which workloads have them",
         )
     if config.input_data in GENERATED:
         raise InputDataError(f"{config.input_data} requests have no labels", fix="--input-data dataset, or a path")

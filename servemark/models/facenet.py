@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import lfw
+from servemark.models.blocks.inception import concat
+from servemark.models.blocks.inception import convolution as conv
 from servemark.models.blocks.weights import calibrate, he, seeded
 from servemark.models.synthesis.images import picture
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
@@ -44,23 +46,10 @@ def network(sizes: Sizes) -> "nn.Module":
     from torch import nn
     from torch.nn import functional
 
-    def conv(
-        inputs: int, width: int, kernel: int | tuple[int, int] = 1, *, stride: int = 1, same: bool = False
-    ) -> nn.Sequential:
-        height, length = (kernel, kernel) if isinstance(kernel, int) else kernel
-        padding = (height // 2, length // 2) if same else 0
-        return nn.Sequential(
-            nn.Conv2d(inputs, width, (height, length), stride, padding, bias=False),
-            nn.BatchNorm2d(width, eps=1e-3),
-            nn.ReLU(inplace=True),
-        )
-
-    class Concat(nn.ModuleList):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cat([branch(x) for branch in self], dim=1)
-
     class Residual(nn.Module):
-        def __init__(self, width: int, branches: Concat, joined: int, scale: float, *, rectified: bool = True) -> None:
+        def __init__(
+            self, width: int, branches: nn.Module, joined: int, scale: float, *, rectified: bool = True
+        ) -> None:
             super().__init__()
             self.branches = branches
             self.up = nn.Conv2d(joined, width, 1)
@@ -81,17 +70,17 @@ def network(sizes: Sizes) -> "nn.Module":
             nn.Sequential(conv(w256, w32), conv(w32, w32, 3, same=True)),
             nn.Sequential(conv(w256, w32), conv(w32, w32, 3, same=True), conv(w32, w32, 3, same=True)),
         ]
-        return Residual(w256, Concat(branches), 3 * w32, 0.17)
+        return Residual(w256, concat(*branches), 3 * w32, 0.17)
 
     def block17() -> Residual:
         long = nn.Sequential(conv(w896, w128), conv(w128, w128, (1, 7), same=True), conv(w128, w128, (7, 1), same=True))
-        return Residual(w896, Concat([conv(w896, w128), long]), 2 * w128, 0.1)
+        return Residual(w896, concat(conv(w896, w128), long), 2 * w128, 0.1)
 
     def block8(scale: float = 0.2, *, rectified: bool = True) -> Residual:
         long = nn.Sequential(
             conv(w1792, w192), conv(w192, w192, (1, 3), same=True), conv(w192, w192, (3, 1), same=True)
         )
-        return Residual(w1792, Concat([conv(w1792, w192), long]), 2 * w192, scale, rectified=rectified)
+        return Residual(w1792, concat(conv(w1792, w192), long), 2 * w192, scale, rectified=rectified)
 
     reduction_a = [
         conv(w256, w384, 3, stride=2),
@@ -114,8 +103,8 @@ def network(sizes: Sizes) -> "nn.Module":
             )
             a, b, c = sizes.repeats
             self.body = nn.Sequential(
-                *(*(block35() for _ in range(a)), Concat(reduction_a)),
-                *(*(block17() for _ in range(b)), Concat(reduction_b)),
+                *(*(block35() for _ in range(a)), concat(*reduction_a)),
+                *(*(block17() for _ in range(b)), concat(*reduction_b)),
                 *(*(block8() for _ in range(c)), block8(1.0, rectified=False)),
             )
             self.pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())

@@ -8,18 +8,18 @@ AIBench's code they would be 68.5 M. Decoded greedily for 20 steps, as AIBench's
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
 from servemark.models.blocks.weights import calibrate, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,17 +28,26 @@ PAD, START, END = 0, 1, 2
 SETS = ("val2014", "train2014")
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Blocks, first width and picture side of the trunk; vocabulary, widths of embedding and LSTM, steps."""
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """Picture side, vocabulary, widths of embedding and LSTM, and how many words are decoded at most."""
 
-    blocks: tuple[int, int, int, int] = (3, 8, 36, 3)
-    width: int = 64
-    side: int = 224
-    vocabulary: int = 9_957
-    embedding: int = 256
+    side: int
+    vocabulary: int
+    embedding: int
     hidden: int = 512
     steps: int = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(Decoder):
+    """Blocks and first width of the trunk."""
+
+    blocks: tuple[int, int, int, int]
+    width: int = 64
+
+
+Captioner = TypeVar("Captioner", bound=Decoder)
 
 
 def network(sizes: Sizes) -> "nn.Module":
@@ -88,6 +97,18 @@ STEEPNESS = 150.0
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the network so that captions follow the picture, do not repeat one word, and end."""
+    return seeded_captioner(name, sizes, network, samples)
+
+
+def seeded_captioner(
+    name: str,
+    sizes: Captioner,
+    network: "Callable[[Captioner], nn.Module]",
+    samples: Callable[[Captioner, np.random.Generator], Iterator[Sample]],
+    *,
+    first_word: int = 0,
+) -> "nn.Module":
+    """Seed an `encoder`, a `cell`, an `embedding` and an `output`; so many inputs follow the picture before a word."""
     import torch
     from torch import nn
 
@@ -104,11 +125,11 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
         nn.init.normal_(model.get_parameter("output.weight"), std=2 * LOGIT_DEVIATION / sizes.hidden**0.5)
         for vector in ("cell.bias_ih", "cell.bias_hh", "output.bias"):
             nn.init.zeros_(model.get_parameter(vector))
-        count_words(model, sizes)
+        count_words(model, sizes, first_word)
     return model.eval()
 
 
-def count_words(model: "nn.Module", sizes: Sizes) -> None:
+def count_words(model: "nn.Module", sizes: Decoder, first_word: int) -> None:
     """Make unit 0 of the LSTM a counter that ends the caption, as trained decoders have them.
 
     Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP).
@@ -116,7 +137,7 @@ def count_words(model: "nn.Module", sizes: Sizes) -> None:
     import torch
 
     rows = torch.arange(4) * sizes.hidden  # unit 0 of the input, forget, cell and output gate
-    tick = FULL_COUNT / (CAPTION * sizes.steps)
+    tick = FULL_COUNT / (CAPTION * sizes.steps + first_word)
     for matrix in ("cell.weight_ih", "cell.weight_hh"):
         model.get_parameter(matrix)[rows] = 0
     model.get_parameter("cell.bias_ih")[rows] = torch.tensor([10, 10, math.atanh(tick), 10])
@@ -135,36 +156,72 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     return classification.samples(sizes.side, rng)
 
 
+def pictures(path: Path) -> Path:
+    """Find the pictures of COCO 2014: `val2014`, else `train2014`, else the folder itself."""
+    return next((path / name for name in SETS if (path / name).is_dir()), path)
+
+
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2014: of `val2014`, else of `train2014`, else of any folder.
 
     Raises InputDataError naming the file.
     """
-    folder = next((path / name for name in SETS if (path / name).is_dir()), path)
-    for picture in image_folder.read(folder):
+    for picture in image_folder.read(pictures(path)):
         yield {"image": picture}
 
 
+def captioner(
+    name: str,
+    title: str,
+    *,
+    suites: tuple[str, ...],
+    origin: str,
+    full: Variant[Captioner],
+    tiny: Variant[Captioner],
+    build: "Callable[[str, Captioner], nn.Module]",
+    samples: Callable[[Captioner, np.random.Generator], Iterator[Sample]],
+    read: Callable[[Path], Iterator[Sample]],
+) -> Workload:
+    """Describe a network that maps `image` to the ids of a caption."""
+    return define(
+        name,
+        title,
+        full=full,
+        tiny=tiny,
+        task="image captioning",
+        suites=suites,
+        inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+        outputs=lambda sizes: (Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
+        max_batch=64,
+        slo=Slo(99, 100),
+        quality=Quality(
+            "perplexity",
+            4.2,
+            "COCO 2014 captions; AIBench's figure is of a training batch",
+            unmeasured="it needs the probability of each word of a reference, and words are answered",
+        ),
+        citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
+        origin=origin,
+        locustfile="captioning",
+        build=build,
+        samples=samples,
+        dataset="coco2014",
+        read=read,
+    )
+
+
+FULL = Sizes(blocks=(3, 8, 36, 3), side=224, vocabulary=9_957, embedding=256)
 TINY = Sizes(blocks=(1, 2, 3, 1), width=8, side=32, vocabulary=100, embedding=16, hidden=32, steps=6)
 
-WORKLOAD = define(
+WORKLOAD = captioner(
     "image_caption",
     "Show and Tell",
-    full=Variant(Sizes(), parameters=67_902_757, flops=23_291_039_744),
-    tiny=Variant(TINY, parameters=183_964, flops=2_000_384),
-    task="image captioning",
     suites=("AIBench DC-AI-C4",),
-    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-    outputs=lambda sizes: (Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
-    max_batch=64,
-    slo=Slo(99, 100),
-    quality=Quality("perplexity", 4.2, "COCO 2014 captions; AIBench's figure is of a training batch"),
-    citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
     origin="A tutorial's ResNet-152 network, nearest to AIBench's 68.4 M parameters. AIBench's own code has an "
-    "Inception-v3. The perplexity 4.2 is of its training batches.",
-    locustfile="captioning",
+    "Inception-v3 (`image_caption_im2txt` is its TensorFlow form). The perplexity 4.2 is of its training batches.",
+    full=Variant(FULL, parameters=67_902_757, flops=23_291_039_744),
+    tiny=Variant(TINY, parameters=183_964, flops=2_000_384),
     build=build,
     samples=samples,
-    dataset="coco2014",
     read=read,
 )

@@ -8,18 +8,20 @@ has for 9 x 9: 32 channels and 9 residual blocks. One request is one position, a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets import go_games
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
 
-BOARD = 9
+BOARD = go_games.SIDE
 HISTORY = 8
 PLANES = 2 * HISTORY + 1
 """The stones of both sides now and seven moves back, and whose turn it is."""
@@ -123,6 +125,25 @@ def _planes(rng: np.random.Generator) -> npt.NDArray[np.float32]:
     return planes.reshape(PLANES, BOARD, BOARD)
 
 
+def read(path: Path) -> Iterator[Sample]:
+    """Replay games of professionals, one request for each move. Raises InputDataError with file and line."""
+    return map(_seen, go_games.positions(path, HISTORY))
+
+
+def labelled(path: Path) -> LabelledSet:
+    """The same with the move that was played. Raises InputDataError with file and line."""
+    played = go_games.positions(path, HISTORY)
+    return LabelledSet(len(played), lambda index: Example((_seen(played[index]),), played[index].move))
+
+
+def _seen(position: go_games.Position) -> Sample:
+    """A position as planes; before the game's first board it is the first, as in the reference."""
+    boards = [*position.boards, *[position.boards[-1]] * HISTORY][:HISTORY]
+    stones = [board == side for board in boards for side in (position.side, -position.side)]
+    black = np.full(BOARD**2, position.side == go_games.BLACK)
+    return {"planes": np.stack([*stones, black]).astype(np.float32).reshape(PLANES, BOARD, BOARD)}
+
+
 WORKLOAD = define(
     "minigo",
     "Minigo 9 x 9",
@@ -134,10 +155,17 @@ WORKLOAD = define(
     outputs=lambda _: (Tensor("policy", "FP32", (MOVES,)), Tensor("value", "FP32", (1,))),
     max_batch=128,
     slo=Slo(99, 10),
-    quality=Quality("move prediction", 0.4, "moves of professionals on 9 x 9, as MLPerf's reference ends its training"),
+    quality=Quality(
+        "move prediction",
+        0.4,
+        "moves of four games of professionals on 9 x 9; MLPerf's target is of a tree search of 1,000 positions",
+    ),
     citation="Silver et al. 2017, Mastering the game of Go without human knowledge, Nature 550",
     origin="MLPerf Training v0.5's reference for 9 x 9. The target is MLPerf's; AIBench ended its own run at 34 %.",
     locustfile="game",
     build=build,
     samples=lambda _, rng: samples(rng),
+    dataset=go_games.KEY,
+    read=read,
+    labelled=labelled,
 )

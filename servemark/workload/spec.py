@@ -28,6 +28,8 @@ class Quality:
     metric: str
     target: float | None
     protocol: str
+    unmeasured: str = ""
+    """Why the answers cannot be scored, of a workload without labels."""
 
 
 EAGER = "eager PyTorch"

@@ -1,13 +1,13 @@
-"""Two-stage detectors on a feature pyramid: faster_rcnn and mask_rcnn, from torchvision's building blocks.
+"""Two-stage detectors: faster_rcnn and mask_rcnn on a feature pyramid, faster_rcnn_c4; from torchvision's blocks.
 
 torchvision answers a list of pictures with lists of differing lengths. Here the same modules, under the same parameter
 names, answer a batch with tensors of fixed shape: what does not count is marked instead of removed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-STRIDES = (4, 8, 16, 32, 64)
 ANCHORS = (32, 64, 128, 256, 512)
 RATIOS = (0.5, 1.0, 2.0)
 MIN_BOX = 1e-2
@@ -36,6 +35,8 @@ class Sizes:
     width: int = 64
     pyramid: int = 256
     representation: int = 1024
+    candidates: int = 1000
+    """Regions of each feature map before suppression."""
     proposals: int = 1000
     detections: int = 100
     masks: int = 0
@@ -54,6 +55,7 @@ TINY = Sizes(
     width=8,
     pyramid=24,
     representation=32,
+    candidates=50,
     proposals=50,
     detections=10,
     typical=8,
@@ -61,7 +63,43 @@ TINY = Sizes(
 )
 
 
-def network(sizes: Sizes) -> "nn.Module":
+@dataclass
+class Features:
+    """What a detector finds regions on, and what reads them."""
+
+    backbone: Any
+    """image -> feature maps by "0", "1" ...; its `body` is the trunk, which is calibrated."""
+    strides: tuple[int, ...]
+    """Of the maps, in pixels."""
+    anchors: tuple[tuple[int, ...], ...]
+    """Sides of each map's anchors, in pixels."""
+    cropped: int
+    """From so many of the maps regions are cropped, from each those of its size."""
+    crop: int
+    """Side of a crop."""
+    head: "nn.Module"
+    """[N, channels, crop, crop] -> [N, representation]."""
+
+
+def pyramid(sizes: Sizes) -> Features:
+    """Five maps of equal width; two dense layers read a region (Lin et al. 2017)."""
+    from torchvision.models.detection.backbone_utils import BackboneWithFPN
+    from torchvision.models.detection.faster_rcnn import TwoMLPHead
+    from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
+
+    stages, crop = range(4), 7
+    backbone = BackboneWithFPN(
+        resnet.network(resnet.Sizes(blocks=sizes.blocks, width=sizes.width)),
+        return_layers={f"layer{stage + 1}": f"{stage}" for stage in stages},
+        in_channels_list=[sizes.width * 4 * 2**stage for stage in stages],
+        out_channels=sizes.pyramid,
+        extra_blocks=LastLevelMaxPool(),
+    )
+    head = TwoMLPHead(sizes.pyramid * crop**2, sizes.representation)
+    return Features(backbone, (4, 8, 16, 32, 64), tuple((side,) for side in ANCHORS), len(stages), crop, head)
+
+
+def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> "nn.Module":
     """Define the detector: image [B, 3, side, side] -> boxes [B, D, 4], scores, labels [B, D], (masks), counts [B, 1].
 
     Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0. Masks [B, D, 28, 28] are the
@@ -71,31 +109,25 @@ def network(sizes: Sizes) -> "nn.Module":
     from torch import nn
     from torchvision.models.detection import FasterRCNN
     from torchvision.models.detection.anchor_utils import AnchorGenerator
-    from torchvision.models.detection.backbone_utils import BackboneWithFPN
-    from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
+    from torchvision.models.detection.faster_rcnn import FastRCNNPredictor
     from torchvision.models.detection.image_list import ImageList
     from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
     from torchvision.ops import MultiScaleRoIAlign, roi_align
-    from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
-    levels = ["0", "1", "2", "3"]
+    form = features(sizes)
+    levels = [f"{level}" for level in range(form.cropped)]
 
     class Detector(FasterRCNN):  # type: ignore[misc]  # torchvision has no types
         def __init__(self) -> None:
             super().__init__(
-                BackboneWithFPN(
-                    resnet.network(resnet.Sizes(blocks=sizes.blocks, width=sizes.width)),
-                    return_layers={f"layer{level + 1}": name for level, name in enumerate(levels)},
-                    in_channels_list=[sizes.width * 4 * 2**level for level in range(len(levels))],
-                    out_channels=sizes.pyramid,
-                    extra_blocks=LastLevelMaxPool(),
-                ),
+                form.backbone,
                 min_size=sizes.side,
                 max_size=sizes.side,
-                rpn_anchor_generator=AnchorGenerator(tuple((size,) for size in ANCHORS), (RATIOS,) * len(ANCHORS)),
-                rpn_pre_nms_top_n_test=sizes.proposals,
+                rpn_anchor_generator=AnchorGenerator(form.anchors, (RATIOS,) * len(form.anchors)),
+                rpn_pre_nms_top_n_test=sizes.candidates,
                 rpn_post_nms_top_n_test=sizes.proposals,
-                box_head=TwoMLPHead(sizes.pyramid * 7**2, sizes.representation),
+                box_roi_pool=MultiScaleRoIAlign(levels, output_size=form.crop, sampling_ratio=2),
+                box_head=form.head,
                 box_predictor=FastRCNNPredictor(sizes.representation, sizes.classes),
                 box_detections_per_img=sizes.detections,
             )
@@ -103,10 +135,12 @@ def network(sizes: Sizes) -> "nn.Module":
                 self.roi_heads.mask_roi_pool = MultiScaleRoIAlign(levels, output_size=14, sampling_ratio=2)
                 self.roi_heads.mask_head = MaskRCNNHeads(sizes.pyramid, (sizes.masks,) * 4, dilation=1)
                 self.roi_heads.mask_predictor = MaskRCNNPredictor(sizes.masks, sizes.masks, sizes.classes)
-            grids = [torch.empty(1, 1, -(-sizes.side // stride), -(-sizes.side // stride)) for stride in STRIDES]
+            grids = [torch.empty(1, 1, -(-sizes.side // stride), -(-sizes.side // stride)) for stride in form.strides]
             picture = torch.empty(1, 3, sizes.side, sizes.side)
             (anchors,) = self.rpn.anchor_generator(ImageList(picture, [(sizes.side, sizes.side)]), grids)
-            self.anchors_per_level = [grid.shape[-1] ** 2 * len(RATIOS) for grid in grids]
+            self.anchors_per_level = [
+                grid.shape[-1] ** 2 * len(RATIOS) * len(sides) for grid, sides in zip(grids, form.anchors, strict=True)
+            ]
             self.register_buffer("anchors", anchors, persistent=False)
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -124,11 +158,11 @@ def network(sizes: Sizes) -> "nn.Module":
                 *self.rpn.head(features), self.anchors.split(self.anchors_per_level), strict=True
             ):
                 batch, ratios = logits.shape[:2]
-                score, index = logits.permute(0, 2, 3, 1).flatten(1).topk(min(sizes.proposals, len(anchors)), dim=1)
+                score, index = logits.permute(0, 2, 3, 1).flatten(1).topk(min(sizes.candidates, len(anchors)), dim=1)
                 delta = deltas.reshape(batch, ratios, 4, *deltas.shape[2:]).permute(0, 3, 4, 1, 2).flatten(1, 3)
                 delta = delta.gather(1, index[:, :, None].expand(-1, -1, 4))
                 decoded = self.rpn.box_coder.decode_single(delta.flatten(0, 1), anchors[index.flatten()])
-                padding = sizes.proposals - index.shape[1]
+                padding = sizes.candidates - index.shape[1]
                 boxes.append(nn.functional.pad(decoded.reshape(batch, -1, 4), (0, 0, 0, padding)))
                 scores.append(nn.functional.pad(score.sigmoid(), (0, padding), value=-1))
             level_boxes = detection.clip(torch.stack(boxes, dim=1), limits)  # [B, L, P, 4]
@@ -142,7 +176,8 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def classify(self, features: list[torch.Tensor], proposals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             """Answer class logits [B, P, C] and box deltas [B, P, 4 C]."""
-            logits, deltas = self.roi_heads.box_predictor(self.roi_heads.box_head(self.align(features, proposals, 7)))
+            regions = self.roi_heads.box_head(self.align(features, proposals, form.crop))
+            logits, deltas = self.roi_heads.box_predictor(regions)
             return logits.reshape(-1, sizes.proposals, logits.shape[-1]), deltas.reshape(
                 -1, sizes.proposals, deltas.shape[-1]
             )
@@ -188,7 +223,7 @@ def network(sizes: Sizes) -> "nn.Module":
             regions = boxes.flatten(0, 1)
             lengths = ((regions[:, 2] - regions[:, 0]) * (regions[:, 3] - regions[:, 1])).sqrt()[:, None]
             crops: torch.Tensor = regions.new_zeros(())
-            for level, stride in enumerate(STRIDES[:-1]):
+            for level, stride in enumerate(form.strides[: form.cropped]):
                 # the pyramid's level k of 2 to 5 holds sides from 224 * 2^(k - 4); torchvision adds 1e-6 to log2(side)
                 low, high = (224 * 2.0 ** (k - 4 - 1e-6) for k in (level + 2, level + 3))
                 own = torch.ones_like(lengths, dtype=torch.bool)

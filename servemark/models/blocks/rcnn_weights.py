@@ -1,10 +1,10 @@
 """Seeded weights for the two-stage detectors: random networks that find objects of most classes on most pictures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from servemark.models.blocks import detection
-from servemark.models.blocks.rcnn import Sizes, network
+from servemark.models.blocks.rcnn import Features, Sizes, network, pyramid
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.workload import Sample
 
@@ -15,28 +15,32 @@ if TYPE_CHECKING:
 CLASS_DEVIATION, BOX_DEVIATION, OBJECTNESS_DEVIATION, MASK_DEVIATION = 3.0, 0.3, 2.0, 2.0
 
 
-def build(name: str, sizes: Sizes, pictures: Iterator[Sample]) -> "nn.Module":
+def build(
+    name: str, sizes: Sizes, pictures: Iterator[Sample], features: Callable[[Sizes], Features] = pyramid
+) -> "nn.Module":
     """Seed the detector and spread its heads' answers, so that pictures have proposals and objects of most classes."""
     import torch
     from torch import nn
 
     batch = detection.calibration_batch(pictures, sizes.calibration)
     with seeded(name), torch.no_grad():
-        model: Any = network(sizes).eval()  # torchvision has no types
+        model: Any = network(sizes, features).eval()  # torchvision has no types
         heads = model.roi_heads
         for part in (model.backbone.body, model.rpn.head.conv, heads):
             for module in part.modules():
                 if isinstance(module, nn.Conv2d | nn.Linear | nn.ConvTranspose2d):
                     nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         calibrate(model.backbone.body, batch)
-        features = list(model.backbone(batch).values())
-        _spread_proposals(model.rpn.head, features)
+        maps = list(model.backbone(batch).values())
+        _spread_proposals(model.rpn.head, maps)
         limits = detection.extents(batch)
-        proposals, valid = model.propose(features, limits)
-        regions = heads.box_head(model.align(features, proposals, 7))[valid.flatten()]
+        proposals, valid = model.propose(maps, limits)
+        crops = model.align(maps, proposals, heads.box_roi_pool.output_size[0])[valid.flatten()]
+        calibrate(heads.box_head, crops)
+        regions = heads.box_head(crops)
         detection.spread_classes(heads.box_predictor.cls_score, regions, sizes.classes, CLASS_DEVIATION)
         detection.spread(heads.box_predictor.bbox_pred, heads.box_predictor.bbox_pred(regions), BOX_DEVIATION)
-        logits, deltas = model.classify(features, proposals)
+        logits, deltas = model.classify(maps, proposals)
 
         def count(background: float) -> float:
             scaled = torch.cat([logits[:, :, :1] * background, logits[:, :, 1:]], dim=2)
@@ -45,8 +49,8 @@ def build(name: str, sizes: Sizes, pictures: Iterator[Sample]) -> "nn.Module":
 
         heads.box_predictor.cls_score.weight[0] *= detection.find_background(count, sizes.typical)
         if sizes.masks:
-            boxes, *_ = model.detect(*model.classify(features, proposals), proposals, valid, limits)
-            answers = heads.mask_predictor(heads.mask_head(model.align(features, boxes, 14)))
+            boxes, *_ = model.detect(*model.classify(maps, proposals), proposals, valid, limits)
+            answers = heads.mask_predictor(heads.mask_head(model.align(maps, boxes, 14)))
             detection.spread(heads.mask_predictor.mask_fcn_logits, _rows(answers), MASK_DEVIATION)
         if sizes.frozen:
             _freeze(model)

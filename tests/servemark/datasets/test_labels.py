@@ -310,3 +310,48 @@ def test_a_question_s_answer_is_one_of_its_candidates(tmp_path: Path) -> None:
     write(tmp_path / files[1], story + line.format("nobody"))
     with pytest.raises(InputDataError, match="the answer 'nobody' is no candidate"):
         labelled("aoa_reader", tmp_path)
+
+
+GAME = """(;FF[4]GM[1]SZ[9]C[a stone \\] is caught]
+;B[ba];W[aa]
+;B[ab](;W[tt];B[ii])(;W[ee]))"""
+
+
+def test_moves_of_go_are_scored_and_stones_are_captured(tmp_path: Path) -> None:
+    write(tmp_path / "9x9_pro_A.sgf", GAME)
+    write(tmp_path / "9x9_easy_capture.sgf", "no game")
+    data = labelled("minigo", tmp_path)
+    points = (1, 0, 9, 81, 80)  # row by row from the top; the fourth passes, and the game goes on in the main line
+    assert [data.example(number).label for number in range(data.size)] == list(points)
+    third, fourth = (data.example(number).requests[0]["planes"] for number in (2, 3))
+    own, other = ([np.flatnonzero(plane).tolist() for plane in third[side:16:2]] for side in (0, 1))
+    assert own == [[1], [1], [], [], [], [], [], []]
+    assert other == [[0], [], [], [], [], [], [], []]
+    assert (third[16].all(), fourth[16].any()) == (True, False)
+    # white's corner was caught, and stood there a move before
+    assert [np.flatnonzero(fourth[plane]).tolist() for plane in range(4)] == [[], [1, 9], [0], [1]]
+    first_choices = ({"policy": np.eye(82, dtype=np.float32)[point]} for point in (1, 0, 9, 80, 80))
+    assert score("minigo", data, *first_choices) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        ("B[aa]", r"A.sgf:1: 'B\[aa\]' is no SGF"),
+        ("(;SZ[9];B[aa]", "A.sgf ends in the middle"),
+        ("(;SZ[19]\n;B[aa])", "A.sgf:2: the board is 19, not 9"),
+        ("(;B[aa])", "A.sgf:1: the board is 19, not 9"),
+        ("(;SZ[9]\n;B[aa]\n;W[aa])", "A.sgf:3: there is a stone already"),
+        ("(;SZ[9];B[ja])", "'ja' is no point"),
+        ("(;SZ[9]AB[ba][ab];W[aa])", "A.sgf:1: the stone has no liberty"),
+    ],
+)
+def test_damaged_games_name_file_and_line(tmp_path: Path, game: str, said: str) -> None:
+    write(tmp_path / "A.sgf", game)
+    with pytest.raises(InputDataError, match=said):
+        labelled("minigo", tmp_path)
+
+
+def test_a_folder_without_games_says_what_belongs_there(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="holds no games in SGF"):
+        labelled("minigo", tmp_path)

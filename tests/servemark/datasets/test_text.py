@@ -151,3 +151,17 @@ def test_captions_are_asked_for_coco2014(tmp_path: Path) -> None:
     assert float(picture["image"].mean()) == pytest.approx(2.4, abs=0.1)
     (picture,) = read(tmp_path / "train2014")
     np.testing.assert_allclose(picture["image"].mean(), -2.0, atol=0.1)
+
+
+def test_im2txt_stretches_pictures_and_takes_the_centre(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (640, 480), "black")
+    picture.paste("red", (320, 0, 640, 480))
+    picture.save(tmp_path / "x.png")
+    read = workload.get("image_caption_im2txt").read
+    assert read is not None
+    (request,) = read(tmp_path)
+    image = request["image"]
+    assert (str(image.dtype), image.shape) == ("float32", (3, 299, 299))
+    assert (image[:, :, :148] == -1).all()
+    assert (image[0, :, 151:] == 1).all()
+    assert (image[1:] == -1).all()

@@ -249,3 +249,10 @@ def test_pictures_have_natural_statistics() -> None:
     spectrum = (np.abs(np.fft.fft2(pool)) ** 2).mean(axis=(0, 1))
     slope = np.polyfit(np.log(np.arange(2, 24)), np.log(spectrum[0, 2:24]), 1)[0]
     assert slope == pytest.approx(-2, abs=0.4)
+
+
+@pytest.mark.parametrize("name", workloads())
+def test_a_workload_has_labels_or_says_why_not(name: str) -> None:
+    workload = get(name)
+    if workload.quality is not None:
+        assert (workload.labelled is None) == bool(workload.quality.unmeasured)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from servemark.models import image_caption, nmt, summarization, transformer
+from servemark.models import image_caption, image_caption_im2txt, nmt, summarization, transformer
 from servemark.models.blocks.decoding import Search, search
 from servemark.workload import get
 from tests.support.exporting import FROM_TORCH, Exports
@@ -72,7 +72,54 @@ def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
         assert lengths[row].item() == len(words)
 
 
-@pytest.mark.parametrize("name", ["summarization", "nmt", "nmt_greedy", "transformer", "image_caption"])
+@pytest.mark.parametrize(
+    "name", ["image_caption_im2txt_tiny", pytest.param("image_caption_im2txt", marks=pytest.mark.slow)]
+)
+def test_captions_of_beams_word_for_word_as_a_plain_decoder(name: str) -> None:
+    """The picture is the first input, the start of the sentence the second."""
+    workload = get(name)
+    sizes = image_caption_im2txt.TINY if name.endswith("_tiny") else image_caption_im2txt.FULL
+    model: Any = workload.build()
+    (image,) = batch_of(workload, 6, seed=5)
+    ids, lengths = answer(model, image)
+    for row in range(len(ids)):
+        start = partial(next_word_of_caption, model, model.encoder(image[row : row + 1]))
+        words, _ = beam_search(start, Search(sizes.steps, image_caption.START, image_caption.END, sizes.beams))
+        assert ids[row].tolist() == words + [0] * (ids.shape[1] - len(words))
+        assert lengths[row].item() == len(words)
+
+
+@torch.no_grad()
+def next_word_of_caption(model: Any, picture: Tensor, words: list[int]) -> Tensor:
+    inputs = [picture, *model.embedding(torch.tensor([[image_caption.START], *([word] for word in words)]))]
+    state = None
+    for each in inputs:
+        state = model.cell(each, state)
+    assert state is not None
+    return torch.log_softmax(model.output(state[0])[0], dim=0)
+
+
+@pytest.mark.parametrize("longest", [False, True])
+@pytest.mark.parametrize(
+    "name", ["image_caption_im2txt_tiny", pytest.param("image_caption_im2txt", marks=pytest.mark.slow)]
+)
+def test_flops_of_captions_are_those_of_the_mean_and_of_the_longest(name: str, longest: bool) -> None:
+    workload = get(name)
+    sizes = image_caption_im2txt.TINY if name.endswith("_tiny") else image_caption_im2txt.FULL
+    model: Any = workload.build()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        state = model.look(batch_of(workload, 1)[0])
+        rows = tuple(tensor.repeat(sizes.beams, 1) for tensor in state)
+        look = counter.get_total_flops()
+        model.step(torch.tensor(0), torch.full((sizes.beams,), 5), rows)
+    step = counter.get_total_flops() - look
+    words = sizes.steps if longest else round(image_caption.CAPTION * sizes.steps)
+    assert look + words * step == (workload.flops_longest if longest else workload.flops)
+
+
+@pytest.mark.parametrize(
+    "name", ["summarization", "nmt", "nmt_greedy", "transformer", "image_caption", "image_caption_im2txt"]
+)
 def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
     workload = get(f"{name}_tiny")
     outputs = dict(

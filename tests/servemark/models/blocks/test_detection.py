@@ -18,13 +18,13 @@ from torchvision.ops import batched_nms, nms
 from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
-from servemark.models import faster_rcnn, mask_rcnn, ssd300, ssd300_coco, ssd_resnet34
+from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, ssd300, ssd300_coco, ssd_resnet34
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
 from tests.support.workload_data import batch_of
 
-TWO_STAGES = ["faster_rcnn", "mask_rcnn"]
+TWO_STAGES = ["faster_rcnn", "faster_rcnn_c4", "mask_rcnn"]
 DETECTORS = ["ssd300", *TWO_STAGES]
 TINY = [f"{name}_tiny" for name in DETECTORS]
 MODULES: dict[str, Any] = {
@@ -32,6 +32,7 @@ MODULES: dict[str, Any] = {
     "ssd300_coco": ssd300_coco,
     "ssd_resnet34": ssd_resnet34,
     "faster_rcnn": faster_rcnn,
+    "faster_rcnn_c4": faster_rcnn_c4,
     "mask_rcnn": mask_rcnn,
 }
 SIZES = [*TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in MODULES)]
