@@ -31,6 +31,9 @@ YIELD_NS = 5 * MS
 """How long Locust's greenlets wait for their turn at most."""
 TIMEOUT_SCAN_NS = 100 * MS
 """How often requests in flight are checked for their time-out."""
+GIVE_UP_NS = 5 * MS
+"""How long requests that were never sent are given up without a break. A crowd of them takes seconds, in which answers
+that have come in time would not be read in time."""
 REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
 CLIENT_ERROR = "client_error"
@@ -132,8 +135,8 @@ class Driver:
                 self._on_tick(now)
                 now = clock()
                 if now >= next_scan:
-                    self._expire(now)
-                    next_scan = now + TIMEOUT_SCAN_NS
+                    # One that has not come to its end goes on in the next tick.
+                    next_scan = now + TIMEOUT_SCAN_NS if self._expire(now) else now
                     now = clock()
                 # Half of the time at most. What a tick does grows with the time since the one before: a generator that
                 # is short of CPU would do little else, and read EVENTS_AT_ONCE answers in between until all time out.
@@ -142,8 +145,7 @@ class Driver:
                 if arrivals.finished(now) and not self.in_flight and not self.backlog:
                     self._on_tick(now)
                     return
-            while self.backlog and self.in_flight < self._max_in_flight:
-                self._begin(self.backlog.popleft(), now + self._timeout_ns)
+            self._send_waiting(now)
             due = arrivals.next_due()
             while due is not None and due <= now:
                 self._arrive(arrivals.pop())
@@ -201,6 +203,24 @@ class Driver:
             self.backlog.append(scheduled)
         else:
             self._begin(scheduled, scheduled + self._timeout_ns)
+
+    def _send_waiting(self, now: int) -> None:
+        """Send from the backlog; what `_expire` has not come to yet and is too old is given up."""
+        oldest = now - self._timeout_ns - TIMEOUT_SCAN_NS
+        while self.backlog and self.in_flight < self._max_in_flight:
+            if self.backlog.first >= oldest:
+                self._begin(self.backlog.popleft(), now + self._timeout_ns)
+            elif not self._give_up(now, oldest):
+                return
+
+    def _give_up(self, now: int, before: int) -> bool:
+        """End requests of the backlog that were due before; False where some are left, because answers may wait."""
+        until = now + GIVE_UP_NS
+        while self.backlog and self.backlog.first < before:
+            if self.in_flight and self._clock() > until:
+                return False
+            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", self._never_sent)
+        return True
 
     def _begin(self, scheduled: int, deadline: int) -> None:
         """Put the next payload on a channel, opening one where none is idle.
@@ -292,16 +312,16 @@ class Driver:
             return Outcome(payload, scheduled, sent, done, "timeout", self._too_late, None)
         return Outcome(payload, scheduled, sent, done, response.error, "", response)
 
-    def _expire(self, now: int) -> None:
-        """End the requests that were not answered, or not sent, in time."""
+    def _expire(self, now: int) -> bool:
+        """End the requests that were not answered, or not sent, in time; whether these are all."""
         limit = now - self._timeout_ns
-        while self.backlog and self.backlog.first < limit:
-            self._report(next(self._payloads), self.backlog.popleft(), 0, now, "timeout", self._never_sent)
+        whole = self._give_up(now, limit)
         # One that was sent at the end of its wait is answered a time-out later, and counted a little after that.
         self.backlog.forget(limit - self._timeout_ns - 1000 * MS)
         late = [c for c in self._channels.values() if c.payload is not None and c.deadline < now]
         for channel in late:
             self._fail(channel, "timeout", self._too_late)
+        return whole
 
     def _fail(self, channel: Channel, kind: str, message: str) -> None:
         """Report a request whose channel cannot be used any more."""

@@ -14,6 +14,7 @@ import pytest
 
 from loadgen.driver.event_loop import EVENTS_AT_ONCE
 from loadgen.kserve.http_connection import Connection
+from loadgen.sut.channel import Outcome
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
 from tests.loadgen.kserve.test_http_connection import reply, take_request
@@ -151,6 +152,19 @@ def test_a_generator_that_is_late_keeps_its_schedule() -> None:
     assert sum(ms > 3 for ms in late) >= pause_ms / 5 - 3
     assert max(late) > pause_ms - 10
     assert all(o.done - o.scheduled > o.sent - o.scheduled for o in load.good)
+
+
+def test_a_crowd_that_times_out_does_not_keep_answers_from_being_read() -> None:
+    class Slow(list[Outcome]):
+        def append(self, outcome: Outcome) -> None:
+            time.sleep(0.001 if outcome.error else 0)
+            super().append(outcome)
+
+    with GoldenServer(delay_s=0.2) as server:
+        load = Load(server.port, timeout_s=1.5, max_in_flight=4, connect=4, outcomes=Slow()).open([0] * 2000)
+    assert load.kinds.keys() == {"ok", "timeout"}
+    # Without a break it takes 2 s to say of all that they were never sent.
+    assert all(outcome.sent == 0 for outcome in load.outcomes if outcome.error)
 
 
 def test_ticks_that_take_long_leave_as_much_time_for_answers() -> None:
