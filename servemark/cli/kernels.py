@@ -90,11 +90,10 @@ def kernels(
             cases = cases_of(name, family or ())
         cases = cases_in(names, cases, _libraries(library))
         if reference:
-            known = published()
-            cases = [replace(case, published=tuple(known.get(case.kernel, ()))) for case in cases]
+            cases = _with_published(cases)
             if not any(case.published for case in cases):
                 note("--reference: DeepBench has published no figure of these sizes; deepbench-train and -server have")
-        document = run.begin(name, cases, method, traced)
+        document = run.begin(name, cases, method, traced, reference=reference)
         folder = results.new_directory(out, f"kernels-{workload or name}")
     note(
         f"{len(cases)} cases into {os.path.relpath(folder)}; to go on after Ctrl-C: --resume {os.path.relpath(folder)}"
@@ -133,6 +132,11 @@ def _traced(workload: str, batch: int, families: Sequence[str], device: Device) 
     return chosen(workload, found.cases, families), found.traced
 
 
+def _with_published(cases: list[Case]) -> list[Case]:
+    known = published()
+    return [replace(case, published=tuple(known.get(case.kernel, ()))) for case in cases]
+
+
 def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     """What a run that was cut short had to do. Raises OptionError where this is another machine, or another suite."""
     known, families = document["traced"], document["families"]
@@ -141,16 +145,26 @@ def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     else:
         cases = cases_of(document["suite"], families)
     cases = cases_in(document["precisions"], cases, document["libraries"])
+    if document.get("reference"):
+        cases = _with_published(cases)
     done = [(case["family"], case["label"], case["precision"], case["library"]) for case in document["cases"]]
     planned = [(case.family, case.kernel.label(), case.precision, case.library) for case in cases]
     method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
     here = run.begin(document["suite"], cases, method)
-    was, now = (
-        (found["environment"]["cpu"], found["threads"], found["library"], found["planned"])
-        for found in (document, here)
-    )
-    if was != now or planned[: len(done)] != done:
-        raise OptionError(f"the run was begun with {was}, here are {now}", fix="start a new one, without --resume")
+    differing = [
+        f"{words} was {was}, is {now}"
+        for words, was, now in (
+            ("the CPU", document["environment"]["cpu"], here["environment"]["cpu"]),
+            ("the number of threads", document["threads"], here["threads"]),
+            ("the library", document["library"], here["library"]),
+            ("the number of cases", document["planned"], here["planned"]),
+        )
+        if was != now
+    ]
+    if planned[: len(done)] != done:
+        differing.append("the cases are others")
+    if differing:
+        raise OptionError(f"the run cannot go on: {'; '.join(differing)}", fix="start a new one, without --resume")
     return cases, method
 
 

@@ -1,4 +1,4 @@
-"""All-reduce: a sum over processes that each of them has in the end, over gloo on the CPU.
+"""All-reduce: a sum over processes that each of them has in the end, over gloo on the CPU and NCCL on GPUs.
 
 Algorithm bandwidth is the bytes of one process in the time of a call. Bus bandwidth is 2 (N - 1) / N of it, what each
 link carries (NCCL's tests, doc/PERFORMANCE.md). DeepBench's figure is neither: 4 bytes times size times ranks.
@@ -45,15 +45,23 @@ class AllReduce(Kernel):
         return Elements(self.length, self.length)
 
     def held_bytes(self, precision: str) -> int:
+        """Of all processes, which share the CPU's memory."""
         return self.ranks * (PROCESS_BYTES + 2 * self.length * PRECISIONS[precision].read_bytes)
 
     def refusal(self, precision: str, device: str, cores: int) -> str | None:
-        if device != "cpu":
-            return "all-reduce over GPUs (NCCL) is not built"
-        return f"{self.ranks} processes on {cores} cores would measure the scheduler" if self.ranks > cores else None
+        if device == "cpu":
+            return (
+                f"{self.ranks} processes on {cores} cores would measure the scheduler" if self.ranks > cores else None
+            )
+        if device != "cuda:0":
+            return "the processes of an all-reduce take the GPUs from cuda:0 on"
+        import torch
+
+        gpus = torch.cuda.device_count()
+        return f"{self.ranks} processes need as many GPUs, PyTorch sees {gpus}" if self.ranks > gpus else None
 
     def algorithm(self, precision: str, device: str) -> str:
-        return f"{super().algorithm(precision, device)} (gloo)"
+        return f"{super().algorithm(precision, device)} ({_backend(device)})"
 
     def figures(self, seconds: float) -> dict[str, float]:
         gbps = self.length * PRECISIONS["fp32"].read_bytes / seconds / 1e9
@@ -63,23 +71,27 @@ class AllReduce(Kernel):
         """Start the other processes: they answer each call of this one, until they are ended."""
         from torch import distributed
 
-        data = make.normal(self.length)
+        backend = _backend(make.device)
+        data = _drawn(0, self.length, make.device)
         folder = tempfile.TemporaryDirectory()
         meeting = f"file://{Path(folder.name) / 'meeting'}"
         spawn = multiprocessing.get_context("spawn")
         peers = [
-            spawn.Process(target=_peer, args=(rank, self.ranks, self.length, make.precision, meeting))
+            spawn.Process(target=_peer, args=(rank, self.ranks, self.length, backend, meeting))
             for rank in range(1, self.ranks)
         ]
         for peer in peers:
             peer.start()
-        distributed.init_process_group("gloo", init_method=meeting, rank=0, world_size=self.ranks)
+        distributed.init_process_group(backend, init_method=meeting, rank=0, world_size=self.ranks)
 
         def release() -> None:
             for peer in peers:
                 peer.kill()
                 peer.join()
-            distributed.destroy_process_group()
+            if backend == "nccl":  # its regular end waits for the peers
+                distributed.distributed_c10d._abort_process_group()
+            else:
+                distributed.destroy_process_group()
             folder.cleanup()
 
         def call() -> "torch.Tensor":
@@ -93,7 +105,7 @@ class AllReduce(Kernel):
         from torch import Tensor
 
         assert isinstance(output, Tensor)
-        total = sum(Maker("fp32", seed=rank).normal(self.length).double() for rank in range(self.ranks))
+        total = sum(_drawn(rank, self.length, output.device).double() for rank in range(self.ranks))
         assert isinstance(total, Tensor)
         place = int(total.abs().argmax())
         later = abs(float(output[place])) / abs(float(total[place]))
@@ -101,7 +113,17 @@ class AllReduce(Kernel):
         yield output, total * self.ranks**calls
 
 
-def _peer(rank: int, ranks: int, length: int, precision: str, meeting: str) -> None:
+def _backend(device: str) -> str:
+    """Of torch.distributed."""
+    return "gloo" if device == "cpu" else "nccl"
+
+
+def _drawn(rank: int, length: int, device: "str | torch.device") -> "torch.Tensor":
+    """What a process begins with: drawn on the CPU, so that it is the same wherever it is needed."""
+    return Maker("fp32", seed=rank).normal(length).to(device)
+
+
+def _peer(rank: int, ranks: int, length: int, backend: str, meeting: str) -> None:
     """Take part in every call, until the process that asks ends this one, or ends itself."""
     import torch
     from torch import distributed
@@ -109,8 +131,12 @@ def _peer(rank: int, ranks: int, length: int, precision: str, meeting: str) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     interrupts.end_with_parent(signal.SIGKILL)
     torch.set_num_threads(1)
-    data = Maker(precision, seed=rank).normal(length)
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
+    device = "cpu"
+    if backend == "nccl":
+        device = f"cuda:{rank}"
+        torch.cuda.set_device(device)
+    data = _drawn(rank, length, device)
+    distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=ranks)
     while True:
         distributed.all_reduce(data)
 

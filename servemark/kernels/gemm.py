@@ -4,7 +4,7 @@ A column-major matrix is its transpose in PyTorch, so C^T = op(B)^T op(A)^T is w
 sees DeepBench's own case.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import torch
 
     from servemark.kernels.measurement.kernel import Output
+
+FP8_MULTIPLE, INT8_MULTIPLE, INT8_ROWS = 16, 8, 17
+"""What `torch._scaled_mm` and, on a GPU, `torch._int_mm` ask of sizes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,16 @@ class Gemm(Kernel):
             return None
         if self.batch > 1:
             return f"PyTorch has no batched product in {precision}"
-        return "PyTorch's product in fp8 wants A transposed" if precision == "fp8" and not self.a_t else None
+        rows = min(high - low for low, high in self.parts())
+        if precision == "fp8":
+            if not self.a_t or self.b_t:
+                return "PyTorch's product in fp8 wants A transposed, and B not"
+            if self.m % FP8_MULTIPLE or self.k % FP8_MULTIPLE:
+                return f"PyTorch's product in fp8 wants m and k in multiples of {FP8_MULTIPLE}"
+        elif device != "cpu" and (rows < INT8_ROWS or self.m % INT8_MULTIPLE or self.k % INT8_MULTIPLE):
+            least = f"n of {INT8_ROWS} at least, m and k in multiples of {INT8_MULTIPLE}"
+            return f"PyTorch's product in int8 on a GPU wants {least}"
+        return None
 
     def parts(self) -> list[tuple[int, int]]:
         """Where each group's part of n begins and ends: the n-th is about n times as large as the first."""
@@ -72,16 +84,17 @@ class Gemm(Kernel):
         b = make.normal(*own, *((self.k, self.n) if self.b_t else (self.n, self.k)))
         left, right = a.mT if self.a_t else a, b.mT if self.b_t else b
         out = make.empty(*own, self.n, self.m)
+        product = _product(make.precision, out)
         if self.groups > 1:
             ranges = [(right[low:high], left[group], out[low:high]) for group, (low, high) in enumerate(self.parts())]
 
             def grouped() -> torch.Tensor:
                 for rows, matrix, into in ranges:
-                    _product(rows, matrix, into, make.precision)
+                    product(rows, matrix, into)
                 return out
 
             return Bound((a, b), grouped)
-        return Bound((a, b), lambda: _product(right, left, out, make.precision))
+        return Bound((a, b), lambda: product(right, left, out))
 
     def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
         from torch import Tensor
@@ -103,15 +116,18 @@ class Gemm(Kernel):
         return f"{function} for each group" if self.groups > 1 else function
 
 
-def _product(right: "torch.Tensor", left: "torch.Tensor", out: "torch.Tensor", precision: str) -> "torch.Tensor":
+def _product(precision: str, out: "torch.Tensor") -> "Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]":
+    """PyTorch's product in a precision, into a tensor of the type and on the device of `out`."""
     import torch
 
     if precision == "int8":
-        return torch._int_mm(right, left, out=out)
+        return lambda right, left, into: torch._int_mm(right, left, out=into)
     if precision == "fp8":
-        one = torch.ones((), device=out.device)
-        return torch._scaled_mm(right, left, scale_a=one, scale_b=one, out_dtype=out.dtype, out=out)
-    return torch.matmul(right, left, out=out)
+        one = torch.ones((), device=out.device)  # of fp8's scales; made here, since a call would pay for it
+        return lambda right, left, into: torch._scaled_mm(
+            right, left, scale_a=one, scale_b=one, out_dtype=into.dtype, out=into
+        )
+    return lambda right, left, into: torch.matmul(right, left, out=into)
 
 
 KERNEL = Gemm

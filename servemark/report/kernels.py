@@ -9,7 +9,7 @@ from rich.table import Table
 
 from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import figure
-from servemark.results.schema.header import reason_of
+from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, Traced
 
 COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
@@ -58,7 +58,7 @@ def render_kernels(document: KernelsDocument, console: Console) -> None:
         console.print(_table(COLUMNS, [cells(case) for case in measured]))
         console.print()
     console.print(_table(FAMILY_COLUMNS, family_rows(document["cases"])))
-    for words in unmeasured(document["cases"]):
+    for words in [*above(document["cases"]), *unmeasured(document["cases"])]:
         console.print(words)
     if document["traced"]:
         console.print()
@@ -127,7 +127,17 @@ def ceiling_words(ceiling: Ceiling) -> str:
     """The ceilings of a precision: "fp32: at most 0.0925 TFLOP/s (gemm ...), 1.1 µs a call, 120 GB/s of 2 MiB, ..."."""
     steps = ", ".join(f"{_rate(each['gbps'])} GB/s of {each['mib']:g} MiB" for each in roofs(ceiling))
     highest = f"{_rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']})"
-    return f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
+    words = f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
+    return words + _promised(ceiling)
+
+
+def _promised(ceiling: Ceiling) -> str:
+    """What a GPU's data sheet says, and how much of it was reached: "; data sheet: 989 TFLOP/s (82 % reached), ..."."""
+    reached = {"vendor_tflops": ceiling["tflops"], "vendor_gbps": ceiling["bandwidths"][-1]["gbps"]}
+    units = {"vendor_tflops": "TFLOP/s", "vendor_gbps": "GB/s"}
+    known = {key: figure_of(ceiling, key) for key in units if key in ceiling}
+    parts = [f"{_rate(most)} {units[key]} ({reached[key] / most:.0%} reached)" for key, most in known.items() if most]
+    return f"; data sheet: {', '.join(parts)}" if parts else ""
 
 
 def roofs(ceiling: Ceiling) -> list[Bandwidth]:
@@ -199,6 +209,19 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def above(cases: Sequence[KernelCase]) -> list[str]:
+    """Cases that are faster than their ceiling allows, and what that can mean."""
+    found = [case for case in cases if (case["bound_share"] or 0.0) > 1]
+    if not found:
+        return []
+    most = max(found, key=lambda case: case["bound_share"] or 0.0)
+    other = " Ceilings are PyTorch's." if any(case["library"] != "torch" for case in found) else ""
+    return [
+        f"{len(found)} of {len(cases)} cases lie above their ceiling, {named(most)} most ({share_words(most)}): "
+        f"it was slowed by other work, or this kernel needs less than what was counted.{other}"
+    ]
 
 
 def unmeasured(cases: Sequence[KernelCase]) -> list[str]:

@@ -81,7 +81,7 @@ USED_BY = {
         "servemark/kernels/libraries: _onnx onnxruntime openvino tensorflow",
     ],
     "servemark/kernels/tracing/test_mapping": ["servemark/kernels/tracing: calls"],
-    "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick"],
+    "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick two_of_four"],
     "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],
     "servemark/machine/test_environment": ["servemark/machine: gpus"],
     "servemark/max_rate/test_curve": ["servemark/report/terminal: series"],

@@ -137,6 +137,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
     ceiling = {"precision": "fp32", "tflops": 0.1, "tflops_of": "gemm m=8", "call_us": 1.0}
     steps = ((0.25, 101.0), (1.0, 100.0), (256.0, 10.0))
     ceiling["bandwidths"] = [{"mib": mib, "gbps": gbps, "of": "memory"} for mib, gbps in steps]
+    ceiling |= {"vendor_tflops": None, "vendor_gbps": None}
     return {
         **header,
         "kind": "kernels",
@@ -151,6 +152,8 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "cache_mib": 32.0,
         "case_limit_s": 60.0,
         "library": "torch 2",
+        "libraries": ["torch"],
+        "reference": False,
         "ceilings": [ceiling],
         "cases": [measured, copied, failed, skipped],
         "planned": 5,

@@ -8,11 +8,12 @@ Letters 13(1), 2014; the hierarchical one: Yang, Kurth and Williams, Concurrency
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from servemark.errors import ServerError
 from servemark.kernels.measurement.case import Case, Method, measure
 from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.vendor import promised
 from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase
 
 PRODUCT = {"cpu": 2048, "gpu": 8192}
@@ -41,7 +42,7 @@ def ceiling_of(precision: str, method: Method, known: Ceiling | None = None) -> 
     products = [_found(case, precision, long) for case in _products(precision, method.device)]
     product = max(products, key=lambda found: found["tflops"] or 0.0)
     assert product["tflops"]
-    return {
+    found = {
         "precision": precision,
         "tflops": product["tflops"],
         "tflops_of": f"{product['family']} {product['label']}",
@@ -50,6 +51,7 @@ def ceiling_of(precision: str, method: Method, known: Ceiling | None = None) -> 
         else falling([_bandwidth(size, warm) for size in _sets(warm.device)]),
         "call_us": known["call_us"] if known else _call_us(warm),
     }
+    return cast(Ceiling, found | promised(method.device.board, precision))
 
 
 def falling(found: Iterable[Bandwidth]) -> list[Bandwidth]:

@@ -29,6 +29,8 @@ class Device:
     """A CPU's instructions."""
     capability: tuple[int, int] | None = None
     """A GPU's compute capability."""
+    board: str | None = None
+    """A GPU's name, as its driver says it."""
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -45,7 +47,9 @@ class Device:
         if int(number) >= count:
             raise OptionError(f"--device {name}: PyTorch sees {count} GPUs", fix="use --device cpu")
         found = torch.cuda.get_device_properties(int(number))
-        return cls(f"cuda:{number}", limits.cores().allowed, found.L2_cache_size, capability=(found.major, found.minor))
+        capability = (found.major, found.minor)
+        cores = limits.cores().allowed
+        return cls(f"cuda:{number}", cores, found.L2_cache_size, capability=capability, board=found.name)
 
     @property
     def is_gpu(self) -> bool:

@@ -28,7 +28,9 @@ CALLS = 10
 """What a large one takes, in calls."""
 
 
-def begin(suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None) -> KernelsDocument:
+def begin(
+    suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None, *, reference: bool = False
+) -> KernelsDocument:
     """The document of a run that is to begin. Raises OptionError where the device lacks a precision, or all cases."""
     device = method.device
     for precision in dict.fromkeys(case.precision for case in cases):
@@ -55,6 +57,7 @@ def begin(suite: str, cases: Sequence[Case], method: Method, traced: Traced | No
         "case_limit_s": method.limit_s,
         "library": ", ".join(f"{name} {version(name)}" for name in names),
         "libraries": names,
+        "reference": reference,
         "ceilings": [],
         "cases": [],
         "planned": len(cases),

@@ -82,6 +82,8 @@ class Ceiling(TypedDict):
     tflops_of: Annotated[str, "Its sizes."]
     bandwidths: Annotated[list[Bandwidth], "By working set, from the smallest to one that no cache holds."]
     call_us: Annotated[float, "A call that computes almost nothing (us)."]
+    vendor_tflops: Annotated[float | None, "What a GPU's data sheet promises (10^12/s). Null: not known here."]
+    vendor_gbps: Annotated[float | None, "What it promises of the memory (10^9/s). Null: not known here."]
 
 
 class Unmapped(TypedDict):
@@ -122,6 +124,7 @@ class KernelsDocument(Header):
     case_limit_s: Annotated[float, "Longest time for a case (s)."]
     library: Annotated[str, "Libraries that computed, with their versions."]
     libraries: Annotated[list[str], "Their names. Each case was measured with each."]
+    reference: Annotated[bool, "Whether DeepBench's published figures stand beside."]
     ceilings: Annotated[list[Ceiling], "The highest rates of this run, by precision."]
     cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
     planned: Annotated[int, "How many cases the suite has."]

@@ -20,6 +20,7 @@ from servemark.kernels.recurrent import Recurrent
 CONVOLUTION = {"n": 2, "c": 4, "k": 6, "size": (5, 7), "filter": (3, 3), "padding": (1, 1), "stride": (2, 2)}
 DEPTHWISE = {"n": 1, "c": 8, "k": 8, "groups": 8, "size": (5, 5), "filter": (3, 3), "padding": (1, 1)}
 LSTM = {"cell": "lstm", "hidden": 8, "batch": 3, "timesteps": 5}
+TWO_OF_FOUR = {"m": 64, "n": 3, "k": 64, "sparsity": 0.5, "pattern": "2:4"}
 POOLING = {"n": 1, "c": 2, "h": 5, "w": 5, "window": 3, "stride": 2, "padding": 1}
 BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     # Family, sizes, FLOPs, bytes in fp32. A [4, 5] has 20 elements, B 15, C 12.
@@ -58,6 +59,8 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     ("recurrent", LSTM | {"direction": "backward_weights"}, 7_680, 3_744),
     # 4 values in each of 20 rows, each with an index; 21 row pointers; B has 120 elements, C 60.
     ("sparse_gemm", {"m": 20, "n": 3, "k": 40, "sparsity": 0.9}, 480, 1_444),
+    # 20 of 40 values in each of 64 rows, with 2 bits each; B has 120 elements, C 192.
+    ("sparse_gemm", {"m": 64, "n": 3, "k": 40, "sparsity": 0.5, "pattern": "2:4"}, 7_680, 6_688),
     ("all_reduce", {"length": 1000, "ranks": 2}, 1_000, 8_000),
     ("element_wise", {"operation": "add", "length": 1000}, 1_000, 12_000),
     ("element_wise", {"operation": "div", "length": 1000}, 1_000, 12_000),
@@ -76,11 +79,13 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     ("embedding", {"rows": 50, "width": 6, "lookups": 20}, 0, 1_120),
     ("attention", {"batch": 2, "heads": 3, "queries": 4, "keys": 5, "width": 6}, 2_880, 2_592),
 ]
-CASES = [Case.of(family, **sizes) for family, sizes, _, _ in BY_HAND]
+CASES = [Case.of(family, **sizes) for family, sizes, _, _ in BY_HAND if sizes.get("pattern") != "2:4"]
 NAMES = [str(case) for case in CASES]
+COUNTED = [str(Case.of(family, **sizes)) for family, sizes, _, _ in BY_HAND]
 REDUCED = [
     *((case, precision) for case in CASES for precision in ("bf16", "fp16") if case.family in {"gemm", "softmax"}),
     *((case, "int8") for case in CASES if case.family == "gemm" and not case.kernel.refusal("int8", "cpu", 2)),
+    *((Case.of("gemm", m=32, n=7, k=48, a_t=True, groups=groups), "fp8") for groups in (1, 2)),
 ]
 MOVE_LESS = {"embedding", "all_reduce"}
 """They take a part of a tensor, or hold one tensor for what they read and write."""
@@ -96,7 +101,7 @@ def test_every_family_is_counted_by_hand() -> None:
     assert {family for family, *_ in BY_HAND} == set(families())
 
 
-@pytest.mark.parametrize(("family", "sizes", "flops", "size_bytes"), BY_HAND, ids=NAMES)
+@pytest.mark.parametrize(("family", "sizes", "flops", "size_bytes"), BY_HAND, ids=COUNTED)
 def test_counts_are_those_by_hand(family: str, sizes: dict[str, Any], flops: int, size_bytes: int) -> None:
     kernel = make_kernel(family, sizes)
     assert (kernel.flops(), kernel.traffic("fp32")) == (flops, size_bytes)
@@ -123,6 +128,21 @@ def test_a_reduced_precision_is_within_its_tolerance(case: Case, precision: str)
     bound = case.kernel.bind(Maker(precision))
     assert error_of(case, bound) <= PRECISIONS[precision].tolerance
     assert error_of(case, replace(bound, call=lambda: with_a_wrong_element(bound))) > PRECISIONS[precision].tolerance
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_two_of_four_values_are_there(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    """The double of what packs them for a GPU is a dense product of the same matrix."""
+    packed: list[torch.Tensor] = []
+    monkeypatch.setattr(torch.sparse, "to_sparse_semi_structured", lambda dense: packed.append(dense) or dense)
+    case = Case.of("sparse_gemm", **TWO_OF_FOUR)
+    bound = case.kernel.bind(Maker(precision))
+    assert error_of(case, bound) <= PRECISIONS[precision].tolerance
+    assert error_of(case, replace(bound, call=lambda: with_a_wrong_element(bound))) > PRECISIONS[precision].tolerance
+    there = (packed[0].view(64, 16, 4) != 0).int()
+    assert set(there.sum(-1).flatten().tolist()) == {2}
+    pairs = {tuple(four) for four in there.flatten(0, 1).tolist()}
+    assert len(pairs) == 6  # of the places of two among four
 
 
 def test_inputs_are_random_and_no_type_makes_them_zero() -> None:
@@ -175,10 +195,17 @@ def test_sizes_in_words_and_from_a_document() -> None:
     ("family", "sizes", "precision", "device", "reason"),
     [
         ("all_reduce", {"length": 8, "ranks": 4}, "fp32", "cpu", "4 processes on 2 cores"),
-        ("all_reduce", {"length": 8, "ranks": 2}, "fp32", "cuda:0", "NCCL"),
+        ("all_reduce", {"length": 8, "ranks": 2}, "fp32", "cuda:0", "2 processes need as many GPUs, PyTorch sees 0"),
+        ("all_reduce", {"length": 8, "ranks": 2}, "fp32", "cuda:1", "from cuda:0 on"),
+        ("sparse_gemm", TWO_OF_FOUR, "bf16", "cpu", "no CPU has it"),
+        ("sparse_gemm", TWO_OF_FOUR, "fp32", "cuda:0", "in bf16 and fp16"),
+        ("sparse_gemm", TWO_OF_FOUR | {"k": 96}, "bf16", "cuda:0", "k of 64"),
+        ("sparse_gemm", TWO_OF_FOUR | {"sparsity": 0.75}, "bf16", "cuda:0", "half the values"),
         ("memory", {"operation": "host_to_device", "length": 8}, "fp32", "cpu", "no GPU"),
         ("gemm", {"m": 1, "n": 1, "k": 1, "batch": 2}, "int8", "cpu", "no batched product"),
-        ("gemm", {"m": 1, "n": 1, "k": 1}, "fp8", "cuda:0", "A transposed"),
+        ("gemm", {"m": 1, "n": 1, "k": 1}, "fp8", "cuda:0", "A transposed, and B not"),
+        ("gemm", {"m": 16, "n": 1, "k": 24, "a_t": True}, "fp8", "cuda:0", "multiples of 16"),
+        ("gemm", {"m": 64, "n": 16, "k": 64}, "int8", "cuda:0", "n of 17"),
         (
             "convolution",
             {"n": 1, "c": 1, "k": 1, "size": (8,), "filter": (1,), "padding": (0,), "stride": (1,), "layout": "NHWC"},

@@ -12,13 +12,24 @@ from servemark.kernels.measurement import ceilings, process, run
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.timing import Samples
+from servemark.kernels.measurement.vendor import promised
 from servemark.kernels.suites import cases_of
+from servemark.report.kernels import above, ceiling_words
 from servemark.results.schema.kernels import Bandwidth
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
 
 FAMILIES = ("softmax", "layer_norm", "embedding")
 INVALID = 2
+PUBLISHED = {
+    "hardware": "a GPU",
+    "precision": "fp32",
+    "ms": 1.0,
+    "rate": 2.0,
+    "unit": "TFLOP/s",
+    "file": "x",
+    "note": "",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +133,39 @@ def test_another_machine_s_run_is_not_gone_on_with(servemark: Servemark, tmp_pat
     (tmp_path / "result.json").write_text(json.dumps(document))
     done = servemark("kernels", "--resume", str(tmp_path))
     assert (done.code, "start a new one" in done.err) == (BAD_INPUT, True)
+    assert "the CPU was another, is " in done.err
+
+
+def test_published_figures_stand_beside_after_a_run_was_ended_too(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = cases_of("quick", ["softmax"])
+    monkeypatch.setattr("servemark.cli.kernels.published", lambda: {cases[0].kernel: [PUBLISHED]})
+    document = run.begin("quick", cases, Method(Device.named("cpu")), reference=True)
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert done.code == 0, done.err
+    assert document_of(tmp_path)["cases"][0]["published"] == [PUBLISHED]
+
+
+def test_what_is_faster_than_its_ceiling_is_said() -> None:
+    def share(value: float, library: str = "torch") -> Any:
+        sizes = {"family": "softmax", "label": f"rows={value}", "precision": "fp32", "library": library}
+        return {**sizes, "bound_share": value}
+
+    assert above([share(1.0), share(0.2)]) == []
+    [words] = above([share(1.01), share(1.2), share(0.2)])
+    assert words.startswith("2 of 3 cases lie above their ceiling, softmax rows=1.2 fp32 most (120%): ")
+    assert above([share(2.0, "openvino")])[0].endswith("Ceilings are PyTorch's.")
+
+
+def test_a_gpu_s_data_sheet_stands_beside_what_was_reached() -> None:
+    found: Any = {"precision": "bf16", "tflops": 494.7, "tflops_of": "gemm", "call_us": 5.0}
+    found["bandwidths"] = [{"mib": 256.0, "gbps": 3015.0, "of": "copy"}]
+    words = ceiling_words(found | promised("NVIDIA H100 80GB HBM3", "bf16"))
+    assert words.endswith("; data sheet: 989 TFLOP/s (50% reached), 3,350 GB/s (90% reached)")
+    assert "data sheet" not in ceiling_words(found | promised(None, "bf16"))
+    assert "data sheet" not in ceiling_words(found)
 
 
 def test_what_takes_its_process_down_is_a_failed_case(

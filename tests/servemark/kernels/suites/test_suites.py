@@ -107,6 +107,13 @@ def test_ai_matrix_s_kernels_and_grids() -> None:
     assert cells == {"lstm": 40, "gru": 40, "vanilla": 40}
 
 
+def test_two_of_four_has_each_product_dense_and_sparse() -> None:
+    [dense, sparse, *_] = cases = cases_of("two-of-four")
+    assert (len(cases), sparse.kernel.label()) == (8, "m=3072 n=16384 k=1024 sparsity=0.5 pattern=2:4")
+    assert dense.kernel.flops() == 2 * sparse.kernel.flops()
+    assert sparse.kernel.refusal("bf16", "cuda:0", 2) is None
+
+
 def test_equal_kernels_are_one_case_with_all_its_sources() -> None:
     sizes = {"m": 1, "n": 2, "k": 3}
     several = [Case.of("gemm", f"DeepBench, {app}", **sizes) for app in ("Resnet", "Vision", "Resnet")]
