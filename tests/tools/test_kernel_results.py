@@ -22,7 +22,7 @@ def test_columns_that_say_the_same_are_left_out() -> None:
 
 
 def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
-    results.write(tmp_path, kernels(opening("kernels")))
+    results.write(tmp_path, kernels({**opening("kernels")}))
     text = "\n".join(page([tmp_path]))
     assert "\n## quick\n" in text
     assert "| softmax rows=64 width=100 | 0.0100 | 0.00100 | 0.00900 | 0.0120 | 0.00320 | 5.12 |" in text

@@ -3,6 +3,8 @@
 One roof of bandwidth is not enough where data stays in a cache. So the bandwidth is measured by working set, from what
 each core's cache holds to what none does (the cache-aware roofline: Ilic, Pratas and Sousa, IEEE Computer Architecture
 Letters 13(1), 2014; the hierarchical one: Yang, Kurth and Williams, Concurrency and Computation 32(20), 2020).
+
+A ceiling is the rate of the fastest sample, as STREAM's is, while a case is judged by its median.
 """
 
 import math
@@ -40,11 +42,10 @@ def ceiling_of(precision: str, method: Method, known: Ceiling | None = None) -> 
     warm = Method(method.device, limit_s=float("inf"), budget_s=PROBE_S)
     long = replace(warm, budget_s=PRODUCT_S)
     products = [_found(case, precision, long) for case in _products(precision, method.device)]
-    product = max(products, key=lambda found: found["tflops"] or 0.0)
-    assert product["tflops"]
+    product = max(products, key=lambda found: found["flops"] / _fastest_s(found))
     found = {
         "precision": precision,
-        "tflops": product["tflops"],
+        "tflops": product["flops"] / _fastest_s(product) / 1e12,
         "tflops_of": f"{product['family']} {product['label']}",
         "bandwidths": known["bandwidths"]
         if known
@@ -88,9 +89,9 @@ def _bandwidth(size_bytes: int, method: Method) -> Bandwidth:
         Case.of("memory", operation=operation, length=size_bytes // 4 // tensors)
         for operation, tensors in OPERATIONS.items()
     ]
-    best = max((_found(case, "fp32", method) for case in cases), key=lambda found: found["gbps"] or 0.0)
-    assert best["gbps"]
-    return {"mib": size_bytes / (1 << 20), "gbps": best["gbps"], "of": f"memory {best['label']}"}
+    best = max((_found(case, "fp32", method) for case in cases), key=lambda found: found["bytes"] / _fastest_s(found))
+    gbps = best["bytes"] / _fastest_s(best) / 1e9
+    return {"mib": size_bytes / (1 << 20), "gbps": gbps, "of": f"memory {best['label']}"}
 
 
 def _call_us(method: Method) -> float:
@@ -99,8 +100,12 @@ def _call_us(method: Method) -> float:
         Case.of("memory", operation="copy", length=SMALLEST),
         Case.of("activation", function="relu", length=SMALLEST),
     ]
-    times = [ms["median"] for case in cases if (ms := _found(case, "fp32", method)["ms"])]
-    return min(times) * 1e3
+    return min(_fastest_s(_found(case, "fp32", method)) for case in cases) * 1e6
+
+
+def _fastest_s(found: KernelCase) -> float:
+    assert found["ms"]
+    return found["ms"]["min"] / 1e3
 
 
 def _found(case: Case, precision: str, method: Method) -> KernelCase:

@@ -1,11 +1,13 @@
 """How long one call takes: calibrated repeats, a distribution, caches hot or cold.
 
-On a CPU `torch.utils.benchmark` times blocks of calls of at least a millisecond. On a GPU CUDA events do: they stand in
-the device's own queue, so the time of Python is none of a block's.
+On a CPU `timeit` times blocks of calls of at least a millisecond, as `torch.utils.benchmark` does. That makes blocks
+tenfold until its own cost is a ten thousandth: some take half a second, and a second holds too few for a percentile. On
+a GPU CUDA events do: they stand in the device's own queue, so the time of Python is none of a block's.
 """
 
 import itertools
 import math
+import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, cast
@@ -16,15 +18,19 @@ from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import KernelTimes
 
 BUDGET_S = 1.0
-"""How long a kernel is timed; a block is then a thousandth at least, which is a millisecond."""
+"""How long a kernel is timed; on a GPU a block is then a thousandth at least, which is a millisecond."""
+SAMPLE_S = 1e-3
+"""What a block takes at least on a CPU."""
+MARGIN, GROWTH = 1.2, 10
+"""A block is calibrated to so much more, in steps of at most so many times the calls."""
 MIN_SAMPLES = 5
 MAX_SAMPLES = 1000
 MAX_CALLS = 1 << 12
 MIN_BLOCK_S = 1e-4
 """A shorter one would be a clock that stands still."""
 WARM_UP_S = 0.1
-MIN_TAIL_SAMPLES = 20
-"""Below so many there is no twentieth of them, which p5 and p95 are."""
+MIN_TAIL_SAMPLES, LONGER = 20, 2
+"""Below so many there is no twentieth of them, which p5 and p95 are: for them it may take so many times longer."""
 Call = Callable[[], object]
 
 
@@ -60,13 +66,35 @@ class Samples:
 
 def time_on_cpu(call: Call, first_s: float, threads: int, budget_s: float = BUDGET_S) -> Samples:
     """Time a call that took `first_s` at first, on so many threads."""
-    from torch.utils.benchmark import Timer
+    import torch
 
-    timer = Timer("call()", globals={"call": call}, num_threads=threads)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return _blocks(timeit.Timer("call()", globals={"call": call}), first_s, budget_s)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _blocks(timer: "timeit.Timer", first_s: float, budget_s: float) -> Samples:
     warm_ups = min(math.ceil(WARM_UP_S / max(first_s, 1e-7)), 100_000)
-    each_s = timer.timeit(warm_ups).median if warm_ups > 1 else first_s
-    found = timer.blocked_autorange(min_run_time=max(budget_s, MIN_SAMPLES * each_s))
-    return Samples(tuple(found.times), found.number_per_run)
+    if warm_ups > 1:
+        timer.timeit(warm_ups)
+    calls = 1
+    while (block_s := timer.timeit(calls)) < SAMPLE_S:
+        wanted = math.ceil(MARGIN * SAMPLE_S * calls / max(block_s, 1e-9))
+        calls = max(min(wanted, GROWTH * calls), calls + 1)
+    found: list[float] = []
+    spent_s = 0.0
+    while (
+        len(found) < MIN_SAMPLES
+        or spent_s < budget_s
+        or (len(found) < MIN_TAIL_SAMPLES and spent_s < LONGER * budget_s)
+    ):
+        block_s = timer.timeit(calls)
+        found.append(block_s / calls)
+        spent_s += block_s
+    return Samples(tuple(found), calls)
 
 
 class Event(Protocol):

@@ -70,7 +70,7 @@ class Bandwidth(TypedDict):
     """The highest bandwidth of a working set."""
 
     mib: Annotated[float, "Bytes that each call touches, which it finds where they fit (MiB)."]
-    gbps: Annotated[float, "Bytes read and written, of the best of copy, triad and sum (10^9/s)."]
+    gbps: Annotated[float, "Bytes read and written, of the fastest sample of copy, triad and sum (10^9/s)."]
     of: Annotated[str, "Which it was. Of a larger set, where that was faster."]
 
 
@@ -78,7 +78,7 @@ class Ceiling(TypedDict):
     """The highest rates of a precision, measured in the same run."""
 
     precision: Annotated[str, "What they compute in."]
-    tflops: Annotated[float, "The best of large products and, on a CPU, a convolution (10^12/s)."]
+    tflops: Annotated[float, "The fastest sample of large products and, on a CPU, a convolution (10^12/s)."]
     tflops_of: Annotated[str, "Its sizes."]
     bandwidths: Annotated[list[Bandwidth], "By working set, from the smallest to one that no cache holds."]
     call_us: Annotated[float, "A call that computes almost nothing (us)."]

@@ -20,7 +20,7 @@ from servemark.kernels.recurrent import Recurrent
 CONVOLUTION = {"n": 2, "c": 4, "k": 6, "size": (5, 7), "filter": (3, 3), "padding": (1, 1), "stride": (2, 2)}
 DEPTHWISE = {"n": 1, "c": 8, "k": 8, "groups": 8, "size": (5, 5), "filter": (3, 3), "padding": (1, 1)}
 LSTM = {"cell": "lstm", "hidden": 8, "batch": 3, "timesteps": 5}
-TWO_OF_FOUR = {"m": 64, "n": 3, "k": 64, "sparsity": 0.5, "pattern": "2:4"}
+TWO_OF_FOUR: dict[str, Any] = {"m": 64, "n": 3, "k": 64, "sparsity": 0.5, "pattern": "2:4"}
 POOLING = {"n": 1, "c": 2, "h": 5, "w": 5, "window": 3, "stride": 2, "padding": 1}
 BY_HAND: list[tuple[str, dict[str, Any], int, int]] = [
     # Family, sizes, FLOPs, bytes in fp32. A [4, 5] has 20 elements, B 15, C 12.
@@ -134,7 +134,12 @@ def test_a_reduced_precision_is_within_its_tolerance(case: Case, precision: str)
 def test_two_of_four_values_are_there(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
     """The double of what packs them for a GPU is a dense product of the same matrix."""
     packed: list[torch.Tensor] = []
-    monkeypatch.setattr(torch.sparse, "to_sparse_semi_structured", lambda dense: packed.append(dense) or dense)
+
+    def pack(dense: torch.Tensor) -> torch.Tensor:
+        packed.append(dense)
+        return dense
+
+    monkeypatch.setattr(torch.sparse, "to_sparse_semi_structured", pack)
     case = Case.of("sparse_gemm", **TWO_OF_FOUR)
     bound = case.kernel.bind(Maker(precision))
     assert error_of(case, bound) <= PRECISIONS[precision].tolerance

@@ -26,6 +26,8 @@ CEILING: Ceiling = {
         {"mib": 8.0, "gbps": 100.0, "of": "copy"},
     ],
     "call_us": 2.0,
+    "vendor_tflops": None,
+    "vendor_gbps": None,
 }
 SMALL = Case.of("softmax", rows=64, width=100)
 

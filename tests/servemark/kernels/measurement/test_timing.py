@@ -4,8 +4,16 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+import torch
 
-from servemark.kernels.measurement.timing import MIN_SAMPLES, Samples, rotating, time_on_cpu, time_on_gpu
+from servemark.kernels.measurement.timing import (
+    MIN_SAMPLES,
+    MIN_TAIL_SAMPLES,
+    Samples,
+    rotating,
+    time_on_cpu,
+    time_on_gpu,
+)
 from servemark.results.schema.header import reason_of
 
 
@@ -75,16 +83,44 @@ def test_a_gpu_s_long_call_has_a_few_samples() -> None:
     assert gpu.calls == MIN_SAMPLES + 2
 
 
-def test_a_cpu_s_samples_are_blocks_of_calls() -> None:
-    made = [0]
+class Watch:
+    """A `timeit.Timer` whose calls take `each_s`."""
 
-    def call() -> None:
-        made[0] += 1
+    each_s = 0.0
 
-    found = time_on_cpu(call, first_s=1e-3, threads=1, budget_s=0.01)
-    assert found.calls > 1
-    assert min(found.seconds) > 0
-    assert made[0] >= found.calls * len(found.seconds)
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def timeit(self, number: int) -> float:
+        return number * self.each_s
+
+
+@pytest.mark.parametrize(
+    ("each_s", "calls", "samples"),
+    [
+        (0.9e-6, 1334, 833),  # 1.2 ms each
+        (1.5e-3, 1, 667),
+        (0.06, 1, MIN_TAIL_SAMPLES),  # a second holds 17
+        (0.3, 1, 7),  # two seconds would not hold 20
+        (2.0, 1, MIN_SAMPLES),
+    ],
+)
+def test_a_cpu_s_samples_are_blocks_of_a_millisecond_at_least(
+    monkeypatch: pytest.MonkeyPatch, each_s: float, calls: int, samples: int
+) -> None:
+    monkeypatch.setattr(Watch, "each_s", each_s)
+    monkeypatch.setattr("timeit.Timer", Watch)
+    found = time_on_cpu(print, first_s=each_s, threads=1, budget_s=1.0)
+    assert (found.calls, len(found.seconds)) == (calls, samples)
+    assert found.median == pytest.approx(each_s)
+
+
+def test_a_cpu_s_calls_are_made_on_the_threads_that_were_asked_for() -> None:
+    seen: list[int] = []
+    before = torch.get_num_threads()
+    time_on_cpu(lambda: seen.append(torch.get_num_threads()), first_s=1e-3, threads=before + 1, budget_s=0.01)
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
 
 
 def test_cold_calls_take_turns() -> None:
