@@ -43,16 +43,17 @@ Range = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def profile(workload: Workload) -> dict[str, Range]:
-    """Give each input's smallest, typical and largest shape, the batch first."""
+    """Give each input's smallest, typical and largest shape, the batch first where there is one."""
     rng = np.random.default_rng(crc32(f"profile {workload.name}".encode()))
     variable = any(tensor.variable_axes for tensor in workload.inputs)
     samples = list(itertools.islice(workload.samples(rng), SIZES_FROM if variable else 1))
     batches = (1, min(TYPICAL_BATCH, workload.max_batch), workload.max_batch)
+    leading = [(batch,) if workload.batched else () for batch in batches]
     ranges = {}
     for tensor in workload.inputs:
         sizes = np.array([sample[tensor.name].shape for sample in samples], np.int64).reshape(len(samples), -1)
         shapes = (sizes.min(axis=0), np.sort(sizes, axis=0)[len(sizes) // 2], sizes.max(axis=0))
-        smallest, typical, largest = ((batch, *map(int, shape)) for batch, shape in zip(batches, shapes, strict=True))
+        smallest, typical, largest = ((*first, *map(int, shape)) for first, shape in zip(leading, shapes, strict=True))
         ranges[tensor.name] = (smallest, typical, largest)
     return ranges
 

@@ -5,8 +5,8 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
-from exporters.importing.described import OPEN, Described, Format, Port, unusable
+from exporters.importing.described import Described, Format, unusable
+from exporters.importing.samples import Wishes, inputs_of, largest_batch
+from exporters.importing.triton_entry import TritonEntry
 from exporters.pipeline.job import golden_inputs
-from exporters.pipeline.parity import Run
+from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
 from exporters.pipeline.registry import exporter
 from servemark import __version__
@@ -24,10 +26,10 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Golden, digest, write_golden
 from servemark.workload import Arrays, Sample, Workload, stack
 from servemark.workload.agreement import Agreement, compare_outputs
-from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, VERSION, described, read_model
+from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, described, read_model
 from servemark.workload.registry import check_name, own
+from servemark.workload.spec import VERSION
 
-DEFAULT_MAX_BATCH = 32
 MAX_REQUESTS = 256
 MAX_REQUEST_BYTES = 64 << 20
 """Requests that are kept with the model, at most."""
@@ -35,22 +37,6 @@ TOGETHER = 3
 """Samples that have to give the same together as one by one, for the model to take batches."""
 DRAFT = ".import-"
 FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
-Ranges = Mapping[str, tuple[float, float]]
-"""Input -> least and greatest random value."""
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the user says of a model that its file does not."""
-
-    requests: Callable[[Workload, Ranges], Iterator[Sample]]
-    """Makes requests for inputs with these bounds."""
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Input -> its sizes without the batch."""
-    ranges: Ranges = field(default_factory=dict)
-    max_batch: int = DEFAULT_MAX_BATCH
-    requests_from: str | None = None
-    """Where the user's own data lie; None: requests are random."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +64,9 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
         raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
     if entry := triton_entry.read(path):
         path = entry.file
-        largest = min(wishes.max_batch, entry.max_batch or wishes.max_batch)
-        wishes = replace(wishes, shapes={**entry.shapes, **wishes.shapes}, max_batch=largest)
+        wishes = _with_entry(wishes, entry)
     format_ = format_of(path)
     found = format_.describe(path)
-    wishes = replace(wishes, max_batch=min(wishes.max_batch, found.max_batch or wishes.max_batch))
     try:
         models.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=models) as temporary:
@@ -97,6 +81,15 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
     return replace(report, workload=read_model(target))
 
 
+def _with_entry(wishes: Wishes, entry: TritonEntry) -> Wishes:
+    """What a Triton entry's configuration adds; its sizes leave out the batch only where it has batches."""
+    if wishes.max_batch is None:
+        return replace(wishes, shapes={**entry.shapes, **wishes.shapes}, max_batch=entry.max_batch)
+    alike = (wishes.max_batch > 0) == (entry.max_batch > 0)
+    largest = min(wishes.max_batch, entry.max_batch or wishes.max_batch)
+    return replace(wishes, shapes={**entry.shapes, **wishes.shapes} if alike else wishes.shapes, max_batch=largest)
+
+
 def format_of(path: Path) -> Format:
     """The format of a model file. Raises OptionError where it is none that can be imported."""
     for each in FORMATS:
@@ -108,17 +101,20 @@ def format_of(path: Path) -> Format:
 def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes: Wishes) -> ImportReport:
     """Answer sampled requests with the format's runtime, and write what came of it."""
     module = exporter(format_.ENGINE)
-    inputs, fixed_batch = _inputs(path, found, wishes)
+    max_batch, alone = largest_batch(path, found, wishes)
+    inputs = inputs_of(path, found, wishes, batched=max_batch > 0)
+    skipped = 1 if max_batch else 0
     document: dict[str, Any] = {
         "version": 1,
         "inputs": inputs,
         # What the file leaves open of an answer is known from the first one.
         "outputs": [
-            {"name": port.name, "datatype": port.datatype, "shape": list(port.sizes[1:])} for port in found.outputs
+            {"name": port.name, "datatype": port.datatype, "shape": list(port.sizes[skipped:])}
+            for port in found.outputs
         ],
-        "max_batch": 1 if fixed_batch else wishes.max_batch,
+        "max_batch": max_batch,
         "parameters": found.parameters,
-        "flops": found.flops({each["name"]: (1, *each["shape"]) for each in inputs}),
+        "flops": found.flops({each["name"]: (*[1] * skipped, *each["shape"]) for each in inputs}),
         "file": module.ARTIFACT,
         "requests": wishes.requests_from,
         "source": {
@@ -146,63 +142,11 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
         {"name": port.name, "datatype": port.datatype, "shape": list(golden.outputs[port.name].shape[1:])}
         for port in found.outputs
     ]
-    alone = "the file's first dimension is 1" if fixed_batch else None
-    if alone is None and wishes.max_batch > 1:
-        alone = _not_together(run, golden)
-    document["max_batch"] = 1 if alone else wishes.max_batch
+    if max_batch > 1 and (alone := _not_together(run, golden, provisional)):
+        document["max_batch"] = 1
     write_golden(draft / GOLDEN, golden)
     (draft / DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
     return ImportReport(provisional, document, alone)
-
-
-def _inputs(path: Path, found: Described, wishes: Wishes) -> tuple[list[dict[str, Any]], bool]:
-    """The inputs with their sizes, and whether the file fixes the batch at 1. Raises OptionError, ArtifactError."""
-    names = [port.name for port in found.inputs]
-    for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
-        if unknown := [name for name in named if name not in names]:
-            raise OptionError(f"{flag} names {unknown[0]!r}, which is no input", fix=f"one of: {', '.join(names)}")
-    if not names:
-        raise unusable(path, "it has no input", fix="a model that takes nothing needs no load")
-    firsts = {port.sizes[0] if port.sizes else None for port in (*found.inputs, *found.outputs)}
-    if not firsts <= {OPEN, 1} or not all(port.sizes for port in found.inputs):
-        raise unusable(
-            path,
-            "its first dimension is no batch: " + ", ".join(_written(port) for port in (*found.inputs, *found.outputs)),
-            fix="export it with a batch as the first dimension, of any size (torch: dynamic_shapes)",
-        )
-    inputs = []
-    for port in found.inputs:
-        shape = _shape(port, wishes.shapes.get(port.name))
-        described = {"name": port.name, "datatype": port.datatype, "shape": shape}
-        bounds = wishes.ranges.get(port.name) or found.ranges.get(port.name)
-        inputs.append({**described, "range": list(bounds)} if bounds else described)
-    if still := [port for port, each in zip(found.inputs, inputs, strict=True) if OPEN in each["shape"]]:
-        flags = " ".join(f"--shape {_example(port)}" for port in still)
-        raise OptionError(
-            f"{path} leaves sizes open: {', '.join(map(_written, still))}", fix=f"give them, like {flags}"
-        )
-    return inputs, 1 in firsts
-
-
-def _shape(port: Port, wished: tuple[int, ...] | None) -> list[int]:
-    """An input's sizes without the batch. Raises OptionError where the wish does not fit."""
-    sizes = port.sizes[1:]
-    if wished is None:
-        return list(sizes)
-    if len(wished) != len(sizes) or any(size not in {OPEN, wish} for size, wish in zip(sizes, wished, strict=True)):
-        raise OptionError(
-            f"--shape {port.name}:{','.join(map(str, wished))} does not fit {_written(port)}",
-            fix=f"leave out the batch, and repeat what is fixed: --shape {_example(port)}",
-        )
-    return list(wished)
-
-
-def _written(port: Port) -> str:
-    return f"{port.name} {port.datatype}[{','.join('?' if size == OPEN else str(size) for size in port.sizes)}]"
-
-
-def _example(port: Port) -> str:
-    return f"{port.name}:{','.join('N' if size == OPEN else str(size) for size in port.sizes[1:])}"
 
 
 def _taken(samples: Iterator[Sample]) -> list[Sample]:
@@ -222,7 +166,7 @@ def _answers(path: Path, run: Run, inputs: Arrays, found: Described, workload: W
     rows = []
     for row in range(len(next(iter(inputs.values())))):
         try:
-            answer = run({name: array[row : row + 1] for name, array in inputs.items()})
+            answer = answers(run, inputs, [row], workload)
         except Exception as error:  # the runtimes' exceptions share no base
             whole = [each.name for each in workload.inputs if each.dtype.kind in "iu"]
             fix = f"--range {whole[0]}:0:MOST for ids, or --input-data with real requests" if whole else "--input-data"
@@ -241,10 +185,10 @@ def _answers(path: Path, run: Run, inputs: Arrays, found: Described, workload: W
     return outputs
 
 
-def _not_together(run: Run, golden: Golden) -> str | None:
+def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
     """Why several samples do not give together what they give one by one; None where they do."""
     try:
-        answer = run({name: array[:TOGETHER] for name, array in golden.inputs.items()})
+        answer = answers(run, golden.inputs, range(TOGETHER), workload)
     except Exception as error:
         return _words(error)
     for name, reference in golden.outputs.items():

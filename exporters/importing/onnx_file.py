@@ -56,13 +56,18 @@ def describe(path: Path) -> Described:
             "ir_version": model.ir_version,
             "producer": f"{model.producer_name} {model.producer_version}".strip() or None,
         },
-        parameters=sum(math.prod(tensor.dims) for tensor in weights.values()),
+        parameters=sum(math.prod(tensor.dims) for tensor in weights.values() if not _is_sizes(tensor)),
         ranges={value.name: (0, rows - 1) for value in inputs if (rows := _vocabulary(graph, value.name))},
         flops=lambda shapes: _flops(model, shapes),
     )
     if not found.outputs:
         raise unusable(path, "its graph has no output", fix="export it again")
     return found
+
+
+def _is_sizes(tensor: "TensorProto") -> bool:
+    """Whether it holds shapes, axes or the like, which are no parameters."""
+    return bool(tensor.data_type == tensor.INT64)
 
 
 def place(path: Path, version: Path) -> None:

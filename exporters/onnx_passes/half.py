@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 from onnxscript import version_converter
 
 FULL = ir.DataType.FLOAT
@@ -24,6 +25,9 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     """Write the graph of `source` in fp16 or bf16; returns how many nodes compute in which type."""
     half = HALVES[precision]
     model = ir.load(source)
+    ir.external_data.load_to_model(model)
+    if any(value.dtype is None for node in ir.traversal.RecursiveGraphIterator(model.graph) for value in node.outputs):
+        model = ShapeInferencePass()(model).model  # a user's file need not say the types within
     if half == ir.DataType.BFLOAT16:
         version_converter.convert_version(model, target_version=BFLOAT16_OPSET, fallback=False)
     nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))

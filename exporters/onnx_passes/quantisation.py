@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 from servemark.errors import ArtifactError
@@ -78,6 +79,10 @@ def folded(source: Path, folder: Path) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         file = Path(temporary, "folded.onnx")
+        if any(each != source for each in source.parent.iterdir()):  # external data, which are not looked for there
+            whole = Path(temporary, "whole.onnx")
+            onnx.save(onnx.load(source), whole)
+            source = whole
         with _silence():
             quant_pre_process(source, file, skip_symbolic_shape=True)  # which fails on sizes that vary
         yield file

@@ -10,7 +10,7 @@ name: "{model}"
 backend: "{engine}"
 default_model_filename: "{artifact}"
 
-# The largest batch, of one request and of requests joined. Every tensor has the batch as its first dimension.
+{batch}
 max_batch_size: {max_batch}
 
 input [
@@ -19,14 +19,7 @@ input [
 output [
 {outputs}
 ]
-
-# Joins waiting requests into batches. Without a delay it takes what waits when an instance falls idle; a delay trades
-# latency for fuller batches.
-dynamic_batching {{
-  # max_queue_delay_microseconds: 500
-  # preferred_batch_size: [ {preferred} ]
-}}
-
+{joining}
 # More instances run batches side by side and share the cores. On a GPU: {{ count: 1 kind: KIND_GPU gpus: [ 0 ] }}
 instance_group [
   {{ {place} }}
@@ -35,6 +28,16 @@ instance_group [
 {threads}
 {on_host}"""
 
+BATCH = "# The largest batch, of one request and of requests joined. Every tensor has the batch as its first dimension."
+NO_BATCH = "# The tensors have no batch dimension: a request is one sample, and none are joined."
+JOINING = """
+# Joins waiting requests into batches. Without a delay it takes what waits when an instance falls idle; a delay trades
+# latency for fuller batches.
+dynamic_batching {{
+  # max_queue_delay_microseconds: 500
+  # preferred_batch_size: [ {preferred} ]
+}}
+"""
 ALL_CORES = """\
 # Threads of one run; by default as many as there are cores.
 # parameters { key: "intra_op_thread_count" value: { string_value: "1" } }"""
@@ -53,17 +56,19 @@ SMALL_FLOPS = 100_000_000
 
 def render(workload: Workload, *, model: str, engine: str, artifact: str, device: str = "cpu") -> str:
     """Write the configuration of one model; Triton's datatypes are KServe's with a prefix."""
+    preferred = ", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1"
     return TEMPLATE.format(
         model=model,
         engine=engine,
         artifact=artifact,
+        batch=BATCH if workload.batched else NO_BATCH,
         max_batch=workload.max_batch,
+        joining=JOINING.format(preferred=preferred) if workload.batched else "",
         inputs=_tensors(workload.inputs),
         outputs=_tensors(workload.outputs),
         on_host="" if device == "cpu" else ON_DEVICE,
         place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
         threads=ONE_THREAD if workload.flops is not None and workload.flops < SMALL_FLOPS else ALL_CORES,
-        preferred=", ".join(str(size) for size in (4, 8, 16, 32) if size <= workload.max_batch) or "1",
     )
 
 

@@ -1,13 +1,12 @@
 """The user's own file as an artifact: placed as it is, with the golden samples of its import."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden, digest, read_golden
-from servemark.workload.imported import GOLDEN, VERSION
+from servemark.workload.imported import GOLDEN
 from servemark.workload.spec import Source
 
 AGAIN = "`servemark import PATH --force` imports it again"
@@ -15,19 +14,12 @@ AGAIN = "`servemark import PATH --force` imports it again"
 
 def place(source: Source, version: Path) -> Mapping[str, object]:
     """Put the file, and what lies beside it, into a version directory. Raises ArtifactError where it was changed."""
-    kept = source.folder / VERSION
-    if not (kept / source.file).exists() or digest(kept) != source.facts["sha256"]:
+    kept = source.path.parent
+    if not source.path.exists() or digest(kept) != source.facts["sha256"]:
         raise ArtifactError(f"{kept} is not what was imported: it was changed since, or is not whole", fix=AGAIN)
-    shutil.copytree(kept, version, copy_function=_link_or_copy, dirs_exist_ok=True)
+    # No hard links: the onnx package refuses external data that has two names.
+    shutil.copytree(kept, version, copy_function=shutil.copyfile, dirs_exist_ok=True)
     return {"imported": source.kind}
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    """Files of gigabytes are not written twice where one file system holds both."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def golden_of(source: Source) -> Golden:

@@ -98,7 +98,7 @@ class Job:
         rng = np.random.default_rng(crc32(f"calibration {self.workload.name}".encode()))
         count = HEAVY_CALIBRATION_BATCHES if (self.workload.flops or 0) > HEAVY_FLOPS else CALIBRATION_BATCHES
         for sample in itertools.islice(self.workload.samples(rng), count):
-            yield stack([sample], self.workload.inputs)
+            yield self.workload.request([sample])
 
 
 def golden_inputs(workload: Workload) -> Arrays:

@@ -1,6 +1,6 @@
 """Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,13 +60,11 @@ def measure(
     found: dict[int, dict[str, Discrepancy]] = {}
     compared: dict[str, list[Rows]] = {tensor.name: [] for tensor in workload.outputs}
     rows = golden.rows
-    sizes = [size for size in BATCH_SIZES if size <= workload.max_batch]
+    sizes = [size for size in BATCH_SIZES if size <= max(workload.max_batch, 1)]
     for size in sizes:
         # Whole batches: the first samples fill up the last one, and do not count again.
-        taken = [np.arange(start, start + size) % rows for start in range(0, rows, size)]
-        batches = [
-            _run_batch(run, {name: array[each] for name, array in golden.inputs.items()}, workload) for each in taken
-        ]
+        taken = [[row % rows for row in range(start, start + size)] for start in range(0, rows, size)]
+        batches = [_run_batch(run, golden.inputs, each, workload) for each in taken]
         found[size] = {}
         for tensor in workload.outputs:
             output, reference = np.concatenate([batch[tensor.name] for batch in batches])[:rows], golden.outputs
@@ -78,13 +76,18 @@ def measure(
     return found, Checked.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
 
 
-def _run_batch(run: Run, inputs: Arrays, workload: Workload) -> Arrays:
+def answers(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload) -> Arrays:
+    """What one request of these rows is answered, a row for each; raises what the runtime raises."""
+    found = run(workload.request([{name: array[row] for name, array in inputs.items()} for row in rows]))
+    return found if workload.batched else {name: array[None] for name, array in found.items()}
+
+
+def _run_batch(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload) -> Arrays:
     try:
-        return run(inputs)
+        return answers(run, inputs, rows, workload)
     except Exception as error:  # the engines' exceptions share no other base
-        rows = len(next(iter(inputs.values())))
         raise ArtifactError(
-            f"{workload.name}: the artifact cannot run a batch of {rows}: {error}",
+            f"{workload.name}: the artifact cannot run a batch of {len(rows)}: {error}",
             fix="use another engine or precision"
             if workload.source
             else f"fix the exporter or the workload {workload.name} in servemark/models",

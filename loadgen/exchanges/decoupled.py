@@ -22,7 +22,7 @@ from servemark.stats.histogram import Histogram
 from servemark.workload import Arrays, Tensor
 
 FINAL = "triton_final_response"
-_ASKS_FOR_FINAL = with_parameters({"triton_enable_empty_final_response": {"bool_param": True}})
+_ASKS_FOR_FINAL = with_parameters({"triton_enable_empty_final_response": True})
 
 
 def asking_for_final(request: bytes) -> bytes:

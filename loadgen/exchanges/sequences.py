@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
-from loadgen.kserve.grpc_messages import message
+from loadgen.kserve.grpc_messages import message, parameters_of
 from loadgen.sut.channel import Answer, Channel, Outcome, Payload
 from servemark.stats.histogram import Histogram
 
@@ -21,6 +21,7 @@ Stamp = Callable[..., bytes]
 """Makes a request, made ahead, one of a sequence: takes its number, and whether it is the `first` or `last` there."""
 
 _HEAD_END = b"\r\n\r\n"
+_PARAMETERS = b'{"parameters":{'
 _LENGTHS = re.compile(rb"(?im)^((?:inference-header-)?content-length: )(\d+)")
 
 
@@ -36,9 +37,11 @@ _RESERVED = _fields(0, first=False, last=False)
 def reserved_http(request: bytes) -> bytes:
     """A whole HTTP request with room for the parameters, for `stamp_http` to fill. Made ahead."""
     head, end, body = request.partition(_HEAD_END)
-    room = b'{"parameters":{' + _RESERVED + b"},"
-    longer = _LENGTHS.sub(lambda found: found[1] + b"%d" % (int(found[2]) + len(room) - 1), head)
-    return longer + end + room + body.removeprefix(b"{")
+    own = body.startswith(_PARAMETERS)  # --request-parameter
+    room = _PARAMETERS + _RESERVED + (b"," if own else b"},")
+    rest = body.removeprefix(_PARAMETERS if own else b"{")
+    longer = _LENGTHS.sub(lambda found: found[1] + b"%d" % (int(found[2]) + len(room) + len(rest) - len(body)), head)
+    return longer + end + room + rest
 
 
 def stamp_http(request: bytes, number: int, *, first: bool, last: bool) -> bytes:
@@ -49,17 +52,13 @@ def stamp_http(request: bytes, number: int, *, first: bool, last: bool) -> bytes
 def stamp_grpc(request: bytes, number: int, *, first: bool, last: bool) -> bytes:
     """An enclosed ModelInferRequest made one of a sequence: the fields of a message may come in any order."""
     flags = {"sequence_start": first, "sequence_end": last}
-    # A false one is left out: as a part of a oneof it would need a presence that these messages do not have.
-    parameters = {"sequence_id": {"int64_param": number}} | {n: {"bool_param": True} for n, on in flags.items() if on}
+    parameters = {"sequence_id": number, **{name: True for name, on in flags.items() if on}}
     return enclose(with_parameters(parameters) + request[PREFIX_BYTES:])
 
 
-def with_parameters(parameters: Mapping[str, Mapping[str, Any]]) -> bytes:
+def with_parameters(parameters: Mapping[str, object]) -> bytes:
     """The part of a serialised ModelInferRequest that holds these parameters."""
-    listed = [
-        message("Parameter", key=key, value=message("InferParameter", **value)) for key, value in parameters.items()
-    ]
-    return bytes(message("ModelInferRequest", parameters=listed).SerializeToString())
+    return bytes(message("ModelInferRequest", parameters=parameters_of(parameters)).SerializeToString())
 
 
 @dataclass(frozen=True, slots=True)

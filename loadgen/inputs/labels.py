@@ -15,6 +15,11 @@ def metric_of(config: LoadConfig) -> tuple[Metric, Quality]:
     """The metric of a configuration's workload, and what its target is of. Raises OptionError."""
     quality = config.workload.quality
     if quality is None:
+        if config.workload.source:
+            raise OptionError(
+                f"{config.workload.name} is an imported file, and such have neither labels nor a metric",
+                fix="a workload file gives both: docs/guides/own_model.md",
+            )
         raise OptionError(
             f"{config.workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)'
         )

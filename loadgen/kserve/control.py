@@ -138,7 +138,7 @@ class Control:
         metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
-                _compare(self.url, model, kind, metadata.get(kind, []), expected)
+                _compare(self.url, model, kind, metadata.get(kind, []), expected, batched=workload.batched)
         except _OTHER_SHAPE as error:
             raise ServerError(
                 f"{self.url}: the metadata of {model!r} cannot be read: {repr(error)[:MAX_QUOTED]}"
@@ -222,11 +222,14 @@ def _finite(number: str) -> float:
     return value
 
 
-def _compare(url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor]) -> None:
+def _compare(
+    url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor], *, batched: bool
+) -> None:
     """Check a model's tensors against the workload's. Raises ServerError showing both sides."""
     want = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in expected}
+    lead = 1 if batched else 0
     have = {
-        tensor["name"]: (tensor["datatype"].removeprefix(_DATATYPE_PREFIX), [int(d) for d in tensor["shape"]][1:])
+        tensor["name"]: (tensor["datatype"].removeprefix(_DATATYPE_PREFIX), [int(d) for d in tensor["shape"]][lead:])
         for tensor in served
     }
     # A server may give more outputs than the workload reads, but it must take exactly its inputs.

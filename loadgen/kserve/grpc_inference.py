@@ -10,8 +10,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
-from loadgen.kserve.grpc_messages import SERVICE, message, parse
-from loadgen.kserve.http_messages import judge_output
+from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
+from loadgen.kserve.http_messages import NOTHING, judge_output
 from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.workload import Arrays, Tensor
@@ -41,13 +41,20 @@ _TYPED_CONTENTS = {
 
 
 def encode_request(
-    model: str, inputs: Arrays, outputs: Sequence[Tensor], datatypes: Mapping[str, str], *, version: str = ""
+    model: str,
+    inputs: Arrays,
+    outputs: Sequence[Tensor],
+    datatypes: Mapping[str, str],
+    *,
+    version: str = "",
+    parameters: Mapping[str, object] = NOTHING,
 ) -> bytes:
     """One enclosed ModelInferRequest. `inputs` carry the batch dimension."""
     request = message(
         "ModelInferRequest",
         model_name=model,
         model_version=version,
+        parameters=parameters_of(parameters),
         inputs=[
             message("InferInputTensor", name=name, datatype=datatypes[name], shape=array.shape)
             for name, array in inputs.items()

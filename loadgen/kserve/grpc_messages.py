@@ -4,6 +4,7 @@ Source: Open Inference Protocol's grpc_predict_v2.proto, Triton's extension grpc
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _MESSAGES = {
     "ModelMetadataResponse": (
         "name string 1, versions string* 2, platform string 3, inputs TensorMetadata* 4, outputs TensorMetadata* 5"
     ),
-    "InferParameter": "bool_param bool 1, int64_param int64 2, string_param string 3",
+    "InferParameter": "bool_param bool? 1, int64_param int64? 2, string_param string? 3, double_param double? 4",
     "Parameter": "key string 1, value InferParameter 2",
     "InferInputTensor": "name string 1, datatype string 2, shape int64* 3, parameters Parameter* 4",
     "InferRequestedOutputTensor": "name string 1, parameters Parameter* 2",
@@ -67,8 +68,17 @@ _MESSAGES = {
 }
 
 
+_PARAMETER_FIELDS = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}
 _messages = Messages("inference", _MESSAGES, ENUMS)
 message, parse = _messages.message, _messages.parse
+
+
+def parameters_of(values: Mapping[str, object]) -> list[Any]:
+    """A message's `parameters`, each value by its type."""
+    return [
+        message("Parameter", key=key, value=message("InferParameter", **{_PARAMETER_FIELDS[type(value)]: value}))
+        for key, value in values.items()
+    ]
 
 
 def to_dict(found: Message, *, absent: bool = True) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ class Formats(NamedTuple):
     outputs: str
 
 
+NOTHING: Mapping[str, object] = MappingProxyType({})
 BINARY = Formats("binary", "binary")
 
 
@@ -49,6 +51,7 @@ def encode_request(
     *,
     version: str = "",
     formats: Formats = BINARY,
+    parameters: Mapping[str, object] = NOTHING,
 ) -> bytes:
     """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension.
 
@@ -64,7 +67,11 @@ def encode_request(
             listed.append({**described, "parameters": {"binary_data_size": len(raw)}})
         else:
             listed.append({**described, "data": to_json(array, datatypes[name])})
-    header = {"inputs": listed, "outputs": [{"name": tensor.name, **wanted} for tensor in outputs]}
+    header = {
+        **({"parameters": dict(parameters)} if parameters else {}),
+        "inputs": listed,
+        "outputs": [{"name": tensor.name, **wanted} for tensor in outputs],
+    }
     text = json.dumps(header, separators=(",", ":")).encode()
     kind: dict[str, object] = (
         {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": len(text)}

@@ -133,6 +133,13 @@ FLAGS = (
         group="server",
     ),
     Flag(
+        "request_parameter",
+        "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
+        metavar="NAME:VALUE:TYPE",
+        repeatable=True,
+        group="server",
+    ),
+    Flag(
         "sequence_length",
         "Stateful models: so many requests after each other share a correlation id.",
         metavar="N",

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from loadgen.load import flags
+from loadgen.load import flags, request_parameters
 from loadgen.load.input_options import InputOptions
+from loadgen.load.request_parameters import Parameters
 from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
@@ -85,6 +86,8 @@ class LoadConfig:
     """How often this machine's meters are read, 0: never."""
     power: tuple[str, str] | None
     """A command of the user's that meters power, and what it meters."""
+    request_parameters: Parameters
+    """What every request says to the model beside its tensors."""
     sequence_length: int | None
     """Requests of each sequence, None where they are independent."""
     num_of_sequences: int
@@ -108,6 +111,10 @@ class LoadConfig:
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         if self.metrics.trace_requests and (self.protocol != "http" or self.shared_memory != "none"):
             raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
+        if self.request_parameters and self.shared_memory != "none":
+            raise OptionError(
+                "--request-parameter travels in messages, not in shared memory", fix="leave one of them out"
+            )
         if self.sequence_length and (self.metrics.trace_requests or self.shared_memory != "none"):
             raise OptionError(
                 "--sequence-length excludes --trace-requests and --shared-memory", fix="leave out what is not needed"
@@ -245,6 +252,7 @@ class LoadConfig:
             metrics=Destinations.from_options(options),
             sampling_rate_hz=_sampling_rate(options.sampling_rate),
             power=_power(options.power_command, options.power_boundary),
+            request_parameters=request_parameters.parse(options.request_parameter),
             sequence_length=whole("--sequence-length", options.sequence_length, 1) if options.sequence_length else None,
             num_of_sequences=whole("--num-of-sequences", options.num_of_sequences, 1),
             start_sequence_id=whole("--start-sequence-id", options.start_sequence_id, 1),
@@ -294,6 +302,7 @@ class LoadConfig:
             "sampling_rate": text_of(self.sampling_rate_hz),
             "power_command": self.power[0] if self.power else "",
             "power_boundary": self.power[1] if self.power else "",
+            "request_parameter": request_parameters.written(self.request_parameters),
             "sequence_length": str(self.sequence_length or ""),
             "num_of_sequences": str(self.num_of_sequences),
             "start_sequence_id": str(self.start_sequence_id),
@@ -336,6 +345,7 @@ class LoadConfig:
             "request_log": self.request_log,
             "sampling_rate_hz": self.sampling_rate_hz,
             "power_command": self.power[0] if self.power else None,
+            **({"request_parameters": dict(self.request_parameters)} if self.request_parameters else {}),
             "sequence_length": self.sequence_length,
             "windows": self.windows,
             "options": self.run_options(),

@@ -28,7 +28,7 @@ class MlperfScenario(StrEnum):
 
 @dataclass(frozen=True)
 class MlperfPlan:
-    """What LoadGen is asked for; `latency_ms` and `percentile` bound the Server scenario's latency."""
+    """What LoadGen is asked for; `latency_ms` and `percentile` bound the latency of Server, which alone needs them."""
 
     scenario: MlperfScenario
     expected_qps: float
@@ -37,8 +37,8 @@ class MlperfPlan:
     """SingleStream and MultiStream: what a query takes at least, from which LoadGen counts its queries."""
     min_duration_s: float
     min_queries: int
-    latency_ms: float
-    percentile: float
+    latency_ms: float | None
+    percentile: float | None
     seed: int
     accuracy: bool = False
     """Each sample once, its answer in LoadGen's accuracy log; no duration and no latency counts."""
@@ -54,8 +54,9 @@ class MlperfPlan:
         chosen.min_duration_ms = round(self.min_duration_s * 1e3)
         chosen.min_query_count = self.min_queries
         chosen.server_target_qps = chosen.offline_expected_qps = self.expected_qps
-        chosen.server_target_latency_ns = round(self.latency_ms * 1e6)
-        chosen.server_target_latency_percentile = self.percentile / 100
+        if self.latency_ms is not None and self.percentile is not None:
+            chosen.server_target_latency_ns = round(self.latency_ms * 1e6)
+            chosen.server_target_latency_percentile = self.percentile / 100
         chosen.single_stream_expected_latency_ns = round(self.expected_latency_ms * 1e6)
         chosen.multi_stream_expected_latency_ns = round(self.expected_latency_ms * 1e6)
         chosen.multi_stream_samples_per_query = MULTI_STREAM_SAMPLES

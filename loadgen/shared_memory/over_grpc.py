@@ -5,13 +5,11 @@ from typing import Any
 
 from loadgen.kserve.grpc_call import enclose
 from loadgen.kserve.grpc_inference import AnswerReader
-from loadgen.kserve.grpc_messages import message
+from loadgen.kserve.grpc_messages import message, parameters_of
 from loadgen.kserve.http_messages import judge_description
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.slots import SharedTensor
 from servemark.workload import Tensor
-
-_FIELDS = {str: "string_param", int: "int64_param"}
 
 
 class SharedReader(AnswerReader):
@@ -36,7 +34,7 @@ class SharedGrpc:
                 name=p.tensor.name,
                 datatype=p.tensor.datatype,
                 shape=p.shape,
-                parameters=_parameters(p),
+                parameters=parameters_of(p.parameters),
             )
             for p in tensors
         ]
@@ -44,18 +42,14 @@ class SharedGrpc:
         return _serialised(message("ModelInferRequest", **named, inputs=described))
 
     def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
-        wanted = [message("InferRequestedOutputTensor", name=p.tensor.name, parameters=_parameters(p)) for p in tensors]
+        wanted = [
+            message("InferRequestedOutputTensor", name=p.tensor.name, parameters=parameters_of(p.parameters))
+            for p in tensors
+        ]
         return _serialised(message("ModelInferRequest", outputs=wanted))
 
     def request(self, inputs: bytes, outputs: bytes) -> bytes:
         return enclose(inputs + outputs)
-
-
-def _parameters(tensor: SharedTensor) -> list[Any]:
-    return [
-        message("Parameter", key=key, value=message("InferParameter", **{_FIELDS[type(value)]: value}))
-        for key, value in tensor.parameters.items()
-    ]
 
 
 def _serialised(request: Any) -> bytes:

@@ -66,6 +66,13 @@ def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(arrays: Arrays) -> bytes:
-        return encode_request(config.model, arrays, config.workload.outputs, datatypes, version=config.model_version)
+        return encode_request(
+            config.model,
+            arrays,
+            config.workload.outputs,
+            datatypes,
+            version=config.model_version,
+            parameters=config.request_parameters,
+        )
 
     return encode

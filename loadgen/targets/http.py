@@ -123,6 +123,7 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Ca
             config.access.headers,
             version=config.model_version,
             formats=formats,
+            parameters=config.request_parameters,
         )
 
     return encode

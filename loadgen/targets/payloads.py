@@ -11,7 +11,7 @@ from loadgen.sut.channel import Payload
 from servemark import interrupts
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Sample, stack
+from servemark.workload import Arrays, Sample
 
 POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20
@@ -39,7 +39,7 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
     ordinary = [
-        encode(_arrays(config, [samples[(index * batch + row) % len(samples)] for row in range(batch)]))
+        encode(config.workload.request([samples[(index * batch + row) % len(samples)] for row in range(batch)]))
         for index in range(count)
     ]
     requests = [Payload(request) for request in ordinary]
@@ -60,13 +60,7 @@ def _known(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden) 
     batch = config.batch_size
     rows = [tuple((first + row) % golden.rows for row in range(batch)) for first in range(0, golden.rows, batch)]
     samples = [{name: array[row] for name, array in golden.inputs.items()} for row in range(golden.rows)]
-    return [Payload(encode(_arrays(config, [samples[row] for row in each])), each) for each in rows]
-
-
-def _arrays(config: LoadConfig, samples: Sequence[Sample]) -> Arrays:
-    """What one request of these samples holds. Raises InputDataError."""
-    # Without batches a request is its one sample.
-    return stack(samples, config.workload.inputs) if config.workload.batched else samples[0]
+    return [Payload(encode(config.workload.request([samples[row] for row in each])), each) for each in rows]
 
 
 def _ordered(named: Sequence[int], ordinary: list[Payload], known: list[Payload]) -> Iterator[Payload]:

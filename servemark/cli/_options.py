@@ -40,9 +40,9 @@ def quantity(flag: str, metavar: str, what: str, *, least: float, units: Mapping
     return typer.Option(flag, metavar=metavar, help=what, parser=lambda value: at_least(flag, value, least, units))
 
 
-def count(flag: str, what: str, *short: str) -> Any:
-    """A command's own flag that takes a whole number of at least 1."""
-    return typer.Option(flag, *short, metavar="N", help=what, parser=lambda value: whole(flag, value, 1))
+def count(flag: str, what: str, *short: str, least: int = 1) -> Any:
+    """A command's own flag that takes a whole number of at least `least`."""
+    return typer.Option(flag, *short, metavar="N", help=what, parser=lambda value: whole(flag, value, least))
 
 
 Json = Annotated[

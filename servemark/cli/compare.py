@@ -111,13 +111,16 @@ def compare(
     require_fixed_warmup(load)
     choose_length = not (load.duration or load.stages or load.trace)
     load.duration = load.duration or text_of(SHORTEST_S)
-    config = resolve(load, model=what[0], precision=precision)
+    servers = parse_urls(urls) if urls else {}
+    # The first one is asked what a model is that no workload is called like.
+    asked = {"host": next(iter(servers.values()))} if servers else {}
+    config = resolve(load, model=what[0], precision=precision, **asked)
     request = Request(
         engines or DEFAULT_ENGINE,
         config,
         search_load(load),
         pairs=pairs,
-        urls=parse_urls(urls) if urls else {},
+        urls=servers,
         server_runs=bool(load.host or urls),
         device=device,
         isolate=isolate,

@@ -38,7 +38,10 @@ def import_model(
         str,
         typer.Option("--input-data", metavar="PATH", help="Real requests (.json, .npz, folder); random ones without."),
     ] = "",
-    max_batch: Annotated[int, count("--max-batch", "Most samples in a request.")] = 32,
+    max_batch: Annotated[
+        int | None,
+        count("--max-batch", "Most samples in a request; 0: its tensors have no batch dimension; else 32.", least=0),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Import again what has this name.")] = False,
     json: Json = False,
 ) -> None:
@@ -49,7 +52,8 @@ def import_model(
     if input_data and not Path(input_data).exists():
         raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
     # The frameworks take seconds to import; a typing mistake should not.
-    from exporters.importing.model import Wishes, import_model
+    from exporters.importing.model import import_model
+    from exporters.importing.samples import Wishes
 
     given = Namespace(
         shape=",".join(shape or ()),
@@ -92,12 +96,12 @@ def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str |
     counts = [
         "parameters not known" if workload.parameters is None else f"{workload.parameters:,} parameters",
         "FLOPs not known" if workload.flops is None else f"{workload.flops / 1e9:.3g} GFLOPs",
-        f"maximum batch {workload.max_batch}" + (f" ({one_at_a_time})" if one_at_a_time else ""),
+        f"maximum batch {workload.max_batch or 1}" + (f" ({one_at_a_time})" if one_at_a_time else ""),
     ]
     yield f"  {', '.join(counts)}"
     yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
     yield f"kept in {os.path.relpath(workload.source.folder) if workload.source else ''}"
-    yield f"next: servemark compare {workload.name} --engines onnxruntime,openvino"
+    yield f"next: servemark compare {workload.name} --engines {source['engine']},openvino"
 
 
 app = one_command(takes_own_models(import_model))

@@ -10,6 +10,7 @@ import typer
 
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, quantity
+from servemark.cli._own_models import takes_own_models
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.libraries import TORCH, libraries, version
 from servemark.kernels.measurement import run
@@ -179,4 +180,4 @@ def _show_list() -> None:
         console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}{also}")
 
 
-app = one_command(kernels)
+app = one_command(takes_own_models(kernels))

@@ -20,7 +20,7 @@ from servemark.runs.suite import run_suite
 
 
 def suite(
-    name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset or all.")],
+    name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset, own or all.")],
     engine: Engine = DEFAULT_ENGINE,
     concurrency: Annotated[int, count("--concurrency", "Requests in flight.")] = 2,
     published: Annotated[

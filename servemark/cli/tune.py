@@ -30,6 +30,7 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries, export_missing
 from servemark.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
+from servemark.workload import get
 
 CODES = {
     "better": ExitCode.VALID,
@@ -56,6 +57,7 @@ def tune(
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.")
     ] = None,
+    running: Annotated[str, typer.Option("--url", "-u", hidden=True)] = "",
     *,
     load: Namespace,
     report: Report = False,
@@ -65,6 +67,12 @@ def tune(
 
     Example: servemark tune ranking --slo p99:20
     """
+    if running:
+        raise OptionError(
+            f"tune writes a model's config.pbtxt and starts Triton with it, which {running} cannot be given",
+            fix="tune it where its model repository lies; a file of a model: `servemark import FILE`",
+        )
+    get(workload)
     if not load.slo:
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
     require_fixed_warmup(load)

@@ -78,7 +78,9 @@ class Request:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
         slo = () if self.max_rate or self.tune_budget_s is not None else self.config.slo
-        config = replace(self.config, engine=contender.engine, precision=contender.precision, model_name=model, slo=slo)
+        # A model that only its server knows is called by its own name there.
+        named = replace(self.config, model_name=model or self.config.model_name, slo=slo)
+        config = replace(named, engine=contender.engine, precision=contender.precision)
         url = self.urls.get(contender.label)
         return Participant(contender, config.at(url) if url else config)
 

@@ -168,7 +168,7 @@ def explained_rows(traced: Traced) -> list[list[str]]:
         ("the same operators take longer within the model by", _less(mapped, alone)),
         ("operators of no family", traced["unmapped_ms"]),
         ("between operators: Python, dispatch, gaps", traced["between_ms"]),
-        (f"{traced['workload']} at batch {traced['batch_size']}, eager PyTorch", whole),
+        (f"{traced['workload']} at batch {traced['batch_size']}, {traced.get('engine', 'eager PyTorch')}", whole),
     ]
     return [[words, _rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
 

@@ -17,7 +17,7 @@ from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
-from servemark.results.objectives import latency_objective
+from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
 from servemark.results.schema.run import VerdictOfRun
@@ -50,9 +50,12 @@ def run_mlperf(
     objective, else the workload's. An `accuracy` run sends the labelled data set once instead, and LoadGen's accuracy
     log is scored. The server is `given`, or one for this run. Raises ServemarkError.
     """
+    bound = latency_objective(config.slo) or config.workload.slo
+    if bound is None and scenario is MlperfScenario.SERVER:
+        raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     labels = labels_of(config, None) if accuracy else None
     with server_for([config], given=given, settings=settings) as [served]:
-        directory, result = _measure(config, served, scenario, target_qps, min_queries, labels)
+        directory, result = _measure(config, served, scenario, bound, target_qps, min_queries, labels)
     results.write(directory, result)
     return directory, result
 
@@ -61,6 +64,7 @@ def _measure(
     config: LoadConfig,
     served: LoadConfig,
     scenario: MlperfScenario,
+    bound: Slo | None,
     target_qps: float,
     min_queries: int,
     labels: Labels | None,
@@ -69,9 +73,6 @@ def _measure(
     target = open_target(served)
     placement = target.prepare()
     golden = golden_of(config)
-    objective = latency_objective(config.slo) or config.workload.slo
-    if objective is None:
-        raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
@@ -81,8 +82,8 @@ def _measure(
         expected_latency_ms=latency_ms / HEADROOM,
         min_duration_s=config.duration_s,
         min_queries=min_queries,
-        latency_ms=objective.limit,
-        percentile=objective.percentile,
+        latency_ms=bound.limit if bound else None,
+        percentile=bound.percentile if bound else None,
         seed=config.seed,
         accuracy=labels is not None,
     )

@@ -25,7 +25,7 @@ from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz
 MODELS = "SERVEMARK_MODELS"
 """The environment variable that names the folder of imported models."""
 DEFAULT_MODELS = "servemark_models"
-DESCRIPTION, GOLDEN, SAMPLES, VERSION = "model.json", "golden.npz", "samples.npz", "1"
+DESCRIPTION, GOLDEN, SAMPLES = "model.json", "golden.npz", "samples.npz"
 
 
 def models_folder() -> Path:

@@ -1,6 +1,6 @@
 """What a workload is: everything the stages need to know about a model, importable without torch."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
 from servemark.workload.labelled import LabelledSet
-from servemark.workload.tensor import Sample, Tensor
+from servemark.workload.tensor import Arrays, Sample, Tensor, stack
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,6 +33,8 @@ class Quality:
 
 
 EAGER = "eager PyTorch"
+VERSION = "1"
+"""Where the file of an imported model lies in its folder."""
 DEFAULT_LOCUSTFILE = "any_model"
 OWN = "own model"
 """The task of a workload that names none."""
@@ -56,6 +58,11 @@ class Source:
     """Of the description, which holds that of the file: another one is another model."""
     facts: Mapping[str, Any]
     """Where the file came from: path, digest, versions of its format."""
+
+    @property
+    def path(self) -> Path:
+        """The file itself."""
+        return self.folder / VERSION / self.file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +126,10 @@ class Workload:
     def batched(self) -> bool:
         """Whether its tensors have a batch dimension."""
         return self.max_batch > 0
+
+    def request(self, samples: Sequence[Sample]) -> Arrays:
+        """What one request of these samples holds; without batches it is its one sample. Raises InputDataError."""
+        return stack(samples, self.inputs) if self.batched else samples[0]
 
 
 @dataclass(frozen=True)

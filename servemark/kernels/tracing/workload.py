@@ -1,4 +1,7 @@
-"""A workload's kernels with their counts, and its latency in PyTorch, of which the profiler says where it goes."""
+"""A workload's kernels with their counts, and its latency in PyTorch, of which the profiler says where it goes.
+
+Of an imported ONNX file the latency is ONNX Runtime's, which joins operators: they have no times of their own there.
+"""
 
 import math
 import os
@@ -11,20 +14,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from servemark.errors import ServerError
+from servemark.errors import OptionError, ServerError
 from servemark.kernels.measurement.case import Case
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Kernel
 from servemark.kernels.measurement.process import CaseProcess, Ended
 from servemark.kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
+from servemark.kernels.tracing import onnx_calls
 from servemark.kernels.tracing.calls import Call, calls_of
 from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Traced, Unmapped
-from servemark.workload import get, stack
+from servemark.workload import Arrays, Workload, get
 
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEvent
 
+TORCH, ONNX = "pytorch", "onnxruntime"
+"""Engines whose imported files can be traced."""
 TRACE_S = 1800.0
 """How long building and tracing may take: weights of some models are calibrated."""
 PROFILES, PROFILED_S = 5, 10.0
@@ -41,7 +47,14 @@ class Trace:
 
 def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) -> Trace:
     """As `trace`, in a process of its own. Raises OptionError, and ServerError where the model cannot be run."""
-    get(name)  # before a process is started
+    workload = get(name)  # before a process is started
+    if batch > 1 and not workload.batched:
+        raise OptionError(f"{name} has no batch dimension", fix="leave out --batch-size")
+    if (source := workload.source) is not None:
+        if source.engine not in {TORCH, ONNX}:
+            raise OptionError(f"the kernels of {source.kind} cannot be told", fix="import an ONNX file or a .pt2 of it")
+        if source.engine == ONNX and device.is_gpu:
+            raise OptionError(f"the kernels of {source.kind} are told on a CPU alone", fix="--device cpu")
     try:
         with CaseProcess() as process:
             return process.run(trace, name, batch, device, timed, timeout_s=TRACE_S)
@@ -57,22 +70,47 @@ def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
 
     workload = get(name)
     samples = workload.samples(np.random.default_rng(0))
-    arrays = stack([next(samples) for _ in range(batch)], workload.inputs)
-    model = workload.build().to(device.name)
-    inputs = [torch.from_numpy(arrays[tensor.name]).to(device.name) for tensor in workload.inputs]
+    arrays = workload.request([next(samples) for _ in range(batch)])
     torch.set_num_threads(device.cores)
-
-    def run() -> object:
-        return model(*inputs)
-
-    calls = calls_of(run)
+    in_onnx = workload.source is not None and workload.source.engine == ONNX
+    calls, run = (_onnx if in_onnx else _torch)(workload, arrays, device)
     latency_s, shares = math.nan, None
     if timed:
         with torch.inference_mode():
             latency_s = _timed(run, device).median
-        shares = None if device.is_gpu else shares_of(calls, run, max(1, min(PROFILES, int(PROFILED_S / latency_s))))
+        if not (device.is_gpu or in_onnx):
+            shares = shares_of(calls, run, max(1, min(PROFILES, int(PROFILED_S / latency_s))))
     traced = document(name, batch, calls, latency_s, shares)
+    if in_onnx:
+        traced["engine"] = "ONNX Runtime"
+        traced |= cast(Traced, unknown(("mapped_ms", "unmapped_ms", "between_ms"), "ONNX Runtime joins operators"))
     return Trace(kernels(calls, f"{name}, batch {batch}"), traced)
+
+
+def _torch(workload: Workload, arrays: Arrays, device: Device) -> tuple[list[Call], Callable[[], object]]:
+    """The calls of a network in PyTorch, or of an imported program, and what runs it."""
+    import torch
+
+    built = torch.export.load(workload.source.path).module() if workload.source else workload.build()
+    model = built.to(device.name)
+    inputs = [torch.from_numpy(arrays[tensor.name]).to(device.name) for tensor in workload.inputs]
+
+    def run() -> object:
+        return model(*inputs)
+
+    return calls_of(run), run
+
+
+def _onnx(workload: Workload, arrays: Arrays, device: Device) -> tuple[list[Call], Callable[[], object]]:
+    """The calls of an imported ONNX file, and what runs it."""
+    import onnxruntime
+
+    assert workload.source is not None
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = device.cores
+    settings.log_severity_level = 3
+    session = onnxruntime.InferenceSession(workload.source.path, settings, providers=["CPUExecutionProvider"])
+    return onnx_calls.calls_of(workload.source.path, arrays), lambda: session.run(None, dict(arrays))
 
 
 def kernels(calls: Iterable[Call], source: str) -> list[Case]:

@@ -1,6 +1,6 @@
 """The document of kernels, `result.json` of `servemark kernels`."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
 
@@ -89,7 +89,7 @@ class Ceiling(TypedDict):
 class Unmapped(TypedDict):
     """An operator that no family has."""
 
-    operator: Annotated[str, "PyTorch's name, and what about the call no family has."]
+    operator: Annotated[str, "PyTorch's or ONNX's name, and what about the call no family has."]
     count: Annotated[int, "Calls in one inference."]
     ms: Annotated[float | None, "Its share of the latency by the profiler (ms). Null: on a GPU."]
 
@@ -101,7 +101,8 @@ class Traced(TypedDict):
     batch_size: Annotated[int, "Samples of the inference that was traced."]
     calls: Annotated[int, "Calls of operators in one inference, without views."]
     kernels: Annotated[int, "Kernels that these calls stand for."]
-    latency_ms: Annotated[float, "Median of one inference in eager PyTorch, in the same process (ms)."]
+    engine: NotRequired[Annotated[str, "What ran it: `ONNX Runtime` an imported ONNX file; else eager PyTorch."]]
+    latency_ms: Annotated[float, "Median of one inference there, in the same process (ms)."]
     kernels_ms: Annotated[float | None, "Sum of the kernels' medians times their counts (ms). Null: some are missing."]
     mapped_ms: Annotated[float | None, "What the same operators take within the inference (ms)."]
     unmapped_ms: Annotated[float | None, "What operators take that no family has (ms)."]

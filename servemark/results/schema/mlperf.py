@@ -16,8 +16,8 @@ class Plan(TypedDict):
     expected_latency_ms: Annotated[float, "SingleStream, MultiStream: what a query takes at least (ms)."]
     min_duration_s: Annotated[float, "Shortest run (s)."]
     min_queries: Annotated[int, "Fewest queries."]
-    latency_ms: Annotated[float, "Server: bound of the latency (ms)."]
-    percentile: Annotated[float, "Server: percentile that keeps the bound."]
+    latency_ms: Annotated[float | None, "Server: bound of the latency (ms). Null: another scenario, without one."]
+    percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
     seed: Annotated[int, "Seed of schedule and samples."]
     accuracy: NotRequired[Annotated[bool, "Whether it was an accuracy run: each sample once."]]
 

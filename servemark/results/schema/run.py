@@ -104,6 +104,9 @@ class Config(TypedDict):
     request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
     sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
     power_command: NotRequired[Annotated[str | None, "The user's command that metered power."]]
+    request_parameters: NotRequired[
+        Annotated[dict[str, bool | int | float | str], "Parameters of every request, as given."]
+    ]
     sequence_length: NotRequired[Annotated[int | None, "Requests of each sequence. Null: they are independent."]]
     windows: Annotated[int, "Windows of the measured interval."]
     options: NotRequired[

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import exporters
-from exporters.importing.model import ImportReport, Wishes, import_model
+from exporters.importing.model import ImportReport, import_model
+from exporters.importing.samples import Wishes
+from exporters.onnx_passes.quantisation import folded
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry, read_golden
 from servemark.workload import Sample, Tensor, Workload, get
@@ -123,9 +126,40 @@ def test_samples_that_depend_on_each_other_are_sent_alone(tmp_path: Path) -> Non
     assert "y depends on the other samples" in str(report.one_at_a_time)
 
 
-def test_a_first_dimension_that_is_no_batch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"its first dimension is no batch: x FP32\[8,6\], y FP32\[8,4\]"):
-        bring(dense(tmp_path / "eight.onnx", 8, 6))
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_a_model_without_a_batch_dimension_is_exported(tmp_path: Path, engine: str) -> None:
+    report = bring(dense(tmp_path / "eight.onnx", 8, 6))
+    workload = report.workload
+    assert (workload.max_batch, workload.inputs[0].shape, workload.outputs[0].shape) == (0, (8, 6), (8, 4))
+    assert (workload.flops, report.one_at_a_time) == (8 * 48, "no batch dimension")
+    made = exporters.export(workload, engine, tmp_path / "repository")
+    assert list(made.manifest["parity"]) == ["batch_1"]
+    config = (made.folder / "config.pbtxt").read_text()
+    assert "max_batch_size: 0" in config
+    assert "dynamic_batching" not in config
+    assert "dims: [ 8, 6 ]" in config
+
+
+def test_a_triton_entry_without_batches_is_one_without_a_batch_dimension(tmp_path: Path) -> None:
+    dense(tmp_path / "entry" / "1" / "model.onnx")
+    config = 'max_batch_size: %d input [{ name: "x" data_type: TYPE_FP32 dims: [%s] }]'
+    (tmp_path / "entry" / "config.pbtxt").write_text(config % (0, "5, 6"))
+    assert bring(tmp_path / "entry").workload.inputs[0].shape == (5, 6)
+    assert bring(tmp_path / "entry", "batches", max_batch=8).workload.inputs[0].shape == (6,)
+    (tmp_path / "entry" / "config.pbtxt").write_text(config % (4, "6"))
+    assert bring(tmp_path / "entry", "four").workload.max_batch == 4
+
+
+def test_external_data_and_types_left_out_are_no_hindrance_to_other_precisions(tmp_path: Path) -> None:
+    path = dense(tmp_path / "dense.onnx")
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="dense.bin", size_threshold=0)
+    bring(path)
+    made = exporters.export(get("mine"), "onnxruntime", tmp_path / "repository", precision="fp16")
+    assert made.manifest["output_agreement"]["max_abs_error"] < 1e-2
+    file = Entry(tmp_path / "repository", "mine", "onnxruntime").version / "model.onnx"
+    with folded(file, tmp_path) as whole:  # what int8 is made of
+        assert onnx.load(whole).graph.initializer
 
 
 def test_ids_beyond_a_table_are_told(tmp_path: Path) -> None:

@@ -41,10 +41,11 @@ def channels(kind: type, length: int = LENGTH) -> type:
     return found
 
 
-@pytest.mark.parametrize("number", [1, 2**63 - 1])
-def test_a_request_over_http_has_room_for_any_id(number: int) -> None:
+@pytest.mark.parametrize(("number", "own"), [(1, {}), (2**63 - 1, {"max_tokens": 5})])
+def test_a_request_over_http_has_room_for_any_id(number: int, own: dict[str, object]) -> None:
     array = np.arange(64, dtype="f4").reshape(1, 64)
-    request = reserved_http(encode_request("h", "m", {"INPUT0": array}, [tensor(64)], {"INPUT0": "FP32"}))
+    plain = encode_request("h", "m", {"INPUT0": array}, [tensor(64)], {"INPUT0": "FP32"}, parameters=own)
+    request = reserved_http(plain)
     stamped = stamp_http(request, number, first=True, last=False)
     head, _, body = stamped.partition(b"\r\n\r\n")
     fields = dict(line.split(": ") for line in head.decode().split("\r\n")[1:])
@@ -52,7 +53,7 @@ def test_a_request_over_http_has_room_for_any_id(number: int) -> None:
     text = body[: int(fields["Inference-Header-Content-Length"])]
     assert body[len(text) :] == array.tobytes()
     said = json.loads(text)
-    assert said["parameters"] == {"sequence_id": number, "sequence_start": True, "sequence_end": False}
+    assert said["parameters"] == {"sequence_id": number, "sequence_start": True, "sequence_end": False, **own}
     assert [tensor["name"] for tensor in said["inputs"]] == ["INPUT0"]
 
 

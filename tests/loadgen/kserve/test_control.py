@@ -12,7 +12,7 @@ import pytest
 
 from loadgen.kserve.control import Control
 from servemark.errors import ServerError
-from servemark.workload import get
+from servemark.workload import Tensor, Workload, get
 from tests.support.locust_run import server_of
 
 TINY = get("ranking_tiny")
@@ -88,6 +88,24 @@ def test_more_outputs_than_read_are_accepted() -> None:
     more = metadata(outputs=[*OUTPUTS, {"name": "more", "datatype": "FP32", "shape": ["-1", "3"]}])
     with answering({f"{PATH}/ready": {}, PATH: more}) as control:
         control.require_model(MODEL, TINY, "")  # raises where it refuses
+
+
+def test_without_batches_the_whole_shapes_are_compared() -> None:
+    alone = Workload(
+        name="m",
+        title="m",
+        inputs=(Tensor("x", "FP32", (100, 6)),),
+        outputs=(Tensor("y", "FP32", (100, 4)),),
+        max_batch=0,
+        build=TINY.build,
+        samples=TINY.samples,
+    )
+    tensors = {
+        f"{name}puts": [{"name": t.name, "datatype": "FP32", "shape": list(t.shape)}]
+        for name, [t] in (("in", alone.inputs), ("out", alone.outputs))
+    }
+    with answering({f"{PATH}/ready": {}, PATH: metadata(**tensors)}) as control:
+        control.require_model(MODEL, alone, "")  # raises where it refuses
 
 
 def test_a_server_without_the_model_names_the_command() -> None:

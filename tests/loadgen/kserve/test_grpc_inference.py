@@ -128,6 +128,14 @@ def test_a_request_is_what_tritonclient_reads() -> None:
     assert [t.name for t in request.outputs] == ["A", "B"]
 
 
+def test_parameters_are_what_tritonclient_reads_zero_too() -> None:
+    given = {"off": False, "none": 0, "empty": "", "half": 0.5, "many": 7}
+    enclosed = encode_request("m", {}, [], {}, parameters=given)
+    said = service_pb2.ModelInferRequest.FromString(enclosed[PREFIX_BYTES:]).parameters
+    fields = {name: value.WhichOneof("parameter_choice") for name, value in said.items()}
+    assert {name: getattr(said[name], str(field)) for name, field in fields.items()} == given
+
+
 def response(rows: int = 2, length: int = 4, **changes: Any) -> Any:
     """A right answer; its values are random."""
     rng = np.random.default_rng()

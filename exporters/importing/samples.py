@@ -1,0 +1,97 @@
+"""What one sample of a file's tensors is: with a batch dimension or without, and the sizes that the user has to say."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporters.importing.described import OPEN, Described, Port, unusable
+from servemark.errors import OptionError
+from servemark.workload import Sample, Workload
+
+DEFAULT_MAX_BATCH = 32
+Ranges = Mapping[str, tuple[float, float]]
+"""Input -> least and greatest random value."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user says of a model that its file does not."""
+
+    requests: Callable[[Workload, Ranges], Iterator[Sample]]
+    """Makes requests for inputs with these bounds."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Input -> its sizes without the batch."""
+    ranges: Ranges = field(default_factory=dict)
+    max_batch: int | None = None
+    """Most samples in a request; 0: its tensors have no batch dimension. None: what the file shows."""
+    requests_from: str | None = None
+    """Where the user's own data lie; None: requests are random."""
+
+
+def largest_batch(path: Path, found: Described, wishes: Wishes) -> tuple[int, str | None]:
+    """The largest batch, 0 without a batch dimension, and why a request is one sample. Raises ArtifactError."""
+    ports = (*found.inputs, *found.outputs)
+    if not found.inputs:
+        raise unusable(path, "it has no input", fix="a model that takes nothing needs no load")
+    if scalars := [port for port in ports if not port.sizes]:
+        raise unusable(path, f"{_written(scalars[0])} has no dimension", fix="export it with one of size 1 (unsqueeze)")
+    firsts = {port.sizes[0] for port in ports}
+    if wishes.max_batch == 0 or (wishes.max_batch is None and not firsts <= {OPEN, 1}):
+        return 0, "no batch dimension"
+    if not firsts <= {OPEN, 1}:
+        raise unusable(
+            path,
+            f"its first dimension is no batch: {', '.join(map(_written, ports))}",
+            fix="--max-batch 0: a request is then one sample; or export it with a batch (torch: dynamic_shapes)",
+        )
+    if 1 in firsts:
+        return 1, "the file's first dimension is 1"
+    most = DEFAULT_MAX_BATCH if wishes.max_batch is None else wishes.max_batch
+    return min(most, found.max_batch or most), None
+
+
+def inputs_of(path: Path, found: Described, wishes: Wishes, *, batched: bool) -> list[dict[str, Any]]:
+    """The inputs with the sizes of a sample. Raises OptionError."""
+    names = [port.name for port in found.inputs]
+    for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
+        if unknown := [name for name in named if name not in names]:
+            raise OptionError(f"{flag} names {unknown[0]!r}, which is no input", fix=f"one of: {', '.join(names)}")
+    inputs = []
+    for port in found.inputs:
+        shape = _shape(port, wishes.shapes.get(port.name), batched=batched)
+        described = {"name": port.name, "datatype": port.datatype, "shape": shape}
+        bounds = wishes.ranges.get(port.name) or found.ranges.get(port.name)
+        inputs.append({**described, "range": list(bounds)} if bounds else described)
+    if still := [port for port, each in zip(found.inputs, inputs, strict=True) if OPEN in each["shape"]]:
+        flags = " ".join(f"--shape {_example(port, batched=batched)}" for port in still)
+        first = (
+            "" if batched or OPEN not in {port.sizes[0] for port in still} else "; --max-batch 32 if it is the batch"
+        )
+        raise OptionError(
+            f"{path} leaves sizes open: {', '.join(map(_written, still))}", fix=f"give them, like {flags}{first}"
+        )
+    return inputs
+
+
+def _shape(port: Port, wished: tuple[int, ...] | None, *, batched: bool) -> list[int]:
+    """The sizes of an input's sample. Raises OptionError where the wish does not fit."""
+    sizes = port.sizes[1 if batched else 0 :]
+    if wished is None:
+        return list(sizes)
+    if len(wished) != len(sizes) or any(size not in {OPEN, wish} for size, wish in zip(sizes, wished, strict=True)):
+        raise OptionError(
+            f"--shape {port.name}:{','.join(map(str, wished))} does not fit {_written(port)}",
+            fix=f"{'leave out the batch, and ' if batched else ''}repeat what is fixed: "
+            f"--shape {_example(port, batched=batched)}",
+        )
+    return list(wished)
+
+
+def _written(port: Port) -> str:
+    return f"{port.name} {port.datatype}[{','.join('?' if size == OPEN else str(size) for size in port.sizes)}]"
+
+
+def _example(port: Port, *, batched: bool) -> str:
+    sizes = port.sizes[1 if batched else 0 :]
+    return f"{port.name}:{','.join('N' if size == OPEN else str(size) for size in sizes)}"

@@ -1,0 +1,56 @@
+"""What a sample is: of files with a batch dimension and without, and what the user has to say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporters.importing.described import OPEN, Described, Port
+from exporters.importing.samples import DEFAULT_MAX_BATCH, Wishes, inputs_of, largest_batch
+from servemark.errors import ArtifactError, OptionError
+
+FILE = Path("m.onnx")
+
+
+def of(first: tuple[int, ...], last: tuple[int, ...], **more: Any) -> Described:
+    return Described((Port("x", "FP32", first),), (Port("y", "FP32", last),), {}, **more)
+
+
+def wishes(**given: Any) -> Wishes:
+    return Wishes(lambda _, __: iter(()), **given)
+
+
+@pytest.mark.parametrize(
+    ("found", "wished", "largest"),
+    [
+        (of((OPEN, 6), (OPEN, 4)), None, DEFAULT_MAX_BATCH),
+        (of((OPEN, 6), (OPEN, 4), max_batch=5), None, 5),
+        (of((OPEN, 6), (OPEN, 4)), 64, 64),
+        (of((OPEN, 6), (OPEN, 4)), 0, 0),
+        (of((1, 6), (1, 4)), 8, 1),
+        (of((8, 6), (8, 4)), None, 0),
+        (of((OPEN, 6), (4,)), None, 0),
+    ],
+)
+def test_the_largest_batch(found: Described, wished: int | None, largest: int) -> None:
+    assert largest_batch(FILE, found, wishes(max_batch=wished))[0] == largest
+
+
+def test_batches_of_a_file_without_are_refused() -> None:
+    with pytest.raises(ArtifactError, match=r"no batch: x FP32\[8,6\], y FP32\[8,4\]") as error:
+        largest_batch(FILE, of((8, 6), (8, 4)), wishes(max_batch=4))
+    assert "--max-batch 0" in str(error.value.fix)
+
+
+def test_a_tensor_without_a_dimension_is_refused() -> None:
+    with pytest.raises(ArtifactError, match=r"y FP32\[\] has no dimension"):
+        largest_batch(FILE, of((OPEN, 6), ()), wishes())
+
+
+def test_open_sizes_without_a_batch() -> None:
+    found = of((OPEN, 6), (4,))
+    with pytest.raises(OptionError, match=r"leaves sizes open: x FP32\[\?,6\]") as error:
+        inputs_of(FILE, found, wishes(), batched=False)
+    assert "--shape x:N,6; --max-batch 32 if it is the batch" in str(error.value.fix)
+    [taken] = inputs_of(FILE, found, wishes(shapes={"x": (9, 6)}), batched=False)
+    assert taken["shape"] == [9, 6]
