@@ -62,11 +62,12 @@ def style_of(found: QualityScore | None) -> str:
 
 def cells(figure: QualityFigure) -> list[str]:
     """A figure's row, as COLUMNS names it."""
-    interval = figure["ci95"]
+    interval, method = figure["ci95"], figure.get("ci95_method")
+    by = f" ({method})" if method else ""  # results of earlier versions do not say
     return [
         figure["name"],
         number(figure["value"]),
-        "-" if interval is None else f"{number(interval[0])} to {number(interval[1])} ({figure['ci95_method']})",
+        "-" if interval is None else f"{number(interval[0])} to {number(interval[1])}{by}",
     ]
 
 

@@ -79,7 +79,10 @@ def constraints(found: VerdictOfRun) -> Table:
     ]
     rows += [[name, "-", "-", "-", "", f"not judged: {why}"] for name, why in found.get("not_judged", {}).items()]
     failed = [number for number, each in enumerate(found["constraints"]) if not each["ok"]]
-    return Table(["constraint", "holds", "value", "limit", "unit", "what to do"], rows, marked=failed)
+    head = ["constraint", "holds", "value", "limit", "unit", "what to do"]
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return Table(head, rows, marked=failed)
 
 
 def latency(saved: Saved) -> list[Block]:

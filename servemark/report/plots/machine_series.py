@@ -38,11 +38,15 @@ def _figure(name: str, source: SeriesOf, found: MachineSeries) -> Figure | None:
     columns = [column for column in columns if any(value is not None for value in column["values"])][:MAX_LINES]
     if not columns:
         return None
-    factor, unit = _UNITS.get(columns[0]["unit"], (1.0, columns[0]["unit"]))
+    # Triton's own metrics name their unit, as Prometheus asks for, and no more.
+    given = columns[0]["unit"] or next((each for each in _UNITS if name.endswith(f"_{each}")), "")
+    factor, unit = _UNITS.get(given, (1.0, given))
     start = found["measured_from_s"]
     lines = {_label(column): _joined(source["time_s"], column["values"], start, factor) for column in columns}
     times = [time_s for line in lines.values() for time_s, _ in line]
-    title = name.removesuffix(f"_{columns[0]['unit']}").replace("_", " ")
+    title = name.removesuffix(f"_{given}").replace("_", " ")
+    if name.startswith("nv_"):
+        title = f"Triton: {title.removeprefix('nv ')}"
     plot = Plot(
         f"{title} over time",
         linear("s from the start of the measured interval", times, from_zero=False),
