@@ -41,7 +41,7 @@ def photograph(rng: np.random.Generator, height: int, width: int) -> "Image.Imag
     longer = max(height, width)
     pool = image_pool(longer, longer)  # one pool for all shapes of a data set
     top, left = rng.integers(longer - height + 1), rng.integers(longer - width + 1)
-    picture = pool[rng.integers(len(pool)), :, top : top + height, left : left + width]
+    picture = pool[rng.integers(len(pool))][:, top : top + height, left : left + width]
     noisy = picture + rng.standard_normal(picture.shape, dtype=np.float32) * np.float32(REQUEST_NOISE)
     return Image.fromarray((np.clip(noisy, 0, 1) * 255).round().astype(np.uint8).transpose(1, 2, 0))
 

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from servemark.errors import OptionError
 from servemark.models import din
-from servemark.models.synthesis.images import image_pool
+from servemark.models.synthesis.images import ImagePool, image_pool
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Workload, get, names, workloads
 from tests.support.workload_data import answer, batch_of
@@ -238,8 +238,17 @@ def test_lengths_have_the_mean_asked_for_after_clipping() -> None:
         Lengths(200, 0.75, 1, 100)
 
 
+def test_a_picture_does_not_depend_on_those_drawn_before_it() -> None:
+    pool = ImagePool(16, 24)
+    drawn = {index: pool[index] for index in (5, 2, 63, 5)}
+    in_order = list(ImagePool(16, 24))
+    assert len(in_order) == len(pool)
+    assert all(np.array_equal(picture, in_order[index]) for index, picture in drawn.items())
+    assert pool[5] is drawn[5]
+
+
 def test_pictures_have_natural_statistics() -> None:
-    pool = image_pool(64, 64)
+    pool = np.stack(image_pool(64, 64))
     assert pool.min() >= 0
     assert pool.max() <= 1
     np.testing.assert_allclose(pool.mean(axis=(0, 2, 3)), [0.485, 0.456, 0.406], atol=0.02)
