@@ -105,17 +105,7 @@ def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
 def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str]:
     """The page of distances to DeepBench."""
     deepbench = [case.kernel for name, suite in suites().items() if name.startswith("deepbench") for case in suite()]
-    rows, skipped, total = [], [], Counted()
-    for name, trace in traces(sizes, batch, only, timed=False):
-        if isinstance(trace, str):
-            skipped.append(f"- {name} was skipped: {trace}")
-            continue
-        own = Counted()
-        for case in trace.cases:
-            own.add(case, distance(case.kernel, deepbench))
-        own.others = sum(each["count"] for each in trace.traced["unmapped"])
-        rows.append(f"| {name} | {own.row()} |")
-        total.take(own)
+    skipped, total = [], Counted()
     yield "# The zoo's kernels and DeepBench's\n"
     yield f"Made by `python -m tools.zoo_kernels coverage --sizes {sizes} --batch {batch}`. Nothing is timed.\n"
     yield f"{CLAIM}\n"
@@ -130,7 +120,16 @@ def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str
         + " | nearest | farthest |"
     )
     yield "|---|--:|--:|--:|" + "--:|" * (len(NEAR) + 2)
-    yield from rows
+    for name, trace in traces(sizes, batch, only, timed=False):
+        if isinstance(trace, str):
+            skipped.append(f"- {name} was skipped: {trace}")
+            continue
+        own = Counted()
+        for case in trace.cases:
+            own.add(case, distance(case.kernel, deepbench))
+        own.others = sum(each["count"] for each in trace.traced["unmapped"])
+        yield f"| {name} | {own.row()} |"
+        total.take(own)
     yield f"| **all** | {total.row()} |"
     yield from ["", *skipped] if skipped else []
     yield "\n`within D` is the share of the FLOPs of its kinds. Recurrent layers count by DeepBench's rule."
