@@ -145,7 +145,8 @@ class Driver:
                 if arrivals.finished(now) and not self.in_flight and not self.backlog:
                     self._on_tick(now)
                     return
-            self._send_waiting(now)
+            if self.backlog:
+                self._send_waiting(now)
             due = arrivals.next_due()
             while due is not None and due <= now:
                 self._arrive(arrivals.pop())

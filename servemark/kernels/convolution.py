@@ -89,12 +89,19 @@ class Convolution(Kernel):
         return Node("Conv", (0, 1), constants=(1,), attributes=attributes)
 
     def bind(self, make: Maker) -> Bound:
+        import torch
+
         data = self._laid_out(make.normal(self.n, self.c, *self.size))
         weights = self._laid_out(make.normal(self.k, self.c // self.groups, *self.filter))
+        # What Python makes of the sizes is made here: within the call a small convolution would pay for it.
+        arguments = self._arguments()
         if self.direction == "forward":
-            return Bound((data, weights), lambda: self._forward(data, weights))
+            convolve = torch.convolution
+            return Bound((data, weights), lambda: convolve(data, weights, None, *arguments))
         answer = self._laid_out(make.normal(self.n, self.k, *self.output_size()))
-        return Bound((data, weights, answer), lambda: self._backward(data, weights, answer))
+        wanted, backward = _WANTED[self.direction], torch.ops.aten.convolution_backward.default
+        which = wanted.index(True)
+        return Bound((data, weights, answer), lambda: backward(answer, data, weights, None, *arguments, wanted)[which])
 
     def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
         from torch import Tensor
@@ -122,8 +129,7 @@ class Convolution(Kernel):
     def _forward(self, data: "torch.Tensor", weights: "torch.Tensor") -> "torch.Tensor":
         import torch
 
-        answer: torch.Tensor = torch.ops.aten.convolution(data, weights, None, *self._arguments())
-        return answer
+        return torch.convolution(data, weights, None, *self._arguments())
 
     def _backward(self, data: "torch.Tensor", weights: "torch.Tensor", answer: "torch.Tensor") -> "torch.Tensor":
         import torch
