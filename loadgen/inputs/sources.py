@@ -10,6 +10,7 @@ from loadgen.inputs.array_files import from_npz, from_npz_folder, from_raw, raw_
 from loadgen.inputs.generated import random_samples, zero_samples
 from loadgen.inputs.json_file import Step, has_validation, read_steps
 from loadgen.load.load_config import LoadConfig
+from servemark import datasets
 from servemark.errors import InputDataError
 from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
@@ -48,8 +49,11 @@ def data_path(config: LoadConfig, dataset: str | None) -> Path:
         path = config.data_root / dataset
         if not path.exists():
             elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""
+            fetched = f"servemark data {dataset}{elsewhere}"
+            by_hand = f"it cannot be fetched: lay it out in {path}, as docs/reference/models.md says"
             raise InputDataError(
-                f"the data set {dataset!r} is not in {config.data_root}", fix=f"servemark data {dataset}{elsewhere}"
+                f"the data set {dataset!r} is not in {config.data_root}",
+                fix=fetched if dataset in datasets.available() else by_hand,
             )
         return path
     path = Path(config.input_data)

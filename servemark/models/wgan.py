@@ -83,7 +83,7 @@ WORKLOAD = define(
         "estimated Earth-Mover distance",
         0.5,
         "LSUN bedrooms; critic clipped to 0.01, +/- 0.005",
-        unmeasured="the critic tells it that was trained against the generator, and the critic is not served",
+        unmeasured="only the critic that was trained against the generator tells it, and that is not served",
     ),
     citation="Arjovsky et al. 2017, Wasserstein GAN, ICML (arXiv:1701.07875)",
     origin="The authors' perceptron generator, which AIBench's report describes. AIBench's own code runs a DCGAN by "

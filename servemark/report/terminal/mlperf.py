@@ -17,7 +17,8 @@ def render_mlperf(result: MlperfResult, console: Console) -> None:
     console.print(Text(f"{result['workload']} on {place}  |  MLPerf {scenario}, LoadGen {official['version']}"))
     known = {p: official.get(f"{p}_percentile_latency_ns") for p in _PERCENTILES}
     figures = "  ".join(f"p{float(p):g} {ns / 1e6:.4g}" for p, ns in known.items() if ns is not None)
-    console.print(Text(f"LoadGen    ms  {figures}"))
+    if figures:  # of an accuracy run it keeps no times
+        console.print(Text(f"LoadGen    ms  {figures}"))
     latency = result["metrics"]["latency_ms"]
     ours = "  ".join(
         f"{key.replace('_', '.')} {latency[key]:.4g}" for key in ("p50", "p90", "p95", "p99", "p99_9") if latency[key]

@@ -170,6 +170,16 @@ def test_a_corrupt_picture_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("workload", "fix"),
+    [("ranking", "servemark data ml-100k --data-root"), ("minigo", "it cannot be fetched: lay it out in")],
+)
+def test_missing_data_are_fetched_or_laid_out(workload: str, fix: str, tmp_path: Path) -> None:
+    with pytest.raises(InputDataError) as caught:
+        take(1, workload, "--input-data", "dataset", "--data-root", str(tmp_path))
+    assert str(caught.value.fix).startswith(fix)
+
+
+@pytest.mark.parametrize(
     ("workload", "source", "words"),
     [
         ("ranking", "dataset", "the data set 'ml-100k' is not in"),
