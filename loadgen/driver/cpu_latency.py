@@ -1,4 +1,4 @@
-"""Idle cores that wake up at once: an open loop keeps them out of idle states while it sends, where it may."""
+"""Idle cores that wake up at once: in a virtual machine an open loop keeps them out of idle states while it sends."""
 
 import contextlib
 import os
@@ -7,25 +7,28 @@ from typing import Any, Self
 
 from loadgen.load.flags import AUTO, ON
 from servemark.errors import OptionError
+from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal
+from servemark.results.schema.header import unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter
 
 _CLOSED = "a closed loop waits for answers, not for a schedule"
 _METERED = "cores that do not idle would use energy that is metered"
+_BARE_METAL = "no virtual machine: cores in deep idle states leave power for the clocks of the busy ones"
 
 
 class CpuLatency:
     """Keeps all cores of this machine out of idle states from entering to leaving it.
 
-    `asked` is a value of --cpu-latency-qos. `auto` holds for an open loop, where it is permitted and nothing meters the
-    energy of this machine's cores; `power_command` says that the user's command does.
+    `asked` is a value of --cpu-latency-qos. `auto` holds for an open loop in a virtual machine, where it is permitted
+    and nothing meters the energy of the cores; `power_command` says that the user's command does.
     """
 
     def __init__(self, asked: str, *, open_loop: bool, power_command: bool) -> None:
         self._asked, self._open_loop, self._power_command = asked, open_loop, power_command
         self._held: int | None = None
-        self.figures: dict[str, Any] = {"cpu_latency_us": None, "cpu_latency_note": "nothing was sent"}
+        self.figures: dict[str, Any] = _without("nothing was sent")
         """As the result holds it."""
 
     def require(self) -> None:
@@ -40,7 +43,7 @@ class CpuLatency:
                 self._held = hold_awake()
             except OSError as error:
                 why = f"{error.filename}: {error.strerror}"
-        self.figures = {"cpu_latency_us": None, "cpu_latency_note": why} if why else {"cpu_latency_us": 0}
+        self.figures = _without(why) if why else {"cpu_latency_us": 0}
         return self
 
     def __exit__(
@@ -59,7 +62,13 @@ class CpuLatency:
             return f"--cpu-latency-qos {self._asked}"
         if not self._open_loop:
             return _CLOSED
+        if virtual_machine() is None:
+            return _BARE_METAL
         return _METERED if self._power_command or _has_rapl() else None
+
+
+def _without(why: str) -> dict[str, Any]:
+    return unknown(["cpu_latency_us"], why)
 
 
 def _has_rapl() -> bool:

@@ -106,11 +106,13 @@ def _priority() -> Check:
 
 
 def _awake() -> Check:
-    """Whether an open loop can keep cores from idling while it sends."""
+    """Whether an open loop keeps the cores of a virtual machine from idling while it sends."""
+    from servemark.machine.environment import virtual_machine
     from servemark.machine.idle_states import refusal
 
-    refused = refusal()
-    if refused:
+    if virtual_machine() is None:
+        return Check("cpu latency", True, "no virtual machine: cores idle as ever (--cpu-latency-qos on: never)")
+    if refused := refusal():
         return Check("cpu latency", False, f"{refused} (run as root): cores that idle wake up late")
     return Check("cpu latency", True, "an open loop keeps cores out of idle states")
 

@@ -112,7 +112,7 @@ def collect() -> Environment:
         "memory_limit_gb": None if memory.limit_bytes is None else _gb(memory.limit_bytes),
         "load_average": _try(lambda: [round(load, 2) for load in os.getloadavg()]),
         "container": _container(),
-        "virtual_machine": _virtual_machine(),
+        "virtual_machine": virtual_machine(),
         "gpus": found.gpus,
         "gpus_reason": found.reason,
         "driver": found.driver,
@@ -172,7 +172,8 @@ def _container() -> str | None:
     return None
 
 
-def _virtual_machine() -> str | None:
+def virtual_machine() -> str | None:
+    """The vendor of the virtual machine that this is; None where none is seen."""
     if "hypervisor" not in (_cpu_field("flags") or "").split():
         return None
     return _read(_SYS / "class/dmi/id/sys_vendor") or "unnamed hypervisor"

@@ -323,7 +323,6 @@ class Client(TypedDict):
             "Null: nothing was asked. Absent: several processes, each of which asked by itself.",
         ]
     ]
-    cpu_latency_note: NotRequired[Annotated[str, "Why nothing was asked."]]
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
     own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]

@@ -17,19 +17,8 @@ from tests.support.zoo import tiny_names
 
 SLOW_ABOVE = 5_000_000
 """Full-size workloads of more parameters are exported in the slow suite only."""
-COSTLY = {
-    *(
-        "deepspeech2",
-        "faster_rcnn",
-        "faster_rcnn_c4",
-        "image_caption_im2txt",
-        "mask_rcnn",
-        "nmt",
-        "nmt_greedy",
-        "ssd300",
-    ),
-    *("transformer", "video_prediction"),
-}
+COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
+COSTLY |= {"faster_rcnn", "faster_rcnn_c4", "image_caption_im2txt"}
 """PyTorch takes ten seconds and more to export these, whatever their size. Their ONNX file begins with the same steps,
 so that the program of its own is tested in the slow suite."""
 SLOW = {name for name in workloads() if (get(name).parameters or 0) > SLOW_ABOVE}

@@ -21,6 +21,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(module, "hold_awake", lambda: idle_states.hold_awake(path))
     monkeypatch.setattr(module, "refusal", lambda: idle_states.refusal(path))
     monkeypatch.setattr(module, "_has_rapl", lambda: False)
+    monkeypatch.setattr(module, "virtual_machine", lambda: "a vendor")
     return path
 
 
@@ -52,14 +53,23 @@ def test_it_is_left_alone(device: Path, value: str, settings: dict[str, bool], w
     with asked(value, **settings) as latency:
         assert not is_held(device)
     assert latency.figures["cpu_latency_us"] is None
-    assert why in latency.figures["cpu_latency_note"]
+    assert why in latency.figures["cpu_latency_us_reason"]
 
 
 def test_where_rapl_counts_the_cores_energy_they_idle(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_has_rapl", lambda: True)
     with asked() as latency:
         assert not is_held(device)
-        assert "metered" in latency.figures["cpu_latency_note"]
+        assert "metered" in latency.figures["cpu_latency_us_reason"]
+    with asked("on"):
+        assert is_held(device)
+
+
+def test_on_bare_metal_the_clocks_come_first(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "virtual_machine", lambda: None)
+    with asked() as latency:
+        assert not is_held(device)
+        assert "no virtual machine" in latency.figures["cpu_latency_us_reason"]
     with asked("on"):
         assert is_held(device)
 
@@ -68,7 +78,7 @@ def test_a_kernel_that_refuses_is_told_and_stops_only_who_insists(device: Path) 
     device.unlink()
     with asked() as latency:
         assert latency.figures["cpu_latency_us"] is None
-        assert "No such file" in latency.figures["cpu_latency_note"]
+        assert "No such file" in latency.figures["cpu_latency_us_reason"]
     asked().require()
     with pytest.raises(OptionError, match=r"--cpu-latency-qos on: .*No such file"):
         asked("on").require()

@@ -16,7 +16,7 @@ from tests.support.command_line import BAD_INPUT, Servemark
 
 EXAMPLES = {"S": ("90s", 90), "PERCENT": ("10%", 10), "N": ("2k", 2000), "R": ("1.5k", 1500)}
 """What a flag's metavar stands for -> a value with a unit, and what it is read as."""
-RATES = ["--request-rate", "--request-distribution", "--request-timeout", "--request-log", "--request-rate-range"]
+REQUEST_FLAGS = ["distribution", "log", "parameter", "rate", "rate-range", "timeout"]
 
 
 def numbers() -> Iterator[Any]:
@@ -85,7 +85,8 @@ def test_short_form_of_version(servemark: Servemark) -> None:
 
 def test_a_shell_completes_commands_and_options(servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_SERVEMARK_COMPLETE", "complete_bash")
-    for words, place, found in (("servemark re", "1", ["rerun", "report"]), ("servemark run --req", "2", RATES)):
+    asked = [f"--request-{flag}" for flag in REQUEST_FLAGS]
+    for words, place, found in (("servemark re", "1", ["rerun", "report"]), ("servemark run --req", "2", asked)):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", place)
         assert set(servemark().out.split()) == set(found)

@@ -15,6 +15,7 @@ from servemark.kernels.measurement.kernel import families
 from servemark.kernels.measurement.precisions import PRECISIONS
 from tests.servemark.kernels.test_kernels import CASES
 from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.saved_documents import ceiling
 
 DEVICE = Device("cpu", cores=1, cache_bytes=1 << 20)
 OTHERS = [name for name in libraries.libraries() if name != TORCH]
@@ -78,10 +79,8 @@ def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monk
     def here(_: object, call: Any, *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
-    ceiling = {"precision": "fp32", "tflops": 1.0, "tflops_of": "gemm", "call_us": 1.0}
-    ceiling["bandwidths"] = [{"mib": 1.0, "gbps": 100.0, "of": "copy"}]
     monkeypatch.setattr(process.CaseProcess, "run", here)
-    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling)
+    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
     done = servemark("kernels", "softmax", "--library", "torch,onnxruntime", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert f"torch {version('torch')}, onnxruntime {version('onnxruntime')}" in done.out

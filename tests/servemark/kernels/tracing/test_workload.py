@@ -16,6 +16,7 @@ from servemark.kernels.tracing.workload import Trace, document, kernels, matched
 from servemark.results.schema.header import reason_of
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
+from tests.support.saved_documents import ceiling
 
 RELU, COPY = (Case.of("activation", function="relu", length=8), Case.of("memory", operation="copy", length=8))
 CALLS = [
@@ -85,9 +86,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tiny_workload_from_the_command_line(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ceiling = {"precision": "fp32", "tflops": 1.0, "tflops_of": "gemm", "call_us": 1.0}
-    ceiling["bandwidths"] = [{"mib": 1.0, "gbps": 100.0, "of": "copy"}]
-    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling)
+    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
     done = servemark("kernels", "--from", "ranking_tiny", "-b", "2", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert "kernels, each alone" in done.out

@@ -261,6 +261,7 @@ def test_earth_mover_by_hand() -> None:
 WRONG: dict[str, Any] = {
     "top-1": 3,
     "accuracy": 3,
+    "move prediction": 3,
     "HR@10": 0,
     "precision@k": [1],
     "precision@10": [1],
