@@ -9,3 +9,9 @@ MODEL_REPOSITORY = ROOT / "model_repo"
 DATA_ROOT = ROOT / "data"
 RESULTS = ROOT / "results"
 LOCUSTFILES = CHECKOUT / "loadgen"
+
+
+def shown(path: Path) -> str:
+    """The path as it is printed: relative to the working directory where it lies below it, else whole."""
+    path, here = path.absolute(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -5,7 +5,6 @@ Gowalla, which cannot be fetched. The photographs that scikit-learn ships drive 
 """
 
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import servers
 from servemark.errors import ExitCode, ServemarkError
-from servemark.paths import MODEL_REPOSITORY, RESULTS
+from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
 from servemark.report.answer import answer
 from servemark.report.words import describe
 from servemark.repository.entry import DEFAULT_ENGINE
@@ -47,7 +46,7 @@ def jobs() -> list[Job]:
     photographs = Path(sklearn.origin).parent / "datasets" / "images"
     return [
         Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8),
-        Job("resnet50", os.path.relpath(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
+        Job("resnet50", shown(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
     ]
 
 
@@ -99,7 +98,7 @@ def closing(found: Sequence[Path]) -> str:
     lines += [
         "Next:",
         "  . .venv/bin/activate",
-        f"  servemark show {os.path.relpath(found[-1])} -v   # the last run again, every constraint",
+        f"  servemark show {shown(found[-1])} -v   # the last run again, every constraint",
         "  servemark list                                    # the models",
         "  servemark run ranking --max-rate --slo p99:20     # the highest rate within an objective",
         "  locust -f loadgen/ranking.py --serve              # the web UI",

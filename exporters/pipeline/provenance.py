@@ -24,7 +24,7 @@ def made_by(workload: Workload, module: Exporter, weights: Weights | None = None
     return {
         "weights": weights and weights.facts,
         "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
-        "source_sha256": _source_digest(workload),
+        "source_sha256": source_digest(workload),
     }
 
 
@@ -38,7 +38,7 @@ def packages(module: Exporter) -> dict[str, str]:
         ) from error
 
 
-def _source_digest(workload: Workload) -> str:
+def source_digest(workload: Workload) -> str:
     """Digest the workload's own file and the modules that it imports, of the zoo and from beside it."""
     if workload.source:
         return workload.source.digest

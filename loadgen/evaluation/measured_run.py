@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.output import ERRORS, note, say, says, stdout
+from servemark.paths import shown
 from servemark.report.terminal.load import render
 from servemark.results import directory as results
 from servemark.results.schema.run import PendingResult, Result, Telemetry
@@ -123,7 +123,7 @@ def _show(result: Result, directory: Path) -> None:
     if sys.stderr.isatty():
         say("\r\x1b[K")
     render(result, stdout(kept=True))
-    note(f"result: {os.path.relpath(directory)}")
+    note(f"result: {shown(directory)}")
 
 
 def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:

@@ -1,7 +1,6 @@
 """The tab "servemark" of Locust's web UI: a run's precise figures while it goes on, its result and verdict after it."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response, request
 
 from loadgen.evaluation.metrics import SoFar
+from servemark.paths import shown
 from servemark.report.answer import answer
 from servemark.report.words import title
 from servemark.results.schema.run import PendingResult, Result
@@ -55,7 +55,7 @@ class Run:
             "title": None if self.result is None else title(self.result["scenario"]),
             "answer": None if self.result is None or self.result["verdict"] is None else answer(self.result),
             "error": self.error,
-            "directory": None if self.directory is None else os.path.relpath(self.directory),
+            "directory": None if self.directory is None else shown(self.directory),
             "result": result,
         }
 

@@ -1,6 +1,5 @@
 """What `servemark report` and the commands with `--report` share: documents to read, a page to write."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ import typer
 from servemark.errors import ResultError
 from servemark.max_rate.curve import curve
 from servemark.output import note
+from servemark.paths import shown
 from servemark.report.html import page
 from servemark.results import directory
 from servemark.results.saved import Saved, file_of, read_saved
@@ -53,7 +53,7 @@ def write_page(file: Path, documents: Sequence[Saved], *, quiet: bool = False) -
     """Write the page and say where it is. Raises ResultError."""
     directory.write_atomically(file, page(_title(documents), documents))
     if not quiet:
-        note(f"page: {os.path.relpath(file)}")
+        note(f"page: {shown(file)}")
 
 
 def write_report(folder: Path, *, quiet: bool = False) -> None:

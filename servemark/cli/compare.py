@@ -1,6 +1,5 @@
 """`servemark compare`: engines side by side in interleaved rounds, or saved results against each other."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,7 @@ from servemark.comparison.contenders import parse_urls
 from servemark.comparison.validity import SHORTEST_S
 from servemark.errors import OptionError
 from servemark.output import note, stdout
+from servemark.paths import shown
 from servemark.quantities import PERCENT, SECONDS, text_of
 from servemark.regression.compare import compare_rounds, compare_saved, exit_code
 from servemark.regression.differences import Gate
@@ -143,7 +143,7 @@ def compare(
         render_comparison(comparison.document, stdout())
         if found:
             render_regression(found, stdout())
-    note(f"result: {os.path.relpath(comparison.page)}")
+    note(f"result: {shown(comparison.page)}")
     raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))
 
 

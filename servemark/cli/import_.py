@@ -1,6 +1,5 @@
 """`servemark import`: a model file of the user's becomes a workload."""
 
-import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from servemark.cli._options import Json, count, option
 from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError
 from servemark.output import note
+from servemark.paths import shown
 from servemark.results.directory import print_json
 from servemark.workload import Sample, Workload
 from servemark.workload.imported import models_folder
@@ -100,7 +100,7 @@ def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str |
     ]
     yield f"  {', '.join(counts)}"
     yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
-    yield f"kept in {os.path.relpath(workload.source.folder) if workload.source else ''}"
+    yield f"kept in {shown(workload.source.folder) if workload.source else ''}"
     yield f"next: servemark compare {workload.name} --engines {source['engine']},openvino"
 
 

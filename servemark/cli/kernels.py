@@ -1,6 +1,5 @@
 """`servemark kernels`: time the operations that models are made of, on the same device."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from servemark.kernels.suites import cases_of, chosen, suites
 from servemark.kernels.suites.deepbench import published
 from servemark.kernels.tracing.workload import trace_apart
 from servemark.output import note, stdout
-from servemark.paths import RESULTS
+from servemark.paths import RESULTS, shown
 from servemark.quantities import SECONDS, one_of
 from servemark.report.kernels import render_kernels
 from servemark.results import directory as results
@@ -96,15 +95,13 @@ def kernels(
                 note("--reference: DeepBench has published no figure of these sizes; deepbench-train and -server have")
         document = run.begin(name, cases, method, traced, reference=reference)
         folder = results.new_directory(out, f"kernels-{workload or name}")
-    note(
-        f"{len(cases)} cases into {os.path.relpath(folder)}; to go on after Ctrl-C: --resume {os.path.relpath(folder)}"
-    )
+    note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
     run.go_on(folder, document, cases, method)
     if json:
         results.print_json(document)
     else:
         render_kernels(document, stdout(kept=True))
-    note(f"result: {os.path.relpath(folder)}")
+    note(f"result: {shown(folder)}")
     failed = any(case["status"] == "failed" for case in document["cases"])
     raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
 

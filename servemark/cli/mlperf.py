@@ -28,6 +28,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import OptionError
 from servemark.output import note, stdout
+from servemark.paths import shown
 from servemark.quantities import RATES, SECONDS, one_of, text_of
 from servemark.report.terminal.mlperf import render_mlperf
 from servemark.repository.model_config import Settings
@@ -99,7 +100,7 @@ def mlperf(
         results.print_json(result)
     else:
         render_mlperf(result, stdout())
-    note(f"result: {os.path.relpath(directory)}")
+    note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)
     if result["partial"]:

@@ -1,6 +1,5 @@
 """`servemark quality`: how right the answers are, by the field's metric on a labelled data set."""
 
-import os
 from argparse import Namespace
 from typing import Annotated
 
@@ -24,6 +23,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
+from servemark.paths import shown
 from servemark.report.quality import render_quality
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
@@ -83,7 +83,7 @@ def quality(
         results.print_json(result)
     else:
         render_quality(result, stdout())
-    note(f"result: {os.path.relpath(directory)}")
+    note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)
     missed = result["quality"] is not None and result["quality"]["outcome"] == "missed"

@@ -37,6 +37,7 @@ from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
+from servemark.paths import shown
 from servemark.report.terminal.live import Screen
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
@@ -201,7 +202,7 @@ def _mix(text: str, load: Namespace, besides: dict[str, Any], others: list[str],
         directory.print_json(result)
     else:
         render_mix(result, stdout())
-    note(f"result: {os.path.relpath(folder)}")
+    note(f"result: {shown(folder)}")
     if report:
         write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])
@@ -227,14 +228,14 @@ def _search(
             found = find_max_rate(runs, between)
         except KeyboardInterrupt:
             if (folder / directory.RESULT_FILE).exists():
-                say(f"result: {os.path.relpath(folder)}")
+                say(f"result: {shown(folder)}")
             raise
     result = write_max_rate(runs, found)
     if json:
         directory.print_json(result)
     else:
         render_max_rate(result, stdout())
-        note(f"result: {os.path.relpath(folder)}")
+        note(f"result: {shown(folder)}")
     write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])
 

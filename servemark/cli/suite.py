@@ -1,6 +1,5 @@
 """`servemark suite`: a whole suite unattended, past any workload that fails, with one table at the end."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode
 from servemark.output import note, stdout
-from servemark.paths import RESULTS
+from servemark.paths import RESULTS, shown
 from servemark.quantities import SECONDS
 from servemark.report.terminal.suite import render_suite
 from servemark.results import directory as results
@@ -69,7 +68,7 @@ def suite(
         results.print_json(document)
     else:
         render_suite(document, stdout())
-        note(f"result: {os.path.relpath(directory)}")
+        note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))

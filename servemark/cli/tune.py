@@ -1,6 +1,5 @@
 """`servemark tune`: search for the configuration with the highest rate within an objective, and write it."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Annotated
@@ -24,11 +23,12 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
+from servemark.paths import shown
 from servemark.quantities import SECONDS
 from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.runs.entries import entries, export_missing
+from servemark.runs.entries import entries, export_where_needed
 from servemark.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
 from servemark.workload import get
 
@@ -77,7 +77,7 @@ def tune(
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
     require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
-    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
+    export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
     [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
     settings = Settings.from_options(device, option or ())
     present = entry.config.read_text()
@@ -102,7 +102,7 @@ def tune(
         directory.print_json(document)
     else:
         render_tuning(document, stdout())
-    note(f"result: {os.path.relpath(folder)}")
+    note(f"result: {shown(folder)}")
     if report:
         write_report(folder, quiet=json)
     raise typer.Exit(int(CODES[document["outcome"]]))

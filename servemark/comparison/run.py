@@ -1,6 +1,5 @@
 """Engines side by side: prepare all of them, measure in rounds, keep what was measured."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from servemark.comparison.warm_up import warm_up
 from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate
 from servemark.output import note
+from servemark.paths import shown
 from servemark.report.html import page
 from servemark.report.terminal.comparison import markdown
 from servemark.report.terminal.regression import markdown as answer_table
@@ -94,7 +94,7 @@ class Comparison:
                 self._write(reason)
                 self._write_pages()
                 if reason:
-                    note(f"partial result: {os.path.relpath(self.folder)}")
+                    note(f"partial result: {shown(self.folder)}")
             else:
                 directory.discard(self.folder)
 

@@ -1,6 +1,5 @@
 """`compare --tuned`: each engine gets its best configuration before the rounds, so that its own holds none back."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from loadgen.transport.server_url import DEFAULT_URLS
 from servemark.comparison.contenders import Contender
 from servemark.errors import ServemarkError
 from servemark.output import note
+from servemark.paths import shown
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
 from servemark.results.schema.tuning import TuningDocument
@@ -83,4 +83,4 @@ def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) 
         raise type(error)(f"{contender.label} cannot be tuned: {error.what}", fix=error.fix) from error
     write_tuning(folder, document, written=None, reason="tuned for a comparison")
     taken = document["winner"] or document["present"]
-    return Tuned(taken["config"], document, os.path.relpath(folder))
+    return Tuned(taken["config"], document, shown(folder))

@@ -29,18 +29,27 @@ def export_first(workload: str, engine: str, precision: str, repository: Path, l
 
     report = export_isolated(Task(workload, engine, precision, repository, force=False))
     if not report.up_to_date:
-        note(f"{label}: exported first, {report.manifest['seconds']:.1f} s")
+        why = f"exported anew ({report.outdated})" if report.outdated else "exported first"
+        note(f"{label}: {why}, {report.manifest['seconds']:.1f} s")
 
 
-def export_missing(workloads: Sequence[str], engine: str, repository: Path, precision: str) -> None:
-    """Export the workloads that have no entry. Raises ArtifactError, OptionError."""
+def export_where_needed(workloads: Sequence[str], engine: str, repository: Path, precision: str) -> None:
+    """Export the workloads that have no entry, or one made of another source. Raises ArtifactError, OptionError."""
     from exporters import require_exporter
 
     for workload in workloads:
         entry = Entry(repository, workload, engine, precision)
-        if not entry.folder.exists():
+        if not entry.folder.exists() or _has_other_source(entry):
             require_exporter(engine, precision)
             export_first(workload, engine, precision, repository, entry.model)
+
+
+def _has_other_source(entry: Entry) -> bool:
+    """Whether the workload has changed since: requests of today's could be refused by the network of then."""
+    from exporters.pipeline.provenance import source_digest
+
+    source = (entry.read_manifest() or {}).get("source_sha256")
+    return source is not None and source != source_digest(get(entry.workload))
 
 
 def find_models(names: list[str], engine: str, repository: Path, precision: str) -> tuple[list[str], list[Entry]]:

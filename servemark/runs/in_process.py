@@ -16,7 +16,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
 from servemark.results.schema.run import Result
-from servemark.runs.entries import export_missing
+from servemark.runs.entries import export_where_needed
 
 Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""
@@ -52,7 +52,7 @@ def targets_for(config: LoadConfig, settings: Settings) -> Iterator[Callable[[Lo
     """
     from servers.engines._loading import engine_options
 
-    export_missing([config.workload.name], config.engine, config.model_repository, config.precision)
+    export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
     model = configuration(config.entry, settings)
     with EngineThreads(_loaders(config.entry, model)) as threads:
         yield lambda config: InProcessTarget(config, threads, engine_options(model))

@@ -16,7 +16,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note, stdout
-from servemark.paths import LOCUSTFILES
+from servemark.paths import LOCUSTFILES, shown
 from servemark.report.terminal.live import LiveRun, Screen
 from servemark.report.terminal.load import render
 from servemark.report.words import title
@@ -75,7 +75,7 @@ def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
 
 def _report(result: Result, directory: Path) -> None:
     render(result, stdout(kept=True))
-    note(f"result: {os.path.relpath(directory)}")
+    note(f"result: {shown(directory)}")
 
 
 def drive_captured(config: LoadConfig, *, workers: int = 1, drawing: Drawing | None = None) -> Result:

@@ -6,7 +6,6 @@ own, at its share of the rate and with its own recorder and verdict; they begin 
 """
 
 import contextlib
-import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from loadgen.load.scenario import ConstantRate
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.output import note
+from servemark.paths import shown
 from servemark.report.terminal.live import LiveRun, Screen
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
@@ -75,7 +75,7 @@ def run_mix(
             # What each process measured until then is kept, and so is what it adds up to.
             with contextlib.suppress(NoResultError, ResultError):
                 mix.write()
-                note(f"result: {os.path.relpath(mix.folder)}")
+                note(f"result: {shown(mix.folder)}")
             raise
     return mix.folder, mix.write()
 

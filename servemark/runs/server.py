@@ -10,7 +10,7 @@ from loadgen.transport.server_url import METRICS
 from servemark.errors import OptionError, ServerError
 from servemark.output import note
 from servemark.repository.model_config import Settings
-from servemark.runs.entries import entries, export_missing, repository_with
+from servemark.runs.entries import entries, export_where_needed, repository_with
 
 if TYPE_CHECKING:
     from servers import Server
@@ -41,7 +41,7 @@ def server_for(
     import servers
 
     names = [config.workload.name for config in configs]
-    export_missing(names, first.engine, first.model_repository, first.precision)
+    export_where_needed(names, first.engine, first.model_repository, first.precision)
     found = entries(names, first.engine, first.model_repository, first.precision)
     with (
         repository_with(first.model_repository, found, settings) as repository,

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import statistics
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +10,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
+from servemark.paths import shown
 from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
@@ -63,7 +63,7 @@ def tune_entry(
         try:
             tuning = tune(log.over(bench), space, objective, budget_s)
         except KeyboardInterrupt:
-            note(f"the log is kept; continue with --resume {os.path.relpath(folder)} and the same flags")
+            note(f"the log is kept; continue with --resume {shown(folder)} and the same flags")
             raise
         winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
     return _document(config, tuning, space, _named(space.present, config_text), winner, budget_s)
@@ -84,7 +84,7 @@ def write_winner(path: Path, present: str, tuned: str) -> str:
         )
     directory.write_atomically(path.with_name(BEFORE), present)
     directory.write_atomically(path, tuned)
-    return os.path.relpath(path)
+    return shown(path)
 
 
 def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:

@@ -101,7 +101,7 @@ USED_BY = {
         "servemark/cli: suite",
         "servemark/report: ai_matrix",
         "servemark/report/terminal: suite",
-        "servemark/runs: entries server",
+        "servemark/runs: server",
     ],
     "servemark/models/test_models": ["servemark/workload: registry spec tensor", "servemark/frameworks: tensorflow"],
     "servemark/history/test_document": [
@@ -115,7 +115,6 @@ USED_BY = {
     ],
     "servemark/results/schema/test_json_schema": ["servemark/cli: schema"],
     "servemark/results/test_constraints": ["servemark/results: verdict"],
-    "servemark/results/test_directory": ["servemark: paths"],
     "servemark/stats/test_histogram": ["servemark/stats: order_statistics"],
     "servemark/telemetry/energy/test_meter": ["servemark/telemetry/energy: nvml rapl"],
     "servemark/telemetry/metrics/test_catalog": ["servemark/telemetry/metrics: snapshot"],

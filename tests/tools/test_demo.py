@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from servemark.paths import shown
 from servemark.results.directory import RESULT_FILE
 from tests.support.measured import answered, evenly, load_result
 from tools import demo
@@ -91,7 +92,7 @@ def test_the_end_says_what_was_seen_and_what_is_next(tmp_path: Path) -> None:
     assert lines[1].startswith("  ranking_tiny, 40/s poisson: 40.0 requests/s: p90 20 ms")
     assert lines[1].endswith("objective 50 ms met, VALID")
     assert lines[2:4] == ["1 of 1 verdicts are VALID. The figures of those may be quoted.", "Next:"]
-    assert any(line.split()[:3] == ["servemark", "show", os.path.relpath(good)] for line in lines)
+    assert any(line.split()[:3] == ["servemark", "show", shown(good)] for line in lines)
 
 
 def test_an_invalid_run_is_explained_at_the_end(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import exporters
 import servemark.tuning.bench as bench_module
 from servemark.comparison.contenders import configuration, lay_out, parse_contenders
 from servemark.comparison.tuned import tune_contenders
+from servemark.paths import shown
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.tuning import Candidate, Space, Trial
@@ -94,7 +95,7 @@ def test_the_winner_is_written_beside_the_file_of_before(
     assert "<- winner" in out
     assert "present" in out
     assert f"{len(simulated.trials)}" == str(len((folder / "log.jsonl").read_text().splitlines()) - 1)
-    assert f"result: {os.path.relpath(folder)}" in err
+    assert f"result: {shown(folder)}" in err
 
     # A later export takes it for an edited file.
     report = exporters.export(get(TINY), "onnxruntime", entry.repository)
@@ -146,7 +147,7 @@ def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
     code, _, err = tune()
     [folder] = (tmp_path / "out").iterdir()
     assert code == 130
-    assert f"--resume {os.path.relpath(folder)}" in err
+    assert f"--resume {shown(folder)}" in err
     assert files(entry.repository) == before
     assert len((folder / "log.jsonl").read_text().splitlines()) == 1 + 9
 
