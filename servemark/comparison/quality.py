@@ -7,6 +7,8 @@ from servemark.results.schema.run import Result
 from servemark.results.schema.score import QualityScore
 
 FULL = "fp32"
+ERROR_RATES = ("WER",)
+"""Of these MLPerf asks for a share of 1 - rate (the submission checker's bound of RNN-T: 99 % of 100 - 7.452)."""
 
 
 def quality_of(found: Sequence[Result]) -> RowQuality | None:
@@ -46,6 +48,15 @@ def against_full(rows: Sequence[ComparisonRow]) -> None:
         if row is reference or own["data_sha256"] != better["data_sha256"]:
             continue  # of other examples it would say nothing
         assert better["value"] is not None
-        pair = (own["value"], better["value"]) if own["higher_is_better"] else (better["value"], own["value"])
-        if pair[1]:
-            own["of_fp32"], own["against"] = pair[0] / pair[1], reference["label"]
+        share = _share(own["value"], better["value"], own)
+        if share is not None:
+            own["of_fp32"], own["against"] = share, reference["label"]
+
+
+def _share(value: float, full: float, of: RowQuality) -> float | None:
+    """How much of fp32's quality is kept; None where there is nothing to divide by."""
+    if of["metric"] in ERROR_RATES:
+        value, full = 1 - value, 1 - full
+    elif not of["higher_is_better"]:
+        value, full = full, value
+    return value / full if full > 0 else None

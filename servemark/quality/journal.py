@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from servemark.errors import ResultError, parsing
 from servemark.quality.metric import Row
+from servemark.results.directory import write_atomically
 
 FILE = "examples.jsonl"
 
@@ -33,13 +34,12 @@ class Journal:
         self.scored: dict[int, Scored] = {entry.example: entry for entry in self._read()}
 
     def __enter__(self) -> Self:
+        # Without a line that was cut in the middle; as a whole, so that nothing is lost where this is cut short too.
+        write_atomically(self.path, "".join(map(_line, self.scored.values())))
         try:
-            # Anew: a line that was cut in the middle is left out.
-            self._file = self.path.open("w")
+            self._file = self.path.open("a")
         except OSError as error:
             raise ResultError(f"{self.path} cannot be written: {error.strerror}", fix="--out DIR") from error
-        for entry in self.scored.values():
-            self._write(entry)
         return self
 
     def __exit__(
@@ -50,14 +50,11 @@ class Journal:
     def add(self, entry: Scored) -> None:
         """Keep an example."""
         self.scored[entry.example] = entry
-        self._write(entry)
+        self._file.write(_line(entry))
 
     def flush(self) -> None:
         """Hand over to the operating system what was added."""
         self._file.flush()
-
-    def _write(self, entry: Scored) -> None:
-        self._file.write(json.dumps(entry) + "\n")
 
     def _read(self) -> Iterator[Scored]:
         if not self.path.exists():
@@ -67,3 +64,7 @@ class Journal:
                 if line.endswith("\n"):
                     fields: list[Any] = json.loads(line)
                     yield Scored(*fields)
+
+
+def _line(entry: Scored) -> str:
+    return json.dumps(entry) + "\n"

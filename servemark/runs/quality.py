@@ -28,6 +28,8 @@ REPEATED_EXAMPLES = 4
 """So many examples of an earlier run are read again, to see that the data are still the same."""
 _ASKED = ("workload", "engine", "precision", "url", "model", "batch_size", "seed", "input_data", "samples")
 """Equal options of a run that another one continues."""
+_PLACE = ("artifact_sha256", "device", "provider", "protocol")
+"""What must have answered it: the same artifact in the same place."""
 
 
 def labels_of(config: LoadConfig, samples: int | None) -> Labels:
@@ -49,7 +51,7 @@ def run_quality(
 ) -> tuple[Path, QualityResult]:
     """Score a workload and write the result; the directory and the result.
 
-    An interrupted run of the same options and artifact is continued in its directory, unless `fresh`. Raises
+    An interrupted run of the same options, artifact and device is continued in its directory, unless `fresh`. Raises
     ServemarkError, KeyboardInterrupt after what was scored is kept.
     """
     labels = labels_of(config, samples)
@@ -143,13 +145,13 @@ def _whole(
 
 
 def _interrupted(out: Path, pending: QualityResult) -> Path | None:
-    """The newest interrupted run of the same options and artifact, None where there is none."""
+    """The newest interrupted run of the same options, artifact and device, None where there is none."""
     for folder in sorted(out.glob("*-quality*"), reverse=True):
         with contextlib.suppress(ResultError):
             result = results.read(folder)
             same = (
                 result.get("kind") == KIND
-                and result["artifact_sha256"] == pending["artifact_sha256"]
+                and all(result[key] == value for key, value in pending.items() if key in _PLACE)
                 and all(result["config"].get(key) == pending["config"].get(key) for key in _ASKED)
             )
             if same:

@@ -126,7 +126,9 @@ class RowQuality(TypedDict):
     data_sha256: Annotated[str, "Digest of these examples."]
     weights: Annotated[str, "`trained`, `random` or `unknown`."]
     of_fp32: Annotated[
-        float | None, "Share of fp32's quality that is kept; above 1 it is better. Null: it is fp32, or of other data."
+        float | None,
+        "Share of fp32's quality that is kept, of WER that of 1 - WER; above 1 it is better. Null: it is fp32, or of "
+        "other data.",
     ]
     against: Annotated[str | None, "The row that it is compared with."]
 

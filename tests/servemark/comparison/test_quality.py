@@ -8,16 +8,16 @@ from servemark.comparison.document import rows
 from tests.support.rounds import document_of, shown, turn
 
 
-def scored(label: str, value: float, *, better: bool = True, sha: str = "a", examples: int = 900) -> Any:
+def scored(label: str, value: float, metric: str = "HR@10", *, sha: str = "a", examples: int = 900) -> Any:
     """A round whose answers score so much."""
     made = turn(1, label, 10.0)
     engine, _, precision = label.partition(" ")
     result: Any = made.result
     result["engine"], result["precision"] = engine, precision or "fp32"
     score = {
-        "metric": "HR@10" if better else "WER",
-        "higher_is_better": better,
-        "figures": [{"name": "HR@10", "value": value, "ci95": [value - 0.03, value + 0.03]}],
+        "metric": metric,
+        "higher_is_better": metric == "HR@10",
+        "figures": [{"name": metric, "value": value, "ci95": [value - 0.03, value + 0.03]}],
         "weights": "trained",
         "data": {"scored": examples, "sha256": sha},
     }
@@ -36,8 +36,11 @@ def test_each_precision_is_held_against_its_own_engine_in_fp32() -> None:
     assert found == [None, None, pytest.approx(0.995), pytest.approx(0.98), pytest.approx(0.5)]
 
 
-def test_where_less_is_better_the_share_is_turned_round() -> None:
-    assert kept(scored("o", 0.1, better=False), scored("o int8", 0.2, better=False)) == [None, pytest.approx(0.5)]
+@pytest.mark.parametrize(("metric", "share"), [("perplexity", 0.1 / 0.2), ("WER", 0.8 / 0.9)])
+def test_where_less_is_better_the_share_is_turned_round_and_of_words_it_is_of_those_that_are_right(
+    metric: str, share: float
+) -> None:
+    assert kept(scored("o", 0.1, metric), scored("o int8", 0.2, metric)) == [None, pytest.approx(share)]
 
 
 def test_other_examples_are_not_compared() -> None:

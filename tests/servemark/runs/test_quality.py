@@ -111,6 +111,16 @@ def test_changed_data_are_not_mixed_with_old_scores(data: Path, tmp_path: Path, 
     assert fresh.code == 0
 
 
+def test_answers_of_another_device_are_not_mixed(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+    with served(data) as server:
+        servemark(*flags(server, data, tmp_path))
+        [folder] = tmp_path.glob("*-quality")
+        directory.write(folder, directory.read(folder) | {"partial": True, "device": "cuda:0"})
+        servemark(*flags(server, data, tmp_path))
+    [again] = set(tmp_path.glob("*-quality*")) - {folder}
+    assert directory.read(again)["quality"]["data"]["continued"] == 0
+
+
 def test_a_line_cut_in_the_middle_is_scored_again(data: Path, tmp_path: Path, servemark: Servemark) -> None:
     with served(data) as server:
         servemark(*flags(server, data, tmp_path))
