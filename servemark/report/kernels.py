@@ -165,7 +165,7 @@ def explained_rows(traced: Traced) -> list[list[str]]:
     whole, alone, mapped = traced["latency_ms"], traced["kernels_ms"], traced["mapped_ms"]
     parts = [
         (f"{traced['kernels']} kernels, each alone", alone),
-        ("the same operators take longer within the model by", _less(mapped, alone)),
+        ("the same operators within the model, less these", _less(mapped, alone)),
         ("operators of no family", traced["unmapped_ms"]),
         ("between operators: Python, dispatch, gaps", traced["between_ms"]),
         (f"{traced['workload']} at batch {traced['batch_size']}, {traced.get('engine', 'eager PyTorch')}", whole),
@@ -220,7 +220,7 @@ def above(cases: Sequence[KernelCase]) -> list[str]:
     other = " Ceilings are PyTorch's." if any(case["library"] != "torch" for case in found) else ""
     return [
         f"{len(found)} of {len(cases)} cases lie above their ceiling, {named(most)} most ({share_words(most)}): "
-        f"it was slowed by other work, or this kernel needs less than what was counted.{other}"
+        f"the ceiling was measured beside other work, or this kernel needs less than what was counted.{other}"
     ]
 
 

@@ -31,7 +31,8 @@ def answer(found: History) -> str:
     """Whether the metric is worse at the end of any series."""
     series = found["series"]
     if not series:
-        return f"undecided: no result below {found['folder']} has {found['metric']}"
+        others = "kernels have kernel_time, searches max_rate"
+        return f"undecided: no result below {found['folder']} has {found['metric']}; {others}"
     counted = f"{found['metric']} in {len(series)} series"
     said = [each for each in series if each["outcome"] == found["outcome"]]
     if found["outcome"] == "not worse":
