@@ -8,7 +8,6 @@ import sys
 import sysconfig
 import tomllib
 import venv
-import zipfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -24,65 +23,75 @@ from tests.support.locust_run import DEADLINE_S, results_in, server_of
 TINY = "ranking_tiny"
 HEAVY = ("torch", "onnxruntime", "pytriton", "openvino", "tensorflow")
 SHORT = ("--duration", "0.5", "--warmup", "0.1")
-Python = Callable[..., subprocess.CompletedProcess[str]]
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def needed() -> set[str]:
     """The packages that servemark's metadata asks for without an extra, and what these ask for."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    todo, found = [Requirement(text) for text in project["dependencies"]], set[str]()
+    todo = [(Requirement(text), frozenset({""})) for text in project["dependencies"]]
+    found = set[tuple[str, frozenset[str]]]()
     while todo:
-        requirement = todo.pop()
-        marker, name = requirement.marker, canonicalize_name(requirement.name)
-        if name not in found and (marker is None or marker.evaluate({"extra": ""})):
-            found.add(name)
-            todo += [Requirement(text) for text in metadata.requires(name) or []]
-    return found
+        requirement, asked = todo.pop()
+        marker = requirement.marker
+        each = canonicalize_name(requirement.name), frozenset({"", *requirement.extras})
+        if each not in found and (marker is None or any(marker.evaluate({"extra": extra}) for extra in asked)):
+            found.add(each)
+            todo += [(Requirement(text), each[1]) for text in metadata.requires(each[0]) or []]
+    return {name for name, _ in found}
 
 
-def built(folder: Path) -> Path:
-    """The wheel that `pip install .` makes of a copy of the checkout; the checkout itself may hold an earlier build."""
-    source = folder / "source"
-    source.mkdir()
+def copied(folder: Path) -> Path:
+    """A copy of the checkout: pip builds in it, and the checkout itself may hold an earlier build."""
     for name in ("servemark", "loadgen", "exporters", "servers", "dashboards"):
-        shutil.copytree(CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(CHECKOUT / name, source)
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, timeout=DEADLINE_S, check=True)
-    [wheel] = folder.glob("*.whl")
-    return wheel
+        shutil.copy(CHECKOUT / name, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Python:
-    """An environment with the wheel and, linked, the packages that it needs; runs its Python in a folder."""
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """An environment with what `pip install .` puts there; runs a command of it in a folder.
+
+    Nothing is fetched: what is needed, and what builds it, is linked. pip ends where that is not all.
+    """
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder / "venv", symlinks=True)
     site = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
-    for name in needed():
+    for name in needed() | {"setuptools"}:
         distribution = metadata.distribution(name)
         tops = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
         for top in tops:
             if not (site / top).exists():
                 (site / top).symlink_to(str(distribution.locate_file(top)))
-    with zipfile.ZipFile(built(folder)) as wheel:
-        wheel.extractall(site)
     around = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
 
-    def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        python = str(folder / "venv" / "bin" / "python")
+    def run(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        command = [str(folder / "venv" / "bin" / program), *arguments]
         return subprocess.run(
-            [python, *arguments], cwd=cwd, env=around, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            command, cwd=cwd, env=around, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
 
+    pip = (sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python"))
+    offline = ("--no-index", "--no-build-isolation", "--disable-pip-version-check")
+    done = subprocess.run(
+        [*pip, "install", *offline, "."],
+        cwd=copied(tmp_path_factory.mktemp("source")),
+        env={**around, "PIP_CONFIG_FILE": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     return run
 
 
-def test_a_server_elsewhere_is_driven(bare: Python, tmp_path: Path) -> None:
+def test_a_server_elsewhere_is_driven(bare: Command, tmp_path: Path) -> None:
     with server_of(get(TINY)) as server:
         load = ("--request-rate", "50", "--request-distribution", "constant", *SHORT)
-        done = bare("-m", "servemark", "run", TINY, "-u", server.url, *load, "--report", cwd=tmp_path)
+        done = bare("servemark", "run", TINY, "-u", server.url, *load, "--report", cwd=tmp_path)
     newest = tmp_path / "results" / "latest"
     assert done.returncode in {0, 2}, done.stderr
     assert f"result: {Path('results') / newest.readlink()}" in done.stderr
@@ -94,15 +103,18 @@ def test_a_server_elsewhere_is_driven(bare: Python, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
-def test_what_init_writes_runs_there(bare: Python, tmp_path: Path) -> None:
+def test_what_init_writes_runs_there(bare: Command, tmp_path: Path) -> None:
     """Also with Locust, which reads ./locustfile.py; no folder of the checkout is named."""
-    started = bare("-m", "servemark", "init", TINY, cwd=tmp_path)
+    started = bare("servemark", "init", TINY, cwd=tmp_path)
     assert started.returncode == 0, started.stderr
     with server_of(get(TINY)) as server:
-        done = bare("-m", "locust", "--headless", "-H", server.url, "--request-rate", "50", *SHORT, cwd=tmp_path)
+        done = bare(
+            "python", "-m", "locust", "--headless", "-H", server.url, "--request-rate", "50", *SHORT, cwd=tmp_path
+        )
     assert done.returncode in {0, 2}, done.stderr
     assert len(results_in(tmp_path / "results")) == 2, "the newest one, and its link"
     heavy = bare(
+        "python",
         "-c",
         "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])",
         *HEAVY,
