@@ -22,7 +22,7 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     The generator, where its CPU is used up, or where it is late with requests that did not wait for --max-in-flight
     (those that did waited for answers), unless the server overloads by its own figures. Nothing, where an open loop's
     requests were all answered, and in time. Otherwise what the time between sending and answer was spent on: the
-    server's own share, by Triton's statistics, against the rest.
+    server's own share, by Triton's statistics, against the rest; on a busy machine that rest tells nothing.
     """
     failed = set(failed_constraints(verdict))
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
@@ -38,6 +38,8 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     if open_loop and not (failed & _KEPT_UP or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
     by, evidence = _longest(metrics)
+    if by == NETWORK and "quiet_machine" in failed:  # the rest was waited for a core as well
+        by, evidence = None, f"not known beside other work: {evidence}"
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 
 

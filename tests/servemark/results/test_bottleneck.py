@@ -26,7 +26,7 @@ def metrics(**changes: Any) -> Any:
 
 
 def verdict(*failed: str) -> Any:
-    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state")
+    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "quiet_machine")
     constraints = [{"name": name, "ok": name not in failed, "limit": 1.0} for name in names]
     return {"constraints": constraints, "objectives": [objective_of("missed" if "slo" in failed else "met")]}
 
@@ -51,6 +51,8 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
     ({"server": 0.001}, ("client_cpu", "achieved_rate"), True, "generator", "95% of its core"),
     ({}, ("client_cpu",), True, "generator", "95% of its core"),
     ({"server": 0.01}, ("slo",), True, "network", "0.965 ms of 100 ms service time"),
+    ({"server": 0.01}, ("slo", "quiet_machine"), True, None, "not known beside other work: queue and compute 0.965 ms"),
+    ({}, ("slo", "quiet_machine"), True, "server", "queue 80 ms"),
     ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
     ({"service_ms": None}, ("error_share",), True, None, "no request succeeded"),
     # a closed loop always has a bottleneck
