@@ -44,6 +44,9 @@ KINDS = {
 
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
 NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
+VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"}) & set(Path("/proc/cpuinfo").read_text().split())
+"""Without one of them a CPU sums pairs of 8-bit products in 16 bits, which overflow."""
+NO_VNNI = "not told: it differs from eager PyTorch on a CPU without VNNI, and was not tried on another"
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
         report = exporters.export(get(workload), engine, repository, precision=precision)
     except ArtifactError as error:
         kind = next((kind for words, kind in KINDS.items() if words in error.what), "other")
-        return {"ok": False, "kind": kind, "reason": _short(error.what, workload)}
+        return _refused(kind, _short(error.what, workload), precision)
     except ServemarkError as error:
         return {"ok": False, "kind": "other", "reason": _short(error.what, workload)}
     except Exception as error:
@@ -186,6 +189,13 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
         "seconds": report.manifest["seconds"],
         "peak_rss_mib": report.manifest["peak_rss_mib"],
     }
+
+
+def _refused(kind: str, reason: str, precision: str) -> dict[str, Any]:
+    """What an ArtifactError tells of the model; of this machine's CPU it would tell nothing, and stays untried."""
+    if precision == "int8" and kind == "agreement" and not VNNI:
+        kind, reason = "device", NO_VNNI
+    return {"ok": None if kind == "device" else False, "kind": kind, "reason": reason}
 
 
 def _short(what: str, workload: str) -> str:

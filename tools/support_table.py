@@ -29,7 +29,8 @@ variant, so its "no" says little about the model at full size. Below each table 
 refuses, with the reason. No engine falls back to another precision. [engines.md](engines.md) says what each means.
 
 A cell with "of 6" is older: its export judged 6 of the 16 golden samples. An export now judges the samples that a run
-checks. CPUs without VNNI may saturate in int8, and so differ from this page.
+checks. CPUs without VNNI may saturate in int8, and so differ from this page. What failed on such a CPU alone counts as
+not tried.
 """
 
 

@@ -10,9 +10,9 @@ import pytest
 import exporters
 from exporters.pipeline.registry import exporter
 from servemark import workload
-from tests.exporters.test_precisions import VNNI
+from servemark.errors import ArtifactError
 from tools import support_matrix
-from tools.support_matrix import attempt
+from tools.support_matrix import VNNI, attempt
 from tools.support_table import MARKDOWN, RECORD, render
 
 SAMPLE = [
@@ -58,6 +58,28 @@ def test_what_is_new_is_listed_as_not_tried(record: Any, tmp_path: Path, monkeyp
     ]
     assert cell["ok"] is None
     assert files[1].read_text() == render(written)
+
+
+@pytest.mark.parametrize(
+    ("precision", "vnni", "words", "ok"),
+    [
+        ("int8", {"avx_vnni"}, "logits at batch 1 differs from eager PyTorch", False),
+        ("int8", set(), "logits at batch 1 differs from eager PyTorch", None),
+        ("int8", set(), "OpenVINO could quantise 7% of the weights", False),
+        ("fp16", set(), "logits at batch 1 differs from eager PyTorch", False),
+        ("bf16", set(), "this CPU has no bf16 instructions", None),
+    ],
+)
+def test_what_only_this_cpu_cannot_do_stays_untried(
+    precision: str, vnni: set[str], words: str, ok: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ArtifactError(words)
+
+    monkeypatch.setattr(exporters, "export", refuse)
+    monkeypatch.setattr(support_matrix, "VNNI", vnni)
+    found = attempt("din_tiny", "openvino", precision, tmp_path)
+    assert (found["ok"], found["kind"] == "device") == (ok, ok is None)
 
 
 def test_a_precision_that_an_engine_refuses_is_on_the_page() -> None:
