@@ -110,5 +110,5 @@ def _power(measurement: Measurement) -> dict[str, float]:
 def _objectives(measurement: Measurement, recorder: Recorder, elapsed_s: float, traffic: Traffic) -> dict[str, str]:
     if elapsed_s <= 0 or not traffic.scheduled:
         return {}
-    found = [judge_objective(seen(slo, recorder, elapsed_s), "") for slo in measurement.config.slo]
+    found = [judge_objective(seen(slo, recorder, elapsed_s), "", "") for slo in measurement.config.slo]
     return {each["objective"]: each["status"] for each in found}

@@ -61,6 +61,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
         schedule_delay_p99_ms=_p99(recorder.schedule_delay),
         own_delay_p99_ms=_p99(recorder.schedule_delay.without(recorder.waited_delay)),
+        lower=config.scenario.lower,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
         objectives=[seen(slo, recorder, measured.measured_s) for slo in config.slo],

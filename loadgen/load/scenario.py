@@ -77,6 +77,8 @@ class Scenario(ABC):
     """One run's load. Times in seconds, rates in requests/s."""
 
     mode: ClassVar[Mode]
+    lower: ClassVar[str] = "lower --request-rate"
+    """How it is made a lower load, as a remedy says it."""
 
     duration_s: float
     warmup_s: float
@@ -189,6 +191,7 @@ class ClosedLoop(Scenario):
     """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
 
     mode = Mode.CLOSED
+    lower = "lower --concurrency"
     concurrency: int
 
     @property
@@ -220,6 +223,7 @@ class Stages(Scenario):
     """An open loop whose rate changes in steps, which add up to its duration."""
 
     mode = Mode.STAGES
+    lower = "lower the rates of --stages"
     stages: tuple[Stage, ...]
     gaps: Gaps = Gaps()
     duration_s: float = field(init=False)
@@ -272,6 +276,7 @@ class TraceReplay(Scenario):
     """An open loop whose arrivals a trace names; Poisson arrivals at its mean rate warm up."""
 
     mode = Mode.TRACE
+    lower = "lower --trace-speed"
     trace: Trace
     duration_s: float = field(init=False)
 

@@ -59,6 +59,8 @@ class Observations:
     schedule_delay_p99_ms: float = 0.0
     own_delay_p99_ms: float | None = None
     """The same of the requests that did not wait for --max-in-flight; None: it is not known which did."""
+    lower: str = "lower the load"
+    """How this load is made a lower one."""
     not_realtime: str | None = None
     """Why the sending thread had no real-time priority, None where it had."""
     latency_p99_ms: float = 0.0
@@ -102,7 +104,10 @@ def judge(seen: Observations) -> Verdict:
         constraints.append(_outputs(seen))
     if seen.workers:
         constraints += [_workers(seen), _clocks(seen)]
-    objectives = [judge_objective(each, _longer(seen, samples_needed(each.slo.percentile))) for each in seen.objectives]
+    objectives = [
+        judge_objective(each, _longer(seen, samples_needed(each.slo.percentile)), seen.lower)
+        for each in seen.objectives
+    ]
     return Verdict(constraints, objectives, seen.not_judged)
 
 
@@ -146,7 +151,7 @@ def _achieved(seen: Observations) -> Constraint:
     share = 1 - (seen.unfinished_growth + seen.errors) / scheduled
     allowance = 3 * max(seen.in_flight_edges, 0) ** 0.5 / scheduled
     limit = min(ACHIEVED_SHARE, 1 - allowance)
-    remedy = "the server cannot keep up: lower --request-rate, or serve with more instances"
+    remedy = f"the server cannot keep up: {seen.lower}, or serve with more instances"
     return Constraint("achieved_rate", share >= limit, share, limit, "share of scheduled", remedy)
 
 
@@ -155,14 +160,11 @@ def _schedule_delay(seen: Observations) -> Constraint:
     value = seen.schedule_delay_p99_ms
     if seen.own_delay_p99_ms is not None and seen.own_delay_p99_ms <= limit < value:
         remedy = (
-            "requests waited for --max-in-flight, so the server cannot keep up: lower --request-rate, or raise "
+            f"requests waited for --max-in-flight, so the server cannot keep up: {seen.lower}, or raise "
             "--max-in-flight if it can take more at once"
         )
     else:
-        remedy = (
-            "the generator is late: lower --request-rate, free a core for it, or raise --max-in-flight if that is "
-            "reached"
-        )
+        remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
     return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)

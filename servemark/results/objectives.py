@@ -132,8 +132,8 @@ class Seen:
     answered: int = 0
 
 
-def judge_objective(seen: Seen, longer: str) -> JudgedObjective:
-    """Whether it was met; `longer` says what gives more requests.
+def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
+    """Whether it was met; `longer` says what gives more requests, `lower` a lower load.
 
     A percentile that has enough requests is compared with the limit. With fewer it is decided only where so few show it
     with 99 % confidence: that it is kept (MLPerf's early stopping), or by the same test that it is not.
@@ -157,7 +157,7 @@ def judge_objective(seen: Seen, longer: str) -> JudgedObjective:
         "value": seen.value,
         "limit": slo.limit,
         "unit": slo.unit,
-        "remedy": _remedy(slo, status, longer),
+        "remedy": _remedy(slo, status, longer, lower),
         "shown": shown,
     }
 
@@ -179,11 +179,11 @@ def _shown(seen: Seen) -> Shown:
     }
 
 
-def _remedy(slo: Slo, status: ObjectiveStatus, longer: str) -> str:
+def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, lower: str) -> str:
     if status == UNDECIDED:
         return f"{slo.name} is not known from so few requests: {longer}"
     if slo.figure is Figure.ERRORS:
         return "more requests failed than the objective allows: see the errors by kind"
     if slo.figure is Figure.THROUGHPUT:
         return "below the objective: raise --request-rate or --concurrency, or tune the server"
-    return "over the objective: lower --request-rate or --concurrency, or tune the server"
+    return f"over the objective: {lower}, or tune the server"

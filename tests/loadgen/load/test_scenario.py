@@ -26,6 +26,11 @@ def test_stages_are_read_as_seconds_and_rates() -> None:
     assert parse_stages(" 0.5:0, 2:1.5 ") == (Stage(0.5, 0), Stage(2, 1.5))
 
 
+@pytest.mark.parametrize("flags", [("--concurrency", "2"), ("--request-rate", "5"), ("--stages", "10:5")])
+def test_a_remedy_names_the_flag_that_made_the_load(flags: tuple[str, str]) -> None:
+    assert flags[0] in scenario(*flags).lower
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

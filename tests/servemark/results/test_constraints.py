@@ -58,7 +58,13 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("error_share", GOOD, {"errors": 22, "timeouts": 11}, False, "errors by kind"),
     ("error_share", GOOD, {"requests": 0, "max_error_share": 0.5}, False, "no request was sent"),
     ("achieved_rate", OPEN, {"unfinished_growth": 15}, True, ""),
-    ("achieved_rate", OPEN, {"unfinished_growth": 16}, False, "lower --request-rate"),
+    (
+        "achieved_rate",
+        OPEN,
+        {"unfinished_growth": 16, "lower": "lower --trace-speed"},
+        False,
+        "up: lower --trace-speed",
+    ),
     ("achieved_rate", OPEN, {"errors": 10, "unfinished_growth": 6}, False, "cannot keep up"),
     # 3 * sqrt(100) = 30 of 1500 may be chance where about 50 are in flight at each edge
     ("achieved_rate", OPEN, {"unfinished_growth": 30, "in_flight_edges": 100}, True, ""),

@@ -59,7 +59,9 @@ def test_several_objectives() -> None:
 
 
 def judged(slo: Slo, value: float | None, *, over: int = 0, requests: int = 2000, failed: int = 0) -> Any:
-    return judge_objective(Seen(slo, value, over, requests, requests - failed), "raise --duration to 9 s")
+    return judge_objective(
+        Seen(slo, value, over, requests, requests - failed), "raise --duration to 9 s", "lower --request-rate"
+    )
 
 
 @pytest.mark.parametrize(
