@@ -1,9 +1,9 @@
 """A labelled data set through a served model, or through its engine in this process: how right the answers are."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
@@ -26,7 +26,7 @@ from servemark.runs.server import server_for
 KIND = "quality"
 REPEATED_EXAMPLES = 4
 """So many examples of an earlier run are read again, to see that the data are still the same."""
-_ASKED = ("workload", "engine", "precision", "url", "model", "batch_size", "seed", "input_data", "samples")
+_ASKED = ("workload", "engine", "precision", "model", "batch_size", "seed", "input_data", "samples")
 """Equal options of a run that another one continues."""
 _PLACE = ("artifact_sha256", "device", "provider", "protocol")
 """What must have answered it: the same artifact in the same place."""
@@ -56,7 +56,7 @@ def run_quality(
     """
     labels = labels_of(config, samples)
     with _target(config, given=given, in_process=in_process, settings=settings) as (served, target):
-        return measure(served, target, labels, fresh=fresh)
+        return measure(served, target, labels, fresh=fresh, own_server=served is not config)
 
 
 @contextlib.contextmanager
@@ -75,10 +75,12 @@ def _target(
             target.close()
 
 
-def measure(config: LoadConfig, target: Target, labels: Labels, *, fresh: bool) -> tuple[Path, QualityResult]:
+def measure(
+    config: LoadConfig, target: Target, labels: Labels, *, fresh: bool, own_server: bool
+) -> tuple[Path, QualityResult]:
     """Score what a target answers, and write the result before and after."""
     placement = target.prepare()
-    pending = _pending(config, target, placement, labels)
+    pending = _pending(config, target, placement, labels, own_server=own_server)
     found = None if fresh else _interrupted(config.out, pending)
     directory = found or results.new_directory(config.out, f"{config.model}-quality")
     with Journal(directory) as journal:
@@ -99,12 +101,15 @@ def measure(config: LoadConfig, target: Target, labels: Labels, *, fresh: bool) 
     return directory, result
 
 
-def _pending(config: LoadConfig, target: Target, placement: Placement, labels: Labels) -> QualityResult:
+def _pending(
+    config: LoadConfig, target: Target, placement: Placement, labels: Labels, *, own_server: bool
+) -> QualityResult:
     """The result before anything is scored."""
     manifest = config.entry.read_manifest() or {}
+    asked = {**config.to_dict(), **target.config, "samples": labels.samples, "own_server": own_server}
     return {
         **opening(KIND),
-        "config": cast(QualityConfig, {**config.to_dict(), **target.config, "samples": labels.samples}),
+        "config": cast(QualityConfig, asked),
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,
@@ -153,10 +158,16 @@ def _interrupted(out: Path, pending: QualityResult) -> Path | None:
                 result.get("kind") == KIND
                 and all(result[key] == value for key, value in pending.items() if key in _PLACE)
                 and all(result["config"].get(key) == pending["config"].get(key) for key in _ASKED)
+                and _server(result["config"]) == _server(pending["config"])
             )
             if same:
                 return folder if result["partial"] else None
     return None
+
+
+def _server(config: Mapping[str, Any]) -> str | None:
+    """Which server it is: one of our own is as good as another, whatever its port."""
+    return "own" if config.get("own_server") else config.get("url")
 
 
 def _require_same(journal: Journal, labels: Labels, directory: Path) -> None:

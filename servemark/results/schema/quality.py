@@ -1,6 +1,6 @@
 """The result of `servemark quality`: how right the answers to a labelled data set are."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.mlperf import MlperfErrors
@@ -12,6 +12,7 @@ class QualityConfig(Config):
     """Every option as it was resolved."""
 
     samples: Annotated[int | None, "Size of the subset that was asked for. Null: all examples."]
+    own_server: NotRequired[Annotated[bool, "Whether the server was started for this run, at a port of its own."]]
 
 
 class QualityResult(Header):

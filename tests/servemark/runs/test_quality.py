@@ -1,14 +1,18 @@
 """`servemark quality`: labelled data through a real connection, scored by hand; failures, subsets, interruptions."""
 
+import contextlib
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from loadgen.load.load_config import LoadConfig
 from servemark.quality.journal import FILE
 from servemark.results import directory
-from servemark.runs import labelled
+from servemark.runs import labelled, quality
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, NAME, RIGHT, flags, lay_out, served, write_digits
 from tests.support.documents import validated
@@ -109,6 +113,27 @@ def test_changed_data_are_not_mixed_with_old_scores(data: Path, tmp_path: Path, 
     assert refused.code == 3
     assert "the data set has changed" in refused.err
     assert fresh.code == 0
+
+
+def test_a_server_of_our_own_may_have_another_port(
+    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def own(configs: Sequence[LoadConfig], **_: Any) -> Iterator[list[LoadConfig]]:
+        with served(data) as server:
+            yield [config.at(server.url) for config in configs]
+
+    monkeypatch.setattr(quality, "server_for", own)
+    command = ["quality", NAME, "--data-root", str(data), "--out", str(tmp_path), "--model-repository", str(tmp_path)]
+    assert servemark(*command).code == 0
+    [folder] = tmp_path.glob("*-quality")
+    (folder / FILE).write_text("".join((folder / FILE).read_text().splitlines(keepends=True)[:5]))
+    first = directory.read(folder)
+    directory.write(folder, first | {"partial": True})
+    assert servemark(*command).code == 0
+    again = the_result(tmp_path)  # still one directory
+    assert again["quality"]["data"]["continued"] == 5
+    assert again["config"]["url"] != first["config"]["url"]
 
 
 def test_answers_of_another_device_are_not_mixed(data: Path, tmp_path: Path, servemark: Servemark) -> None:
