@@ -72,7 +72,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     yield f"- Other work used {busy_share():.0%} of the cores at the end."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
     yield "- Kernels of more than 100 % were disturbed by other work, or are so small that a call costs most.\n"
-    yield "| workload | latency ms | kernels | alone | longer within | no family | between | longest of no family |"
+    yield "| workload | latency ms | kernels | alone | within, less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for name, trace in found:
         if isinstance(trace, str):
