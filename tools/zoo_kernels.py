@@ -72,7 +72,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     yield f"- Other work used {busy_share():.0%} of the cores at the end."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
     yield "- Kernels of more than 100 % were disturbed by other work, or are so small that a call costs most.\n"
-    yield "| workload | latency ms | kernels | alone | within, less alone | no family | between | longest of no family |"
+    yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     for name, trace in found:
         if isinstance(trace, str):
@@ -133,6 +133,9 @@ def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str
     yield f"| **all** | {total.row()} |"
     yield from ["", *skipped] if skipped else []
     yield "\n`within D` is the share of the FLOPs of its kinds. Recurrent layers count by DeepBench's rule."
+    if total.flops:
+        same, near = total.within(0.0), total.within(1.0)
+        yield f"Of all these FLOPs {same:.0%} are in kernels of DeepBench, and {near:.0%} within a factor of 2 of one."
 
 
 class Counted:
@@ -156,13 +159,17 @@ class Counted:
         self.of_kinds += other.of_kinds
         self.flops += other.flops
 
+    def within(self, distance: float) -> float:
+        """Share of the FLOPs."""
+        return sum(each for apart, each in self.flops if apart <= distance) / sum(each for _, each in self.flops)
+
     def row(self) -> str:
         """Cells."""
         calls, flops = self.calls + self.others, sum(each for _, each in self.flops)
         cells = [f"{calls:,}", f"{self.of_kinds / calls:.0%}" if calls else "-", f"{flops / 1e9:,.3g} G"]
         if not flops:
             return " | ".join([*cells, *["-"] * (len(NEAR) + 2)])
-        cells += [f"{sum(each for apart, each in self.flops if apart <= near) / flops:.0%}" for near in NEAR]
+        cells += [f"{self.within(near):.0%}" for near in NEAR]
         finite = [apart for apart, _ in self.flops if apart < FAR]
         nearest = f"{min(finite):.2f}" if finite else "none"
         return " | ".join([*cells, nearest, f"{max(apart for apart, _ in self.flops):.2f}"])

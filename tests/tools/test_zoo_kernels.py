@@ -59,6 +59,7 @@ def test_coverage_counts_flops_by_distance() -> None:
     # 3 of 4 calls, and all FLOPs but 4,374 at distance 0
     assert row == "| x | 4 | 75% | 0.198 G | 100% | 100% | 100% | 100% | 0.00 | inf |"
     assert "- y was skipped: too large" in lines
+    assert "100% are in kernels of DeepBench" in lines[-1]
 
 
 @pytest.mark.usefixtures("_two_workloads")
