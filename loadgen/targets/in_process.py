@@ -133,13 +133,14 @@ class InProcessTarget:
 
     def _judge(self, outputs: Arrays) -> str | None:
         """The kind of error of an answer, by the rules for a server's; None where it is right."""
+        lead = self._config.lead
         for tensor in self._config.workload.outputs:
             array = outputs.get(tensor.name)
             if array is None:
                 return "missing_output"
             if array.dtype != tensor.dtype:
                 return "wrong_datatype"
-            if array.shape[:1] != (self._config.batch_size,) or not tensor.fits(array.shape[1:]):
+            if array.shape[: len(lead)] != lead or not tensor.fits(array.shape[len(lead) :]):
                 return "wrong_shape"
         return None
 

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from loadgen.driver.event_loop import MS, Driver
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
+from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
 from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import InProcessTarget
@@ -59,13 +60,14 @@ def drive(
     engines: list[Any],
     arrivals: Arrivals,
     *,
+    load: LoadConfig | None = None,
     timeout_s: float = DEADLINE_S,
     tick: Callable[[list[Outcome]], None] = lambda _: None,
 ) -> list[Outcome]:
     """Every outcome, in the order of the schedule; `tick` sees those that there are, about every 5 ms."""
     outcomes: list[Outcome] = []
     with EngineThreads([partial(_itself, engine) for engine in engines]) as threads:
-        target = InProcessTarget(config(TINY), threads, {})
+        target = InProcessTarget(load or config(TINY), threads, {})
         driver = Driver(
             target.connect,
             target.payloads(None),
@@ -84,6 +86,19 @@ def drive(
 
 def soon(arrivals_ns: list[int]) -> OpenLoopArrivals:
     return OpenLoopArrivals(arrivals_ns, time.monotonic_ns() + 20 * MS)
+
+
+def test_an_answer_without_a_batch_dimension_is_judged_by_its_whole_shape() -> None:
+    """The second engine answers as if there were one."""
+
+    class Single(FakeEngine):
+        def run(self, inputs: Arrays) -> Arrays:
+            super().run(inputs)
+            return {tensor.name: np.zeros(tensor.shape, tensor.dtype) for tensor in WORKLOAD.outputs}
+
+    load = replace(config(TINY), workload=replace(WORKLOAD, max_batch=0))
+    for engine, error in ((Single(), None), (FakeEngine(), "wrong_shape")):
+        assert {outcome.error for outcome in drive([engine], soon([0] * 3), load=load)} == {error}
 
 
 @pytest.mark.parametrize("instances", [1, 3])
