@@ -12,7 +12,7 @@ import os
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -222,3 +222,9 @@ def read_log(logs: Path) -> dict[str, Any]:
             entry = json.loads(line.removeprefix(":::MLLOG"))
             found[entry["key"]] = entry["value"]
     return found
+
+
+def why_invalid(log: Mapping[str, Any]) -> str:
+    """LoadGen's words of why a run is INVALID, which of too few queries stand with early stopping; "" without any."""
+    texts = (log.get(key) or "" for key in ("result_invalid_reason", "early_stopping_result"))
+    return next((" ".join(words) for text in texts if (words := text.replace("*", " ").split())), "")

@@ -8,7 +8,7 @@ from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
@@ -124,12 +124,12 @@ def _judged(
         if golden
         else (unchecked(_unchecked(config, labels)), None)
     )
-    why = log.get("result_invalid_reason", "interrupted" if seen.interrupted else "see mlperf_log_summary.txt")
+    why = "interrupted" if seen.interrupted else why_invalid(log) or "see mlperf_log_summary.txt"
     errors = seen.errors.total()
     # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
     ended = official == "VALID" if labels is None else not seen.interrupted
     constraints = [
-        Constraint("loadgen", ended, None, None, "", str(why).strip()),
+        Constraint("loadgen", ended, None, None, "", "" if ended else why),
         Constraint("error_share", not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:

@@ -58,6 +58,8 @@ class Candidate:
 
     def __str__(self) -> str:
         threads = "all" if self.threads == 0 else str(self.threads)
+        if not self.max_batch:
+            return f"{self.instances} x {threads} threads, no batch dimension"
         delay = "no batching" if self.queue_delay_us is None else f"delay {self.queue_delay_us} us"
         return f"{self.instances} x {threads} threads, batch {self.max_batch}, {delay}"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run
+from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
 from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Payload
 from servemark.errors import ServerError
@@ -123,3 +123,14 @@ def test_a_server_that_only_fails_is_an_error_before_loadgen_starts() -> None:
         target: Any = Target(server)
         with pytest.raises(ServerError, match="http_500"):
             probe(target, payloads(), 1, least_s=0.1, timeout_s=5)
+
+
+def test_an_invalid_run_is_told_in_loadgen_s_words() -> None:
+    """As LoadGen 6.0 writes them of a run of too few queries."""
+    early = " * Only processed 43 queries.\n * Need to process at least 64 queries for early stopping."
+    few = "Only processed 43 queries. Need to process at least 64 queries for early stopping."
+    assert why_invalid({"result_invalid_reason": "", "early_stopping_result": early}) == few
+    assert why_invalid({"result_invalid_reason": "Min duration\n not met", "early_stopping_result": early}) == (
+        "Min duration not met"
+    )
+    assert why_invalid({}) == ""
