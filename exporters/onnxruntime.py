@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
-from servemark.frameworks.onnxruntime import FP16_ON_CPU
+from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays, Workload
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     import torch
@@ -102,9 +102,4 @@ def load(path: Path, workload: Workload) -> Run:
     if Entry.of_folder(path.parent.parent).precision == "fp16":
         settings.add_session_config_entry(*FP16_ON_CPU)
     session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    names = [tensor.name for tensor in workload.outputs]
-
-    def run(inputs: Arrays) -> Arrays:
-        return dict(zip(names, session.run(names, inputs), strict=True))
-
-    return run
+    return Session(session, [tensor.name for tensor in workload.outputs]).run

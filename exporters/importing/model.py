@@ -24,7 +24,7 @@ from exporters.pipeline.registry import exporter
 from servemark import __version__
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Golden, digest, write_golden
-from servemark.workload import Arrays, Sample, Workload, stack
+from servemark.workload import Arrays, Sample, Workload, stack, write_npz
 from servemark.workload.agreement import Agreement, compare_outputs
 from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, described, read_model
 from servemark.workload.registry import check_name, own
@@ -130,7 +130,7 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
     provisional = described(draft, document, "")
     bounds = {each["name"]: tuple(each["range"]) for each in inputs if "range" in each}
     rows = _taken(wishes.requests(provisional, bounds))
-    np.savez(draft / SAMPLES, **cast("dict[str, Any]", stack(rows, provisional.inputs)))
+    write_npz(draft / SAMPLES, stack(rows, provisional.inputs))
     artifact = draft / VERSION / module.ARTIFACT
     try:
         run = module.load(artifact, provisional)

@@ -27,6 +27,7 @@ DATATYPES = {
     "INT8": "INT8",
     "INT32": "INT32",
     "INT64": "INT64",
+    "STRING": "BYTES",
 }
 """ONNX's names -> KServe's."""
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}

@@ -50,6 +50,8 @@ ON_DEVICE = """\
 parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value: { string_value: "no" } }
 """
 CPU = "count: 1 kind: KIND_CPU"
+_OTHERWISE = {"BYTES": "STRING"}
+"""KServe's names -> Triton's, where they are not the same."""
 SMALL_FLOPS = 100_000_000
 """Below this a forward pass of one sample takes well under 10 ms on one core."""
 
@@ -74,7 +76,8 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str, device
 
 def _tensors(tensors: Sequence[Tensor]) -> str:
     lines = (
-        f'  {{ name: "{tensor.name}" data_type: TYPE_{tensor.datatype} dims: [ {", ".join(map(str, tensor.shape))} ] }}'
+        f'  {{ name: "{tensor.name}" data_type: TYPE_{_OTHERWISE.get(tensor.datatype, tensor.datatype)} '
+        f"dims: [ {', '.join(map(str, tensor.shape))} ] }}"
         for tensor in tensors
     )
     return ",\n".join(lines)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import InputDataError, parsing
-from servemark.workload import Tensor
+from servemark.workload import Tensor, elements
 
 Array = npt.NDArray[np.generic]
 
@@ -62,10 +62,7 @@ def _strings(values: Any) -> Array:
     given = np.asarray(values)
     if given.dtype.kind not in "US":
         raise TypeError("its values are no strings")
-    array = np.empty(given.shape, np.object_)
-    for index in np.ndindex(*given.shape):
-        array[index] = given[index].encode() if given.dtype.kind == "U" else bytes(given[index])
-    return array
+    return elements(given)
 
 
 def _of(where: str, tensor: Tensor) -> str:

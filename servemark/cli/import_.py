@@ -34,6 +34,8 @@ def import_model(
     ] = "",
     shape: Annotated[list[str] | None, option("shape")] = None,
     range_: Annotated[list[str] | None, option("range")] = None,
+    string_length: Annotated[str, option("string_length")] = str(DEFAULT_STRING_LENGTH),
+    string_data: Annotated[str, option("string_data")] = "",
     input_data: Annotated[
         str,
         typer.Option("--input-data", metavar="PATH", help="Real requests (.json, .npz, folder); random ones without."),
@@ -58,8 +60,8 @@ def import_model(
     given = Namespace(
         shape=",".join(shape or ()),
         range=",".join(range_ or ()),
-        string_length=str(DEFAULT_STRING_LENGTH),
-        string_data="",
+        string_length=string_length,
+        string_data=string_data,
     )
     wished = InputOptions.from_options(given)
 
@@ -101,7 +103,9 @@ def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str |
     yield f"  {', '.join(counts)}"
     yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
     yield f"kept in {shown(workload.source.folder) if workload.source else ''}"
-    yield f"next: servemark compare {workload.name} --engines {source['engine']},openvino"
+    texts = any(tensor.datatype == "BYTES" for tensor in (*workload.inputs, *workload.outputs))
+    next_ = f"run {workload.name}" if texts else f"compare {workload.name} --engines {source['engine']},openvino"
+    yield f"next: servemark {next_}"
 
 
 app = one_command(takes_own_models(import_model))

@@ -1,4 +1,34 @@
-"""ONNX Runtime's settings that its exporter and its engine share."""
+"""ONNX Runtime as its exporter and its engine share it: a setting, and strings, which are text there."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
 """On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
+_STRING = "tensor(string)"
+_read: Any = np.vectorize(bytes.decode, otypes=[np.object_])
+_write: Any = np.vectorize(str.encode, otypes=[np.object_])
+
+
+class Session:
+    """A session that takes and gives elements of BYTES where the model has strings, which have to be UTF-8."""
+
+    def __init__(self, session: "onnxruntime.InferenceSession", outputs: Sequence[str]) -> None:
+        self._session, self._outputs = session, list(outputs)
+        self._texts_in = [node.name for node in session.get_inputs() if node.type == _STRING]
+        self._texts_out = {node.name for node in session.get_outputs() if node.type == _STRING} & set(outputs)
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer a batch. Raises what ONNX Runtime raises, UnicodeDecodeError for bytes that are no text."""
+        if self._texts_in:
+            inputs = {**inputs, **{name: _read(inputs[name]) for name in self._texts_in}}
+        answer = dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))
+        return {**answer, **{name: _write(answer[name]) for name in self._texts_out}} if self._texts_out else answer

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from servemark.errors import ArtifactError, parsing
-from servemark.workload import Arrays, read_npz
+from servemark.workload import Arrays, elements, read_npz, write_npz
 from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
@@ -150,7 +148,7 @@ class Entry:
 def read_golden(path: Path, *, fix: str) -> Golden:
     """Load golden samples. Raises ArtifactError, with this fix, on a damaged file."""
     with parsing(path, ArtifactError, fix=fix):
-        arrays = read_npz(path)
+        arrays = {name: elements(array) for name, array in read_npz(path).items()}
         golden = Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
         if not golden.inputs or len({len(array) for array in arrays.values()}) != 1:
             raise ValueError(f"its arrays are {', '.join(arrays) or 'none'}, or differ in length")
@@ -161,7 +159,7 @@ def write_golden(path: Path, golden: Golden) -> None:
     """Write golden samples."""
     inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
     outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
-    np.savez(path, **inputs, **outputs)
+    write_npz(path, {**inputs, **outputs})
 
 
 def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:

@@ -20,7 +20,7 @@ import numpy as np
 from servemark.errors import ArtifactError, OptionError, parsing
 from servemark.workload.agreement import Agreement
 from servemark.workload.spec import OWN_SUITES, Source, Workload
-from servemark.workload.tensor import Arrays, Sample, Tensor, read_npz
+from servemark.workload.tensor import Arrays, Sample, Tensor, elements, read_npz
 
 MODELS = "SERVEMARK_MODELS"
 """The environment variable that names the folder of imported models."""
@@ -84,4 +84,4 @@ def _samples(path: Path, rng: np.random.Generator) -> Iterator[Sample]:
 @functools.lru_cache(maxsize=2)
 def _read(path: Path, _: int) -> Arrays:
     with parsing(path, ArtifactError, fix="`servemark import PATH --force` writes it anew"):
-        return read_npz(path)
+        return {name: elements(array) for name, array in read_npz(path).items()}

@@ -95,6 +95,21 @@ def read_npz(path: Path) -> Arrays:
         return {name: file[name] for name in file.files}
 
 
+def write_npz(path: Path, arrays: Arrays) -> None:
+    """Write arrays to a file; strings as numpy's of fixed width, since objects would be code. `elements` reads them."""
+    kept: Any = {name: array.astype(np.bytes_) if array.dtype == object else array for name, array in arrays.items()}
+    np.savez(path, **kept)
+
+
+def elements(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """An array with numpy's strings of fixed width as elements of BYTES; any other as it is."""
+    if array.dtype.kind not in "US":
+        return array
+    texts: Any = array
+    found: npt.NDArray[np.generic] = (np.char.encode(texts) if array.dtype.kind == "U" else texts).astype(np.object_)
+    return found
+
+
 def _require_whole(archive: ZipFile, member: ZipInfo) -> None:
     """Check that a member is as long as its array, whose memory numpy sets aside first. Raises as `read_npz`."""
     with archive.open(member) as file:

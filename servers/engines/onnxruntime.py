@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servemark.frameworks.onnxruntime import FP16_ON_CPU
+from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines import check_names, check_options, export_command, flag, thread_count
@@ -38,7 +38,7 @@ class OnnxRuntime:
     def __init__(self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str]) -> None:
         self.device = device
         self._session = session
-        self._outputs = list(outputs)
+        self._answer = Session(session, outputs).run
 
     @property
     def provider(self) -> str:
@@ -46,7 +46,7 @@ class OnnxRuntime:
         return str(self._session.get_providers()[0])
 
     def run(self, inputs: Arrays) -> Arrays:
-        return dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))
+        return self._answer(inputs)
 
 
 class OnnxRuntimeOnGpu(OnnxRuntime):

@@ -32,6 +32,19 @@ def lookup(path: Path, **model: Any) -> Path:
     return save(path, nodes, *ports, **model)
 
 
+def texts(path: Path) -> Path:
+    """Write y = the number of a word, 1 or 2, and 0 for any other; `said` is the word again."""
+    keys: dict[str, Any] = {"keys_strings": ["one", "zw\u00f6lf"], "values_int64s": [1, 2], "default_int64": 0}
+    nodes = [
+        helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **keys),
+        helper.make_node("Identity", ["x"], ["said"]),
+    ]
+    shape, word = (OPEN, 2), TensorProto.STRING
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    outputs = [("y", TensorProto.INT64, shape), ("said", word, shape)]
+    return save(path, nodes, [("x", word, shape)], outputs, opset_imports=opsets)
+
+
 def save(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], **model: Any) -> Path:
     """Write a file of these nodes; tensors are (name, type, sizes)."""
     constants: dict[str, npt.NDArray[Any]] = {"W": WEIGHTS, "TABLE": TABLE, "axes": np.array([1], np.int64)}

@@ -53,6 +53,10 @@ def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) ->
     if (source := workload.source) is not None:
         if source.engine not in {TORCH, ONNX}:
             raise OptionError(f"the kernels of {source.kind} cannot be told", fix="import an ONNX file or a .pt2 of it")
+        if any(tensor.datatype == "BYTES" for tensor in workload.inputs):
+            raise OptionError(
+                f"the kernels of {name} cannot be told: it takes strings", fix="import the part behind them"
+            )
         if source.engine == ONNX and device.is_gpu:
             raise OptionError(f"the kernels of {source.kind} are told on a CPU alone", fix="--device cpu")
     try:

@@ -1,5 +1,6 @@
 """A file becomes a workload: its sizes, requests and golden answers; what engines make of it; and what is refused."""
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry, read_golden
 from servemark.workload import Sample, Tensor, Workload, get
 from servemark.workload.imported import GOLDEN, MODELS
-from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, lookup, save
+from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, lookup, save, texts
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +161,32 @@ def test_external_data_and_types_left_out_are_no_hindrance_to_other_precisions(t
     file = Entry(tmp_path / "repository", "mine", "onnxruntime").version / "model.onnx"
     with folded(file, tmp_path) as whole:  # what int8 is made of
         assert onnx.load(whole).graph.initializer
+
+
+def test_strings_are_taken_by_the_file_s_own_runtime(tmp_path: Path, models: Path) -> None:
+    words = itertools.cycle(["one", "zw\u00f6lf", "", "other"])
+
+    def spoken(_: Workload, __: object) -> Iterator[Sample]:
+        while True:
+            yield {"x": np.array([next(words).encode(), next(words).encode()], np.object_)}
+
+    report = import_model(texts(tmp_path / "texts.onnx"), "mine", tmp_path / "models", Wishes(spoken))
+    workload = get("mine")
+    assert (workload.inputs[0].datatype, report.one_at_a_time) == ("BYTES", None)
+    golden = read_golden(models / "mine" / GOLDEN, fix="")
+    assert golden.outputs["said"].tolist() == golden.inputs["x"].tolist()
+    numbers = {b"one": 1, "zw\u00f6lf".encode(): 2}
+    assert golden.outputs["y"].tolist() == [[numbers.get(word, 0) for word in row] for row in golden.inputs["x"]]
+    assert {*golden.outputs["y"].ravel().tolist()} == {0, 1, 2}
+
+    made = exporters.export(workload, "onnxruntime", tmp_path / "repository")
+    config = (made.folder / "config.pbtxt").read_text()
+    assert 'name: "x" data_type: TYPE_STRING dims: [ 2 ]' in config
+    with pytest.raises(
+        OptionError, match=r"openvino in fp32 cannot be made of mine, .* an ONNX file with strings"
+    ) as e:
+        exporters.export(workload, "openvino", tmp_path / "repository")
+    assert e.value.fix == "use onnxruntime (fp32)"
 
 
 def test_ids_beyond_a_table_are_told(tmp_path: Path) -> None:
