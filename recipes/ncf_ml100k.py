@@ -1,8 +1,10 @@
-"""NeuMF on MovieLens-100K: `python -m recipes.ncf_ml100k`, some 6 CPU minutes.
+"""NeuMF on MovieLens-100K: `python -m recipes.ncf_ml100k`, some 8 CPU minutes.
 
 He et al. 2017, "Neural Collaborative Filtering" (WWW), section 4.1: four sampled negatives for each rating, binary
-cross-entropy, Adam. Each user's last film is the test, which is left out here. The film before it chooses the number of
-epochs; then all is trained anew with it.
+cross-entropy, Adam. What is kept is a moving average of the weights over the steps (Izmailov et al. 2018, "Averaging
+Weights Leads to Wider Optima and Better Generalization", UAI; here an exponential one). Each user's last film is the
+test, which is left out here. The film before it chooses the number of epochs, by HR@10 in the mean over all draws of 99
+others. Then all is trained anew with it.
 """
 
 import functools
@@ -19,18 +21,18 @@ from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.ncf import Sizes, network
 from servemark.paths import DATA_ROOT
-from servemark.quality.registry import metric_named
+from servemark.quality.metrics.hit_ratio import TOP
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 NAME = "ncf_ml100k"
 SIZES = replace(Sizes(), users=ml_100k.USERS, items=ml_100k.ITEMS, candidates=100)
 EPOCHS, BATCH, RATE, DECAY = 20, 1024, 5e-4, 1e-6
 NEGATIVES = 4
-VALIDATION_SEED = 1
-METRIC = "HR@10"
+AVERAGING = 0.999
+"""What is kept of the averaged weights at each step."""
+METRIC = f"HR@{TOP}"
 Pairs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Histories = list[tuple[int, Pairs]]
@@ -42,8 +44,7 @@ def train(data_root: Path = DATA_ROOT, epochs: int = EPOCHS) -> Trained:
     Raises InputDataError.
     """
     histories = [(user - 1, films - 1) for user, films in ml_100k.read(data_root / ml_100k.KEY).histories()]
-    queries = _validation(histories)
-    chosen = _fit(histories, 2, epochs, lambda model: _hit_ratio(model(*queries)))
+    chosen = _fit(histories, 2, epochs, functools.partial(_expected_hit_ratio, histories))
     return replace(chosen, model=refit(histories, chosen.epoch))
 
 
@@ -56,6 +57,7 @@ def _fit(histories: Histories, held: int, epochs: int, validate: "Callable[[nn.M
     """Train on all films but each user's last `held`, of which nothing is known: they may be drawn as negatives."""
     import torch
     from torch import nn
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
     rated = np.zeros((SIZES.users, SIZES.items), bool)
     for user, films in histories:
@@ -65,6 +67,7 @@ def _fit(histories: Histories, held: int, epochs: int, validate: "Callable[[nn.M
         model = network(SIZES)
         _initialise(model)
         rng = np.random.default_rng(0)
+        averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGING))  # type: ignore[no-untyped-call]
         optimizer = torch.optim.Adam(model.parameters(), RATE, weight_decay=DECAY)
         loss_of = nn.BCELoss()
 
@@ -76,8 +79,10 @@ def _fit(histories: Histories, held: int, epochs: int, validate: "Callable[[nn.M
                 optimizer.zero_grad()
                 loss_of(scores, torch.from_numpy(labels[start : start + BATCH])).backward()
                 optimizer.step()
+                averaged.update_parameters(model)
 
-        return best_of(model, epochs, epoch, functools.partial(validate, model) if validate else None)
+        kept = averaged.module
+        return best_of(kept, epochs, epoch, functools.partial(validate, kept) if validate else None)
 
 
 def _initialise(model: "nn.Module") -> None:
@@ -106,22 +111,23 @@ def _epoch(
     return pairs[order], labels[order]
 
 
-def _validation(histories: Histories) -> "list[torch.Tensor]":
-    """Each user's last film but one, before 99 that they did not rate until then: users [N, 1], films [N, 100]."""
+def _expected_hit_ratio(histories: Histories, model: "nn.Module") -> float:
+    """How likely each user's last film but one is among the best ten, before 99 drawn of those not rated until then.
+
+    One draw for each user would tell less: its standard error is 0.015.
+    """
     import torch
+    from scipy.stats import hypergeom
 
-    rng = np.random.default_rng(VALIDATION_SEED)
-    films = []
-    for _, history in histories:
-        others = np.setdiff1d(np.arange(SIZES.items), history[:-1])
-        films.append(np.concatenate([history[-2:-1], rng.choice(others, SIZES.candidates - 1, replace=False)]))
-    users = np.array([[user] for user, _ in histories])
-    return [torch.from_numpy(users), torch.from_numpy(np.stack(films))]
-
-
-def _hit_ratio(scores: "torch.Tensor") -> float:
-    metric = metric_named(METRIC)
-    return metric.values([metric.row([row], 0) for row in scores.numpy()])[0]
+    films = torch.arange(SIZES.items)[None]
+    better, others = [], []
+    for user, history in histories:
+        scores = model(torch.tensor([[user]]), films)[0].numpy()
+        unrated = np.ones(SIZES.items, bool)
+        unrated[history[:-1]] = False
+        better.append(int((scores[unrated] >= scores[history[-2]]).sum()))
+        others.append(int(unrated.sum()))
+    return float(hypergeom.cdf(TOP - 1, others, better, SIZES.candidates - 1).mean())
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Recipes on a few examples: the same weights each time, the best epoch, a file that says where it comes from."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -60,3 +61,18 @@ def test_ratings_train_without_each_user_s_last_film(tmp_path: Path, monkeypatch
     first, other = trained(100), trained(900)
     for name, value in first.items():
         np.testing.assert_array_equal(value, other[name])
+
+
+@pytest.mark.parametrize("better", [0, 9, 10, 30, 1_500])
+def test_the_expected_hit_ratio_is_that_of_all_draws(better: int) -> None:
+    """99 of the 1,679 films that were not rated before: at most nine of them may be better than the right one."""
+    right, test_film = better, 1_681  # the scores fall from film 0 on
+
+    class Falling(torch.nn.Module):
+        def forward(self, users: torch.Tensor, films: torch.Tensor) -> torch.Tensor:
+            return -films.float().expand(len(users), -1)
+
+    history = np.array([1_679, 1_680, right, test_film])
+    draws = math.comb(1_679, 99)
+    hits = sum(math.comb(better, among) * math.comb(1_679 - better, 99 - among) for among in range(10))
+    assert ncf_ml100k._expected_hit_ratio([(0, history)], Falling()) == pytest.approx(hits / draws, abs=1e-9)
