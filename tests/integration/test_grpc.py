@@ -10,23 +10,29 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from loadgen.inputs.sources import samples_of
 from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import check
+from loadgen.measurement.probe import answer_each
 from loadgen.sut.channel import Outcome, Payload
+from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
 from servemark.workload import Agreement, Tensor
 from servers import Server, open_server
 from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
+from tests.support.load_config import parsed
 from tests.support.locust_run import accounted, run, the_result
 from tests.support.small_models import affine, expected
-from tests.support.stateful_models import decoupled, stateful
+from tests.support.stateful_models import decoupled, scaled, stateful
 from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity, needs_triton
 
 pytestmark = needs_triton
@@ -46,12 +52,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy_identity(root, "large", LARGE)
     decoupled(root)
     stateful(root)
+    scaled(root)
     return root
 
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    models = ["affine_onnxruntime", "identity", "large", "decoupled", "stateful"]
+    models = ["affine_onnxruntime", "identity", "large", "decoupled", "stateful", "scaled"]
     with open_server("embedded", repository, models) as server:
         yield server
 
@@ -252,3 +259,20 @@ def test_a_triton_that_dies_in_the_run(repository: Path, streaming: bool) -> Non
     assert 20 <= kinds["ok"] < 100
     broken = {"connection_closed", "connection_reset", "connection_refused", "grpc_unavailable", "grpc_stream_error"}
     assert kinds.keys() <= {"ok", *broken, "grpc_cancelled"}, json.dumps(kinds)
+
+
+@pytest.mark.parametrize("place", ["http", "grpc"])
+def test_a_parameter_of_the_requests_arrives(server: Server, place: str) -> None:
+    options = parsed("", "--model-name", "scaled", "--url", f"{place}://{getattr(server, place)}")
+    options.request_parameter = "scale:3:int"
+    load = LoadConfig.from_options(options, workload_of)
+    target = open_target(load)
+    target.prepare()
+    seen: list[Outcome] = []
+    requests = target.payloads(None)
+    answer_each(target, requests, 1, 1, timeout_s=30, on_outcome=seen.append, on_tick=lambda _: None)
+    [outcome] = seen
+    assert outcome.error is None
+    assert outcome.response is not None
+    answered = outcome.response.arrays(load.workload.outputs)["OUTPUT0"]
+    np.testing.assert_array_equal(answered[0], 3 * next(samples_of(load))["INPUT0"].astype(np.float32))

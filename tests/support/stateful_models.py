@@ -1,4 +1,4 @@
-"""Models of Triton's own Python backend that keep a state, or answer more than once; tensors as the identity's."""
+"""Models of Triton's own Python backend that keep a state, answer more than once or read parameters."""
 
 from pathlib import Path
 
@@ -49,6 +49,26 @@ class TritonPythonModel:
                 sender.send(triton.InferenceResponse([tensors.write("OUTPUT0", array + number)]))
             sender.send(flags=triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 '''
+_SCALED = '''"""Multiplies by the request's parameter `scale`; a request without it is an error."""
+
+import json
+
+import triton_python_backend_utils as triton
+
+from servers.triton_backend import tensors
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        said = json.loads(request.parameters())
+        if "scale" not in said:
+            return triton.InferenceResponse(error=triton.TritonError(f"no scale, but {said}"))
+        array = tensors.read(triton.get_input_tensor_by_name(request, "INPUT0"))
+        return triton.InferenceResponse([tensors.write("OUTPUT0", array * said["scale"])])
+'''
 _SEQUENCES = """
 sequence_batching {
   max_sequence_idle_microseconds: 30000000
@@ -69,6 +89,11 @@ def stateful(repository: Path, name: str = "stateful") -> str:
 def decoupled(repository: Path, name: str = "decoupled") -> str:
     """Put a model into a repository that answers each request three times; returns its name."""
     return _made(repository, name, "model_transaction_policy { decoupled: true }\n", _REPEAT)
+
+
+def scaled(repository: Path, name: str = "scaled") -> str:
+    """Put a model into a repository that multiplies by a request's parameter `scale`; returns its name."""
+    return _made(repository, name, "", _SCALED)
 
 
 def _made(repository: Path, name: str, settings: str, code: str) -> str:
