@@ -29,7 +29,8 @@ QUICK = {
 DETECTORS = {"faster_rcnn", "mask_rcnn", "ssd300"}
 IMPOSSIBLE = {
     ("onnxruntime", "int8"): DETECTORS
-    | {"deepspeech", "deepspeech2", "deepspeech_streaming", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
+    | {"aoa_reader", "deepspeech", "deepspeech2", "deepspeech_streaming", "enas", "googlenet", "nmt", "nmt_greedy"}
+    | {"summarization"},
     ("pytorch", "fp16"): DETECTORS,
     ("pytorch", "bf16"): DETECTORS | {"deepspeech", "deepspeech2", "deepspeech_streaming", "googlenet", "nmt_greedy"},
 }
