@@ -10,6 +10,7 @@ import typer
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, quantity
 from servemark.cli._own_models import takes_own_models
+from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.libraries import TORCH, libraries, version
 from servemark.kernels.measurement import run
@@ -61,6 +62,7 @@ def kernels(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
+    report: Report = False,
     json: Json = False,
 ) -> None:
     """Check and time kernels, and say which ceiling bounds each.
@@ -102,6 +104,8 @@ def kernels(
     else:
         render_kernels(document, stdout(kept=True))
     note(f"result: {shown(folder)}")
+    if report:
+        write_report(folder, quiet=json)
     failed = any(case["status"] == "failed" for case in document["cases"])
     raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
 

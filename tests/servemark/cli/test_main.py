@@ -53,6 +53,14 @@ def test_another_unit_is_refused(line: str, words: str, servemark: Servemark) ->
     assert words in err
 
 
+def test_every_command_that_writes_a_result_offers_its_page() -> None:
+    group: Any = build()
+    flags = {name: {flag: each for each in own.params for flag in each.opts} for name, own in group.commands.items()}
+    writing = {name for name, own in flags.items() if "--out" in own and own["--out"].metavar == "DIR"}
+    assert {"run", "kernels", "quality"} <= writing
+    assert [name for name in writing if "--report" not in flags[name]] == ["compare"]  # which writes it always
+
+
 def test_other_tools_flags_are_answered_with_flags_that_are_there() -> None:
     group: Any = build()
     ours = {name for option in group.commands["run"].params for name in option.opts}
