@@ -1,13 +1,14 @@
 """One case from its sizes to its figures: may it run here, is it right, how long does it take, what bounds it."""
 
+import contextlib
 import itertools
 import logging
 import math
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from servemark.kernels.libraries import TORCH, library
 from servemark.kernels.measurement.device import Device
@@ -108,9 +109,8 @@ def measure(case: Case, method: Method, ceiling: Ceiling | None = None) -> Kerne
     import torch
 
     quieten()
-    torch.backends.fp32_precision = "tf32" if case.precision == "tf32" else "ieee"  # type: ignore[attr-defined]
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), _products_in("tf32" if case.precision == "tf32" else "ieee"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return _measure(case, method, ceiling)
     except Unmeasured as ended:
@@ -124,6 +124,20 @@ def measure(case: Case, method: Method, ceiling: Ceiling | None = None) -> Kerne
             "skipped" if memory else "failed",
             f"{LIBRARY_NAMES.get(case.library, case.library)}: {words}",
         )
+
+
+@contextlib.contextmanager
+def _products_in(numbers: str) -> Iterator[None]:
+    """Set how products of fp32 are computed; put back, because torch.export refuses a process where it is set."""
+    import torch
+
+    backends: Any = torch.backends
+    before = backends.fp32_precision
+    backends.fp32_precision = numbers
+    try:
+        yield
+    finally:
+        backends.fp32_precision = before
 
 
 def blank(case: Case, device: Device, status: Status, reason: str | None) -> KernelCase:

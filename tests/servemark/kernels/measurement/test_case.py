@@ -164,6 +164,16 @@ def test_a_recurrent_layer_s_fixed_part_is_told_apart(monkeypatch: pytest.Monkey
     assert "tflops_with_inputs" in found["figures"]
 
 
+def test_pytorch_is_left_as_it_was_found() -> None:
+    class Linear(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(x, x)
+
+    measure(Case("softmax", Softmax(rows=2, width=4)), METHOD)
+    assert torch.backends.cudnn.allow_tf32 in {True, False}  # a RuntimeError where both ways of setting it are mixed
+    torch.export.export(Linear(), (torch.zeros(2, 2),))
+
+
 def test_without_a_ceiling_there_is_no_share() -> None:
     found = measure(SMALL, METHOD)
     assert (found["status"], found["bound"], found["compute_share"]) == ("measured", None, None)
