@@ -67,7 +67,9 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     around = collect()
     yield "# From kernels to models\n"
     yield f"{around['cpu']}, {around['cores']} cores; torch {metadata.version('torch')}; commit {around['git_commit']}."
-    yield f"Made by `python -m tools.zoo_kernels explained --sizes {sizes} --batch {batch} --seconds {seconds:g}`.\n"
+    chosen = f" --only {' '.join(only)}" if only else ""
+    command = f"explained --sizes {sizes} --batch {batch} --seconds {seconds:g}{chosen}"
+    yield f"Made by `python -m tools.zoo_kernels {command}`.\n"
     yield f"- Each of {len(known)} distinct kernels was timed once, for {seconds:g} s, with a hot cache."
     yield f"- Other work used {busy_share():.0%} of the cores at the end."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
@@ -107,7 +109,8 @@ def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str
     deepbench = [case.kernel for name, suite in suites().items() if name.startswith("deepbench") for case in suite()]
     skipped, total = [], Counted()
     yield "# The zoo's kernels and DeepBench's\n"
-    yield f"Made by `python -m tools.zoo_kernels coverage --sizes {sizes} --batch {batch}`. Nothing is timed.\n"
+    chosen = f" --only {' '.join(only)}" if only else ""
+    yield f"Made by `python -m tools.zoo_kernels coverage --sizes {sizes} --batch {batch}{chosen}`. Nothing is timed.\n"
     yield f"{CLAIM}\n"
     yield "- The distance of two kernels is the largest |log2| of the ratio of a size: 1 is a factor of 2 in any size."
     yield "- Sizes are m, n, k; or n, c, k, input, filter, stride; or hidden, batch, steps. The same kernel is at 0."
