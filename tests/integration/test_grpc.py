@@ -33,7 +33,13 @@ from tests.support.load_config import parsed
 from tests.support.locust_run import accounted, run, the_result
 from tests.support.small_models import affine, expected
 from tests.support.stateful_models import decoupled, scaled, stateful
-from tests.support.triton import IDENTITY_LOCUSTFILE, copy_identity, needs_triton
+from tests.support.triton import (
+    IDENTITY_LOCUSTFILE,
+    LastingTriton,
+    again_after_a_crash,
+    copy_identity,
+    needs_triton,
+)
 
 pytestmark = needs_triton
 
@@ -57,10 +63,15 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(repository: Path) -> Iterator[Server]:
+def triton(repository: Path) -> Iterator[LastingTriton]:
     models = ["affine_onnxruntime", "identity", "large", "decoupled", "stateful", "scaled"]
-    with open_server("embedded", repository, models) as server:
-        yield server
+    with LastingTriton(repository, models) as triton:
+        yield triton
+
+
+@pytest.fixture
+def server(triton: LastingTriton) -> Server:
+    return triton.server()
 
 
 def port_of(server: Server) -> int:
@@ -74,9 +85,11 @@ def served(server: Server, model: str) -> int:
 
 
 @both
-def test_every_answer_is_triton_s_and_every_request_is_counted(server: Server, streaming: bool) -> None:
+@again_after_a_crash
+def test_every_answer_is_triton_s_and_every_request_is_counted(triton: LastingTriton, streaming: bool) -> None:
+    server = triton.server()
     before = served(server, "identity")
-    load = GrpcLoad(port_of(server), streaming=streaming, model="identity", connect=16).closed(16, 1.0)
+    load = GrpcLoad(port_of(server), streaming=streaming, model="identity", connect=16).closed(16, 0.5)
     assert load.kinds == {"ok": served(server, "identity") - before}
     arrays = load.arrays()
     # The payloads go round in the order in which requests were begun, which is that of their schedule.
@@ -185,12 +198,15 @@ def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
 
 
 @both
-def test_a_whole_run(server: Server, streaming: bool, tmp_path: Path) -> None:
+@again_after_a_crash
+def test_a_whole_run(triton: LastingTriton, streaming: bool, tmp_path: Path) -> None:
+    server = triton.server()
     before = served(server, "identity")
-    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "2", "--warmup", "0.2"]
+    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "1", "--warmup", "0.2"]
     flags += ["--protocol", "grpc", "--url", server.grpc, *(["--streaming"] * streaming)]
-    done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(tmp_path))
-    result = the_result(tmp_path)
+    out = tmp_path / str(port_of(server))
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(out))
+    result = the_result(out)
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
     assert (result["config"]["url"], result["config"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
     metrics = result["metrics"]
