@@ -1,4 +1,4 @@
-"""Idle cores that wake up at once: in a virtual machine an open loop keeps them out of idle states while it sends."""
+"""Idle cores that wake up at once: in a virtual machine they are kept out of idle states while requests are sent."""
 
 import contextlib
 import os
@@ -13,7 +13,6 @@ from servemark.results.schema.header import unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter
 
-_CLOSED = "a closed loop waits for answers, not for a schedule"
 _METERED = "cores that do not idle would use energy that is metered"
 _BARE_METAL = "no virtual machine: cores in deep idle states leave power for the clocks of the busy ones"
 
@@ -21,12 +20,12 @@ _BARE_METAL = "no virtual machine: cores in deep idle states leave power for the
 class CpuLatency:
     """Keeps all cores of this machine out of idle states from entering to leaving it.
 
-    `asked` is a value of --cpu-latency-qos. `auto` holds for an open loop in a virtual machine, where it is permitted
-    and nothing meters the energy of the cores; `power_command` says that the user's command does.
+    `asked` is a value of --cpu-latency-qos. `auto` holds in a virtual machine, where it is permitted and nothing meters
+    the energy of the cores; `power_command` says that the user's command does.
     """
 
-    def __init__(self, asked: str, *, open_loop: bool, power_command: bool) -> None:
-        self._asked, self._open_loop, self._power_command = asked, open_loop, power_command
+    def __init__(self, asked: str, *, power_command: bool) -> None:
+        self._asked, self._power_command = asked, power_command
         self._held: int | None = None
         self.figures: dict[str, Any] = _without("nothing was sent")
         """As the result holds it."""
@@ -60,8 +59,6 @@ class CpuLatency:
             return None
         if self._asked != AUTO:
             return f"--cpu-latency-qos {self._asked}"
-        if not self._open_loop:
-            return _CLOSED
         if virtual_machine() is None:
             return _BARE_METAL
         return _METERED if self._power_command or _has_rapl() else None

@@ -278,7 +278,7 @@ FLAGS = (
     ),
     Flag(
         "cpu_latency_qos",
-        "Cores kept out of idle states while it sends: auto (open loop in a virtual machine, not metered), on, off.",
+        "Cores kept out of idle states while it sends: auto (in a virtual machine, not metered), on, off.",
         AUTO,
         metavar="Q",
         choices=CPU_LATENCY,

@@ -71,9 +71,7 @@ class Sender:
         traced = config.metrics.trace_requests
         self.tracing = Tracing(traced) if traced else None
         self.priority = SendersPriority(config.priority, open_loop=config.open_loop)
-        self.cpu_latency = CpuLatency(
-            config.cpu_latency_qos, open_loop=config.open_loop, power_command=config.power is not None
-        )
+        self.cpu_latency = CpuLatency(config.cpu_latency_qos, power_command=config.power is not None)
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""

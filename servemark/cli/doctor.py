@@ -106,7 +106,7 @@ def _priority() -> Check:
 
 
 def _awake() -> Check:
-    """Whether an open loop keeps the cores of a virtual machine from idling while it sends."""
+    """Whether the cores of a virtual machine are kept from idling while requests are sent."""
     from servemark.machine.environment import virtual_machine
     from servemark.machine.idle_states import refusal
 
@@ -114,7 +114,7 @@ def _awake() -> Check:
         return Check("cpu latency", True, "no virtual machine: cores idle as ever (--cpu-latency-qos on: never)")
     if refused := refusal():
         return Check("cpu latency", False, f"{refused} (run as root): cores that idle wake up late")
-    return Check("cpu latency", True, "an open loop keeps cores out of idle states")
+    return Check("cpu latency", True, "cores are kept out of idle states while requests are sent")
 
 
 def _idle() -> Check:

@@ -14,6 +14,8 @@ from servemark.machine.limits import SYSTEM, cores
 
 SHOWN_CORES = 0.02
 """A process that used less is not worth a name."""
+CREDIBLE = 1.5
+"""Most by which a process's own time may exceed what the cores say of all other work: they are counted in ticks."""
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # Fields of a line of /proc/stat, after its name.
 _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
@@ -64,7 +66,9 @@ class CpuUse:
         other_s = max(busy_s - sum(groups_s.values()), 0.0)
         groups = {name: used_s / passed_s for name, used_s in groups_s.items()}
         grown = {key: used_s - first.others_s.get(key, 0.0) for key, used_s in last.others_s.items()}
-        (name, pid), most_s = max(grown.items(), key=lambda item: item[1], default=(("", 0), 0.0))
+        # A virtual machine's kernel threads at times show more than the cores were busy: time that the host had.
+        credible = {key: used_s for key, used_s in grown.items() if used_s <= CREDIBLE * other_s}
+        (name, pid), most_s = max(credible.items(), key=lambda item: item[1], default=(("", 0), 0.0))
         largest = f"{name} (pid {pid}) {most_s / passed_s:.2g}" if most_s >= SHOWN_CORES * passed_s else None
         return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest)
 

@@ -118,11 +118,13 @@ def _completed(seen: Observations) -> Constraint:
 
 def _quiet(use: CpuUse) -> Constraint:
     """The first of all but `completed`: late sends, unsteady windows and long latencies may only follow from it."""
-    most = f", most by {use.largest}" if use.largest else ""
-    took = f"other work took {use.other:.2g} of {use.watched} cores{most}"
+    took = []
+    if use.other >= SHOWN_CORES or use.stolen < SHOWN_CORES:
+        most = f", most by {use.largest}" if use.largest else ""
+        took.append(f"other work took {use.other:.2g} of {use.watched} cores{most}: stop it")
     if use.stolen >= SHOWN_CORES:
-        took += f"; other virtual machines took {use.stolen:.2g}"
-    remedy = f"{took}: stop it, or measure on a machine that does nothing else"
+        took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
+    remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
     share = use.taken_share
     return Constraint(
         "quiet_machine", share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy

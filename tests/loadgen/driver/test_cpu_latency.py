@@ -25,15 +25,15 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
-def asked(value: str = "auto", *, open_loop: bool = True, power_command: bool = False) -> CpuLatency:
-    return CpuLatency(value, open_loop=open_loop, power_command=power_command)
+def asked(value: str = "auto", *, power_command: bool = False) -> CpuLatency:
+    return CpuLatency(value, power_command=power_command)
 
 
 def is_held(device: Path) -> bool:
     return any(file.path == str(device) for file in psutil.Process().open_files())
 
 
-def test_an_open_loop_holds_while_it_sends(device: Path) -> None:
+def test_it_holds_while_requests_are_sent(device: Path) -> None:
     with asked() as latency:
         assert is_held(device)
         assert latency.figures == HELD
@@ -44,7 +44,6 @@ def test_an_open_loop_holds_while_it_sends(device: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "settings", "why"),
     [
-        ("auto", {"open_loop": False}, "a closed loop"),
         ("auto", {"power_command": True}, "metered"),
         ("off", {}, "--cpu-latency-qos off"),
     ],

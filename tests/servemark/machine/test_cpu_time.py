@@ -97,6 +97,16 @@ def test_a_process_that_came_or_went(machine: Machine) -> None:
     assert use.largest is None
 
 
+def test_a_process_that_shows_more_than_all_cores_were_busy_is_not_named(machine: Machine) -> None:
+    machine.show({10: (1, 0.0), 30: (1, 1.0), 31: (1, 2.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    machine.show({30: (1, 10.5), 31: (1, 3.0)}, idle=18.8)
+    use = watch.use()
+    assert use.other == pytest.approx(0.12)
+    assert use.largest == "a) (b 31 (pid 31) 0.1"
+
+
 def test_a_shell_is_not_blamed_for_what_its_child_did_long_ago(machine: Machine) -> None:
     machine.show({30: (1, 1.0), 31: (30, 500.0), 32: (1, 2.0), 10: (1, 0.0)})
     watch = machine.watch()

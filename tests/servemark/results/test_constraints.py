@@ -34,6 +34,7 @@ def p99_of(value: float | None, answered: int = 1500) -> dict[str, Any]:
 
 RISING = (80, 84, 90, 88, 95, 99, 104, 110, 112, 120)
 BUSY = CpuUse(2, 2.0, {}, 0.5, 0.1, "make (pid 7) 0.4")
+STOLEN = CpuUse(2, 2.0, {}, 0.01, 0.3, None)
 
 
 def verdict(base: Observations, **changes: Any) -> Verdict:
@@ -49,7 +50,9 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("completed", GOOD, {}, True, ""),
     ("completed", GOOD, {"interrupted": "stopped before its end"}, False, "stopped before its end"),
     ("quiet_machine", GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, True, ""),
-    ("quiet_machine", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4; other virtual"),
+    ("quiet_machine", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4: stop"),
+    ("quiet_machine", GOOD, {"machine": BUSY}, False, "stop it; other virtual machines took 0.1 of 2 cores: try again"),
+    ("quiet_machine", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
     ("error_share", GOOD, {"errors": 15}, True, ""),
     ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
     ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
