@@ -14,8 +14,8 @@ from recipes.training import WEIGHTS
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.paths import CHECKOUT
+from servemark.report.pipes import circumstances, pipes
 from servemark.report.quality import number
-from servemark.report.terminal.comparison import pipes
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
@@ -94,22 +94,20 @@ def _provenance(workload: str) -> str:
 
     with safe_open(WEIGHTS / f"{workload}.safetensors", "np") as file:
         said = file.metadata()
-    return f"Weights: `{said['recipe']}`, {said['data']}; validation {said['validation']}; torch {said['torch']}."
+    return f"Weights: `{said['recipe']}`, {said['data']}. Validation: {said['validation']}; torch {said['torch']}."
 
 
-def page(sections: list[str], environment: QualityResult) -> str:
+def page(sections: list[str], first: QualityResult) -> str:
     """The whole page."""
-    around = environment["environment"]
-    packages = ", ".join(f"{name} {version}" for name, version in around["packages"].items())
     return "\n\n".join(
         [
             "# Quality of trained weights",
             "`python -m recipes.all && python -m recipes.measure` trains, exports and serves with Triton. It scores "
             "the whole test set over HTTP in batches of 64, and writes this page.",
             "The test set chose no weights and no epoch. NeuMF's recipe was changed twice, after its versions had "
-            "scored 0.6225 and 0.6341 on it. `of fp32's` is the share that is kept of the same engine's fp32; MLPerf "
+            "scored 0.6225 and 0.6341 on it. `of fp32's` is the share that is kept of the same engine's fp32. MLPerf "
             "asks for 99 % or 99.9 %.",
-            f"{environment['created'][:10]}; {around['cpu']}, {around['cores']} cores; {packages}.",
+            circumstances(first["created"], first["environment"]),
             *sections,
         ]
     )

@@ -41,7 +41,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
         f"**{len(rows - lost)} of {len(rows)} rows survived** (1 to {ROWS[-1]}), in all "
         f"{sum(not each.troubles for each in outcomes)} of {len(outcomes)} runs.",
         "",
-        "A run survived if exit code, kinds of failure and result are as expected, and the result speaks of each",
+        "A run survived if exit code, kinds of failure and result are as expected. The result must speak of each",
         "request that a counting server received. Memory and time keep their bounds. No process, shared memory or file",
         "is left behind. Memory is that of the largest process, beyond a run without a fault.",
         "Rows with several faults survive if all of them do.",

@@ -28,7 +28,7 @@ def test_a_row_says_what_is_kept_of_fp32(tmp_path: Path, monkeypatch: pytest.Mon
     save("a_recipe", Trained(torch.nn.Linear(1, 1), 3, 9, 0.7), data="some data", metric="HR@10", folder=tmp_path)
     monkeypatch.setattr(measure, "WEIGHTS", tmp_path)
     said = measure.section("a_recipe", [result("fp32", 0.66), result("fp16", 0.66), result("int8", 0.63)])
-    assert "python -m recipes.a_recipe`, some data; validation HR@10 0.7000 in epoch 3 of 9" in said
+    assert "python -m recipes.a_recipe`, some data. Validation: HR@10 0.7000 in epoch 3 of 9" in said
     assert "| onnxruntime | fp32 | 0.6600 | 0.6300 to 0.6900 | 0.635: met | - | 0 |" in said
     assert "| 100.00%, keeps 99.9 % |" in said
     assert "| 0.635: missed | 95.45%, below 99 % |" in said

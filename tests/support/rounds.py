@@ -32,7 +32,16 @@ def document_of(
     **opened: Any,
 ) -> Row:
     """comparison.json of these rounds."""
-    machine = {"cpu": "a CPU", "cores": 2, "memory_gb": 1, "os": "an OS", "python": "3", "git_commit": "c"}
+    machine = {
+        "cpu": "a CPU",
+        "cores": 2,
+        "memory_gb": 1,
+        "gpus": [],
+        "git_dirty": False,
+        "os": "an OS",
+        "python": "3",
+        "git_commit": "c",
+    }
     known: Any = {
         "schema_version": 1,
         "kind": "comparison",

@@ -8,6 +8,7 @@ from typing import cast
 from rich.console import Console
 from rich.table import Table
 
+from servemark.report.pipes import circumstances, pipes
 from servemark.report.quality import number
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
@@ -34,13 +35,9 @@ def render_comparison(document: ComparisonDocument, console: Console) -> None:
 
 def markdown(document: ComparisonDocument) -> str:
     """The same as a page for docs/results/, with the environment it holds for."""
-    environment = document["environment"]
-    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     parts = [
         f"## {heading(document)}",
-        f"{document['created'][:10]}; {environment['cpu']}, {environment['cores']} cores, "
-        f"{environment['memory_gb']} GB; {environment['os']}, Python {environment['python']}; commit "
-        f"{environment['git_commit']}; {packages}.",
+        circumstances(document["created"], document["environment"]),
         f"`{' '.join(document['command'])}`",
         *(pipes(head, cells) for head, cells in tables(document) if cells),
         "\n".join(f"- {line}" for line in notes(document)),
@@ -253,9 +250,3 @@ def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     for row in cells:
         table.add_row(*row)
     return table
-
-
-def pipes(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)])

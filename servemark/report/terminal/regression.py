@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from servemark.report.terminal.comparison import pipes
+from servemark.report.pipes import pipes
 from servemark.report.words import figure
 from servemark.results.schema.comparison import Difference, SavedComparison, Subject
 from servemark.results.schema.header import reason_of

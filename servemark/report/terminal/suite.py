@@ -6,8 +6,8 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from servemark.machine.environment import Environment
 from servemark.report import ai_matrix
+from servemark.report.pipes import circumstances
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
 
 _LEFT = ("workload", "precision", "unit", "agreement", "AI Matrix publishes", "verdict")
@@ -61,23 +61,17 @@ def markdown(document: SuiteDocument) -> str:
     flags = "--published " if document.get("published") else ""
     flags += f"--engine {document['engine']} --concurrency {document['concurrency']}"
     flags += f" --duration {document['duration_s']:g} --warmup {document['warmup_s']:g}"
-    head = [f"# Suite {document['suite']} on {document['engine']}", "", _machine(document["environment"]), ""]
-    head += [f"`servemark suite {document['suite']} {flags}`, run on {document['created'][:10]}.", ""]
+    head = [
+        f"# Suite {document['suite']} on {document['engine']}",
+        "",
+        circumstances(document["created"], document["environment"]),
+        "",
+    ]
+    head += [f"`servemark suite {document['suite']} {flags}`", ""]
     body = ["| " + " | ".join(columns) + " |"]
     body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in columns) + "|"]
     body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
     return "\n".join([*head, *(f"- {note}" for note in notes(document, document["rows"])), "", *body]) + "\n"
-
-
-def _machine(environment: Environment) -> str:
-    gpus = ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
-    commit = environment["git_commit"] or "unknown"
-    commit += " with uncommitted changes" if environment["git_dirty"] else ""
-    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
-    return (
-        f"{environment['cpu']}, {environment['cores']} cores, {environment['memory_gb']} GB, {gpus}; "
-        f"{environment['os']}, Python {environment['python']}; commit {commit}; {packages}."
-    )
 
 
 def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
