@@ -10,7 +10,7 @@ from rich.table import Table
 
 from servemark.report.pipes import circumstances, pipes
 from servemark.report.quality import number
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, is_reduced, only_agreement, title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import RatioFigures
@@ -75,7 +75,26 @@ def notes(document: ComparisonDocument) -> list[str]:
             lines.append(f"{said}: {remedy}" if remedy else said)
     if any(row["ratio"].get("of_invalid_runs") for row in rows):
         lines.append("* this ratio includes INVALID rounds")
-    return [*lines, *_noise(rows), *_gaps(rows)]
+    return [*lines, *_scored(rows), *_noise(rows), *_gaps(rows)]
+
+
+def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    """On how many examples quality stands, and why a share of fp32's is missing."""
+    found = {row["label"]: quality for row in rows if (quality := row.get("quality"))}
+    if not found:
+        return
+    counts = {label: quality["examples"] for label, quality in found.items()}
+    if len({quality["data_sha256"] for quality in found.values()}) == 1:
+        yield f"quality: of {next(iter(counts.values())):,} examples, the same of each"
+    else:
+        counted = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+        yield f"quality: not of the same examples ({counted}), so shares of fp32's are missing: a longer --duration"
+    if any(quality["of_fp32"] is not None for quality in found.values()):
+        yield "of fp32's: MLPerf's closed division asks for 99 % or 99.9 %"
+    elif all(is_reduced(row) for row in rows):
+        yield "of fp32's: none of these computes in fp32"
+    if random := [label for label, quality in found.items() if quality["weights"] == "random"]:
+        yield f"quality: random weights, so that it says nothing of the model ({', '.join(random)})"
 
 
 def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:

@@ -60,3 +60,14 @@ def test_the_table_says_which_bound_is_kept() -> None:
     said = shown(document_of(turns, [each.label for each in turns]))
     for words in ("0.8000 (0.7700 to 0.8300)", "99.94%: keeps 99.9 %", "99.38%: keeps 99 %", "87.50%: below 99 %"):
         assert words in said
+    assert "quality: of 900 examples, the same of each" in said
+    assert "MLPerf's closed division asks" in said
+
+
+def test_a_missing_share_says_why() -> None:
+    others = [scored("o", 0.8), scored("o int8", 0.7, sha="b", examples=400)]
+    said = shown(document_of(others, ["o", "o int8"]))
+    assert "not of the same examples (o 900, o int8 400), so shares of fp32's are missing: a longer --duration" in said
+    said = shown(document_of([scored("o int8", 0.7)], ["o int8"]))
+    assert "of fp32's: none of these computes in fp32" in said
+    assert "MLPerf" not in said
