@@ -74,3 +74,11 @@ def above(flag: str, value: object, bound: float, units: Mapping[str, str] = PLA
 def text_of(number: float) -> str:
     """Write a number so that reading it gives the very same one: 15, 0.1, 0.00001."""
     return format(Decimal(repr(number)).normalize(), "f")
+
+
+def duration_text(seconds: float) -> str:
+    """How long something takes, in the unit that fits: 90 s, 2.0 min."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"

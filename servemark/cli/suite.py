@@ -9,13 +9,14 @@ from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository, count, quantity
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
-from servemark.errors import ExitCode
+from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, shown
 from servemark.quantities import SECONDS
 from servemark.report.terminal.suite import render_suite
 from servemark.results import directory as results
 from servemark.runs.suite import run_suite
+from servemark.runs.suite_plan import measured_flops_per_s, plan
 
 
 def suite(
@@ -31,6 +32,9 @@ def suite(
             metavar="P", help="With --published: only this one of fp32, fp16, int8; more than once.", show_default="all"
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="WORKLOAD", help="Only this one of the suite; more than once.")
+    ] = None,
     duration: Annotated[
         float, quantity("--duration", "S", "Measured seconds, at the least.", least=0.1, units=SECONDS)
     ] = 5.0,
@@ -40,6 +44,9 @@ def suite(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
     remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run and about how long it takes, and run nothing.")
+    ] = False,
     report: Report = False,
     json: Json = False,
 ) -> None:
@@ -50,20 +57,26 @@ def suite(
 
     Example: servemark suite subset --concurrency 2 --duration 5
 
-    Example: servemark suite ai-matrix --published --precision fp32 --concurrency 1
+    Example: servemark suite ai-matrix --published --precision fp32 --concurrency 1 --dry-run
     """
-    directory, document = run_suite(
+    planned = plan(
         name,
         engine,
         model_repository,
-        out,
         concurrency=concurrency,
         duration_s=duration,
         warmup_s=warmup,
-        remove=remove,
         published=published,
         precisions=precision or (),
+        only=only or (),
     )
+    if dry_run and json:
+        raise OptionError("--dry-run has no JSON document", fix="leave --json out")
+    if dry_run:
+        for line in planned.lines(measured_flops_per_s()):
+            stdout().print(line, soft_wrap=True, highlight=False)
+        return
+    directory, document = run_suite(planned, out, remove=remove)
     if json:
         results.print_json(document)
     else:

@@ -14,6 +14,7 @@ from servemark.errors import ServerError
 from servemark.output import note
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import Scorer, rows_of
+from servemark.quantities import duration_text
 from servemark.workload import LabelledSet, Quality, Sample, stack
 
 ESTIMATE_AFTER_S = 2.0
@@ -120,18 +121,12 @@ class Sending:
             left_s = passed * (self._requests - self._answered) / self._answered
             whole_s = passed * self._whole_requests / self._answered
             size = self._labels.data.size
-            other = f"all {size:,} take {_time(whole_s)}" if self._labels.samples else "--samples N takes a subset"
+            other = (
+                f"all {size:,} take {duration_text(whole_s)}" if self._labels.samples else "--samples N takes a subset"
+            )
             done = f"{self._answered:,} of {self._requests:,} requests in {passed:.0f} s"
-            note(f"{done}: about {_time(left_s)} to go; {other}")
+            note(f"{done}: about {duration_text(left_s)} to go; {other}")
 
     @property
     def _whole_requests(self) -> float:
         return self._labels.data.size * self._labels.data.requests_per_example / self._config.batch_size
-
-
-def _time(seconds: float) -> str:
-    """In the unit that fits."""
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} s"

@@ -5,85 +5,61 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 
 from servemark import interrupts
-from servemark.errors import ExitCode, OptionError
+from servemark.errors import ExitCode
 from servemark.output import note
-from servemark.quantities import one_of, text_of
-from servemark.report import ai_matrix
+from servemark.quantities import duration_text, text_of
 from servemark.report.terminal.suite import line, markdown
-from servemark.repository.entry import FULL, Entry
+from servemark.repository.entry import Entry
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
 from servemark.results.verdict import failed_constraints, said
 from servemark.runs.locust_process import stopping
-from servemark.workload import Workload, workloads
-from servemark.workload.registry import own
+from servemark.runs.suite_plan import Case, Plan, left_s, measured_flops_per_s
 
-SUBSET = ("resnet50", "faster_rcnn", "ranking")
-"""AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
-VARIANT = ", variant"
-"""Ends the suite of a workload that is not the suite's own, but the same task with another network or other sizes."""
 EXPORT_TIMEOUT_S = 1800
 RUN_TIMEOUT_S = 900
 REQUEST_TIMEOUT_S = 300
 """The heaviest models take tens of seconds for a request on two cores."""
 
 
-def run_suite(
-    name: str,
-    engine: str,
-    repository: Path,
-    out: Path,
-    *,
-    concurrency: int,
-    duration_s: float,
-    warmup_s: float,
-    remove: bool = False,
-    published: bool = False,
-    precisions: Sequence[str] = (),
-) -> tuple[Path, SuiteDocument]:
-    """Export and load every workload of a suite; the result directory and the document.
+def run_suite(plan: Plan, out: Path, *, remove: bool = False) -> tuple[Path, SuiteDocument]:
+    """Export and load every case of a plan; the result directory and the document.
 
-    `published` runs AI Matrix's batches, in those of its precisions that the engine has and that `precisions`, if there
-    are any, names. suite.json and suite.md are complete after each row; an exported model is removed after its last one
-    where `remove` says so. Raises OptionError, ResultError.
+    suite.json and suite.md are complete after each row; an exported model is removed after its last one where `remove`
+    says so. Raises ResultError.
     """
-    from servers.engines import engine_names
-
-    one_of("engine", engine, engine_names())
-    if (published or precisions) and name != "ai-matrix":
-        raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
-    if published:
-        cases = _published_cases(members(name), engine, precisions)
-    else:
-        cases = [_Case(workload, FULL, 1) for workload in members(name)]
-    directory = results.new_directory(out, f"suite-{name}")
+    cases, engine, repository = plan.cases, plan.engine, plan.repository
+    directory = results.new_directory(out, f"suite-{plan.suite}")
     document: SuiteDocument = {
         **opening("suite"),
-        "suite": name,
+        "suite": plan.suite,
         "engine": engine,
-        "concurrency": concurrency,
-        "duration_s": duration_s,
-        "warmup_s": warmup_s,
-        "published": published,
+        "concurrency": plan.concurrency,
+        "duration_s": plan.duration_s,
+        "warmup_s": plan.warmup_s,
+        "published": plan.published,
         "rows": [],
     }
-    load = ["--concurrency", f"{concurrency}", "--duration", text_of(duration_s), "--warmup", text_of(warmup_s)]
-    load += ["--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
+    load = ["--concurrency", f"{plan.concurrency}", "--duration", text_of(plan.duration_s)]
+    load += ["--warmup", text_of(plan.warmup_s), "--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
     rows = document["rows"]
+    costs = plan.costs_s(measured_flops_per_s())
+    note(plan.whole(costs))
+    begun = time.monotonic()
     for number, case in enumerate(cases, start=1):
         note(f"[{number}/{len(cases)}] {case}")
         rows.append(_row(case, engine, load, repository))
-        note(f"    {line(rows[-1])}")
+        remaining = duration_text(left_s(costs, number, time.monotonic() - begun))
+        note(f"    {line(rows[-1])}{f'; about {remaining} left' if number < len(cases) else ''}")
         if remove and not any(each.artifact == case.artifact for each in cases[number:]):
             shutil.rmtree(Entry(repository, case.workload.name, engine, case.precision).folder, ignore_errors=True)
         # After each workload, so that a crash loses none of those before.
@@ -92,55 +68,7 @@ def run_suite(
     return directory, document
 
 
-def members(name: str) -> list[Workload]:
-    """The workloads of a suite, without the variants that stand beside them. Raises OptionError."""
-    every = workloads().values()
-    found = {
-        "aibench": [w for w in every if any(s.startswith("AIBench") and not s.endswith(VARIANT) for s in w.suites)],
-        "ai-matrix": [w for w in every if "AI Matrix" in w.suites],
-        "subset": [w for w in every if w.name in SUBSET],
-        "all": list(every),
-        "own": list(own().values()),
-    }
-    return found[one_of("suite", name, found)]
-
-
-@dataclass(frozen=True)
-class _Case:
-    """A workload in a precision, at a batch."""
-
-    workload: Workload
-    precision: str
-    batch: int
-
-    @property
-    def artifact(self) -> tuple[str, str]:
-        """What is exported for it."""
-        return self.workload.name, self.precision
-
-    def __str__(self) -> str:
-        precision = "" if self.precision == FULL else f" {self.precision}"
-        return f"{self.workload.name}{precision}" + (f" -b {self.batch}" if self.batch > 1 else "")
-
-
-def _published_cases(chosen: Sequence[Workload], engine: str, precisions: Sequence[str]) -> list[_Case]:
-    """What AI Matrix runs, as far as the engine can. Raises OptionError on a precision that AI Matrix does not run."""
-    import exporters
-
-    for precision in precisions:
-        one_of("precision", precision, ai_matrix.CNN.precisions)
-        exporters.check_precision(engine, precision)
-    possible = set(precisions or exporters.precisions(engine))
-    return [
-        _Case(workload, precision, batch)
-        for workload in chosen
-        for precision in ai_matrix.MACRO[workload.name].precisions
-        if precision in possible
-        for batch in ai_matrix.MACRO[workload.name].batches
-    ]
-
-
-def _row(case: _Case, engine: str, load: list[str], repository: Path) -> SuiteRow:
+def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow:
     """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
     workload = case.workload
     row = not_reached(workload.name, workload.parameters or 0, (workload.flops or 0) / 1e9, case.precision, case.batch)

@@ -101,7 +101,7 @@ USED_BY = {
         "servemark/cli: suite",
         "servemark/report: ai_matrix",
         "servemark/report/terminal: suite",
-        "servemark/runs: server",
+        "servemark/runs: server suite_plan",
     ],
     "servemark/models/test_models": ["servemark/workload: registry spec tensor", "servemark/frameworks: tensorflow"],
     "servemark/history/test_document": [

@@ -14,7 +14,7 @@ from servemark.errors import OptionError
 from servemark.report import ai_matrix
 from servemark.report.terminal.suite import line, markdown
 from servemark.results.schema.suite import SuiteRow, not_reached
-from servemark.runs import suite
+from servemark.runs import suite_plan
 from tests.support.documents import validated
 
 GOOD: SuiteRow = {
@@ -54,15 +54,15 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
 
 
 def test_members() -> None:
-    names = {name: {w.name for w in suite.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
-    assert names["subset"] == set(suite.SUBSET)
+    names = {name: {w.name for w in suite_plan.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
+    assert names["subset"] == set(suite_plan.SUBSET)
     assert len(names["aibench"]) == 17
     assert names["all"] == set(workload.names())
-    variants = {w.name for w in workload.workloads().values() if any(s.endswith(suite.VARIANT) for s in w.suites)}
+    variants = {w.name for w in workload.workloads().values() if any(s.endswith(suite_plan.VARIANT) for s in w.suites)}
     assert "ranking_teacher" in variants
     assert not variants & (names["aibench"] | names["ai-matrix"])
     with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
-        suite.members("mlperf")
+        suite_plan.members("mlperf")
 
 
 def test_page_holds_the_table_and_says_what_happened() -> None:
@@ -122,20 +122,59 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
 
 
 def test_published_cases_are_those_that_the_engine_has() -> None:
-    chosen = suite.members("ai-matrix")
+    chosen = suite_plan.members("ai-matrix")
     assert {w.name for w in chosen} == set(ai_matrix.MACRO)
-    every = suite._published_cases(chosen, "onnxruntime", [])
+    every = suite_plan.published_cases(chosen, "onnxruntime", [])
     assert {each.precision for each in every} == {"fp32", "fp16", "int8"}
     assert {each.batch for each in every if each.workload.name == "nmt"} == {64, 128, 256}
     assert all(each.batch <= each.workload.max_batch for each in every)
-    assert {each.precision for each in suite._published_cases(chosen, "pytorch", [])} == {"fp32", "fp16"}
-    assert {each.precision for each in suite._published_cases(chosen, "pytorch", ["fp32"])} == {"fp32"}
+    assert {each.precision for each in suite_plan.published_cases(chosen, "pytorch", [])} == {"fp32", "fp16"}
+    assert {each.precision for each in suite_plan.published_cases(chosen, "pytorch", ["fp32"])} == {"fp32"}
     with pytest.raises(OptionError, match="has no export in int8"):
-        suite._published_cases(chosen, "pytorch", ["int8"])
+        suite_plan.published_cases(chosen, "pytorch", ["int8"])
     with pytest.raises(OptionError, match="of the suite ai-matrix"):
-        suite.run_suite(
-            "aibench", "pytorch", Path(), Path(), concurrency=1, duration_s=1.0, warmup_s=0.0, published=True
-        )
+        planned("aibench", "pytorch", published=True)
+
+
+def planned(suite: str, engine: str, **chosen: Any) -> suite_plan.Plan:
+    """A plan of one request in flight, of models that nobody has exported."""
+    return suite_plan.plan(suite, engine, Path("nowhere"), concurrency=1, duration_s=5.0, warmup_s=1.0, **chosen)
+
+
+def test_some_of_a_suite() -> None:
+    cases = planned("ai-matrix", "onnxruntime", published=True, only=["din", "resnet50"], precisions=["fp32"]).cases
+    assert [str(case) for case in cases] == [f"din -b {n}" for n in (256, 512, 1024)] + [
+        f"resnet50 -b {n}" for n in (16, 32, 64)
+    ]
+    with pytest.raises(OptionError, match="ai-matrix's workload 'ranking' is unknown"):
+        planned("ai-matrix", "onnxruntime", only=["ranking"])
+    with pytest.raises(OptionError, match="runs din in fp32 alone"):
+        planned("ai-matrix", "onnxruntime", published=True, only=["din"], precisions=["int8"])
+
+
+def test_a_plan_says_what_it_takes() -> None:
+    found = planned("ai-matrix", "onnxruntime", published=True, only=["resnet50"], precisions=["fp32"])
+    gflops = (workload.get("resnet50").flops or 0) / 1e9
+    costs = found.costs_s(gflops * 1e9)  # a request of so many samples takes so many seconds
+    assert costs == pytest.approx([15 + 2 * 16 + 30, 15 + 2 * 32, 15 + 2 * 64])  # one export
+    *lines, last = found.lines(gflops * 1e9)
+    assert lines[0] == f"resnet50 -b 16, export first: {16 * gflops:,.1f} GFLOPs a request, about 77 s"
+    assert last == "models: 1, exports: 1, runs: 3; about 5.0 min, or more"
+    assert found.costs_s(1e18) == pytest.approx([51, 21, 21])  # warm-up and interval have a least length
+
+
+def test_what_is_left_follows_what_was_done() -> None:
+    assert suite_plan.left_s([10, 10, 20], 0, 0.0) == 40
+    assert suite_plan.left_s([10, 10, 20], 2, 60.0) == 60
+
+
+def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command("subset", out=tmp_path, model_repository=tmp_path, dry_run=True)
+    shown = capsys.readouterr().out.splitlines()
+    assert [each.split(",")[0] for each in shown[:-1]] == sorted(suite_plan.SUBSET)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OptionError, match="no JSON"):
+        command("subset", out=tmp_path, dry_run=True, json=True)
 
 
 def test_a_line_for_each_outcome() -> None:
@@ -147,7 +186,7 @@ def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
-    monkeypatch.setattr(suite, "members", lambda _: [unknown, tiny])
+    monkeypatch.setattr(suite_plan, "members", lambda _: [unknown, tiny])
     with pytest.raises(typer.Exit) as ended:
         command("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)
     assert ended.value.exit_code == 2
