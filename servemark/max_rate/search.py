@@ -318,9 +318,13 @@ class _State:
         return self.end() if enough and self._width() <= (1 + tolerance) ** 2 else None
 
     def _beyond(self, bound: float, chance: float, *, met: bool) -> bool:
-        """Whether the rate lies beyond a bound, where at least two runs were made, all with this outcome."""
+        """Whether the rate lies beyond a bound: two runs there with this outcome may say so, and four always do.
+
+        Runs that other work disturbed move the posterior little; more of them at the bound would say no more.
+        """
         there = [point.met for point in self._points if point.rate == bound]
-        return len(there) > 1 and set(there) == {met} and chance <= 1 - SURE
+        sure = chance <= 1 - SURE or len(there) >= MIN_RUNS_EACH
+        return len(there) > 1 and set(there) == {met} and sure
 
     def _count(self, *, met: bool) -> int:
         return sum(point.met is met for point in self._points)
