@@ -76,8 +76,8 @@ class LastingTriton:
 def again_after_a_crash(test: Callable[..., None]) -> Callable[..., None]:
     """Run a test of load a second time where Triton crashed in the first. It takes the fixture `triton`.
 
-    Triton 2.51, the wheel's newest, dies of SIGSEGV in its Python backend (SaveRequestsToSharedMemory) about once in a
-    million requests over gRPC streams on a busy machine. What our own bytes did would happen again.
+    Triton 2.51, the wheel's newest, was seen to die twice of SIGSEGV in its Python backend (SaveRequestsToSharedMemory)
+    under gRPC streams on a busy machine, once in about a million requests. What our own bytes did would happen again.
     """
 
     @functools.wraps(test)
