@@ -77,9 +77,9 @@ install_tensorrt() { # its wheels come from NVIDIA's own index, which has no has
 }
 
 install_tensorflow() {
-    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off \
-        -r requirements.tensorflow.lock >>$VENV/setup.log 2>&1 ||
-        fail "pip could not install requirements.tensorflow.lock" "see $PWD/$VENV/setup.log"
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off --require-hashes \
+        -r requirements.tensorflow.hashes >>$VENV/setup.log 2>&1 ||
+        fail "pip could not install requirements.tensorflow.hashes" "see $PWD/$VENV/setup.log"
 }
 
 install_packages() {
@@ -138,7 +138,7 @@ esac
 [ "$GPU" != 0 ] || GPU=
 python=$(choose_python)
 python_version=$(version "$python")
-wanted="$({ requirements; cat pyproject.toml $([ "$GPU" != tensorflow ] || echo requirements.tensorflow.lock); } | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
+wanted="$({ requirements; cat pyproject.toml $([ "$GPU" != tensorflow ] || echo requirements.tensorflow.hashes); } | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
 if [ -e $STAMP ] && [ "$(cat $STAMP)" = "$wanted" ]; then
     exit 0
 fi

@@ -79,7 +79,7 @@ def test_tensorflow_has_an_environment_without_the_other_cuda(setup: Setup, chec
     assert setup("tensorflow").returncode == 0
     found = names(checkout, ".venv-tensorflow")
     assert {"nvidia-pytriton", "nvidia-ml-py", "locust", "numpy"} <= found
-    assert "-r requirements.tensorflow.lock" in (checkout / "calls").read_text()
+    assert "--require-hashes -r requirements.tensorflow.hashes" in (checkout / "calls").read_text()
     assert not found & {"torch", "triton", "tensorflow_cpu", "onnxruntime", "nvidia-cudnn-cu13", "cuda-bindings"}
     assert {name for name in found if name.startswith("nvidia-")} == {"nvidia-pytriton", "nvidia-ml-py"}
     pins = (CHECKOUT / "requirements.tensorflow.lock").read_text().splitlines()

@@ -8,7 +8,7 @@ import pytest
 from servemark.paths import CHECKOUT
 from tools.pin_hashes import hashes, head, lines, of_python
 
-LOCKS = [CHECKOUT / "requirements.lock", CHECKOUT / "requirements.gpu.lock"]
+LOCKS = [CHECKOUT / f"requirements{part}.lock" for part in ("", ".gpu", ".tensorflow")]
 ITEM = {"url": "https://host.example/Some_Name-1.0-py3-none-any.whl"}
 
 
