@@ -25,6 +25,7 @@ from typing import Any
 import exporters
 from servemark.errors import ArtifactError, ServemarkError
 from servemark.machine import environment
+from servemark.machine.instructions import int8_overflows
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically
@@ -44,8 +45,6 @@ KINDS = {
 
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
 NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
-VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"}) & set(Path("/proc/cpuinfo").read_text().split())
-"""Without one of them a CPU sums pairs of 8-bit products in 16 bits, which overflow."""
 NO_VNNI = "not told: it differs from eager PyTorch on a CPU without VNNI, and was not tried on another"
 
 
@@ -71,6 +70,8 @@ def main() -> None:
         "--model-repository", type=Path, default=MODEL_REPOSITORY, help="ONNX entries are taken from it"
     )
     options = parser.parse_args()
+    if options.size == "tiny" and (lacking := [name for name in options.workload or () if not get(name).tiny]):
+        parser.error(f"no tiny variant has {', '.join(lacking)}: --size full tries it")
     record = Record(options.size)
     cells = [
         Cell(name, engine, precision)
@@ -193,7 +194,7 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
 
 def _refused(kind: str, reason: str, precision: str) -> dict[str, Any]:
     """What an ArtifactError tells of the model; of this machine's CPU it would tell nothing, and stays untried."""
-    if precision == "int8" and kind == "agreement" and not VNNI:
+    if precision == "int8" and kind == "agreement" and int8_overflows():
         kind, reason = "device", NO_VNNI
     return {"ok": None if kind == "device" else False, "kind": kind, "reason": reason}
 

@@ -17,13 +17,14 @@ from exporters.importing import onnx_file, saved_model, torch_program, triton_en
 from exporters.importing.described import Described, Format, unusable
 from exporters.importing.samples import Wishes, inputs_of, largest_batch
 from exporters.importing.triton_entry import TritonEntry
+from exporters.pipeline.imported import sha256_of
 from exporters.pipeline.job import golden_inputs
 from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
 from exporters.pipeline.registry import exporter
 from servemark import __version__
 from servemark.errors import ArtifactError, OptionError
-from servemark.repository.entry import Golden, digest, write_golden
+from servemark.repository.entry import Golden, write_golden
 from servemark.workload import Arrays, Sample, Workload, stack, write_npz
 from servemark.workload.agreement import Agreement, compare_outputs
 from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, described, read_model
@@ -121,7 +122,7 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
             "engine": format_.ENGINE,
             "kind": format_.KIND,
             "path": str(path.absolute()),
-            "sha256": digest(draft / VERSION),
+            "sha256": sha256_of(draft / VERSION),
             **found.facts,
             "versions": {"servemark": __version__, "python": platform.python_version(), **packages(module)},
             "imported": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -27,6 +27,7 @@ from exporters.pipeline.registry import Exporter, check_precision, exporter
 from exporters.pipeline.routes import SOURCE, route
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
+from servemark.machine.instructions import int8_overflows
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 from servemark.workload.checked import agreement_figures
@@ -76,8 +77,8 @@ def export(
     workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
     the repository cannot be written.
     """
-    module = require_exporter(engine, precision)
     route(workload, engine, precision)
+    module = require_exporter(engine, precision)
     entry = Entry(repository, workload.name, engine, precision)
     own = _weights(workload, repository, weights)
     if own:
@@ -143,7 +144,9 @@ def _write(
         with whole_recurrences():
             format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
-    discrepancies, checked = parity.measure(module.load(artifact, workload), job.golden, workload, agreement)
+    overflows = draft.precision == "int8" and module.DEVICE == "cpu" and int8_overflows()
+    run = module.load(artifact, workload)
+    discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
     draft.config.write_text(config)
     draft.write_golden(job.golden)
     manifest = {

@@ -12,10 +12,16 @@ from servemark.workload.spec import Source
 AGAIN = "`servemark import PATH --force` imports it again"
 
 
+def sha256_of(kept: Path) -> str:
+    """Digest what an import keeps: of one file its own, as `sha256sum` gives it, of several all with their names."""
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    return digest(files[0] if len(files) == 1 else kept)
+
+
 def place(source: Source, version: Path) -> Mapping[str, object]:
     """Put the file, and what lies beside it, into a version directory. Raises ArtifactError where it was changed."""
     kept = source.path.parent
-    if not source.path.exists() or digest(kept) != source.facts["sha256"]:
+    if not source.path.exists() or sha256_of(kept) != source.facts["sha256"]:
         raise ArtifactError(f"{kept} is not what was imported: it was changed since, or is not whole", fix=AGAIN)
     # No hard links: the onnx package refuses external data that has two names.
     shutil.copytree(kept, version, copy_function=shutil.copyfile, dirs_exist_ok=True)

@@ -20,6 +20,7 @@ Run = Callable[[Arrays], Arrays]
 
 BATCH_SIZES = (1, 3)
 """Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""
+OVERFLOWS = "another precision, or a CPU with VNNI: without it sums of 8-bit products may overflow, as they may here"
 
 
 def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
@@ -50,12 +51,12 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
 
 
 def measure(
-    run: Run, golden: Golden, workload: Workload, agreement: Agreement
+    run: Run, golden: Golden, workload: Workload, agreement: Agreement, *, overflows: bool = False
 ) -> tuple[dict[int, dict[str, Discrepancy]], Checked]:
     """Run the artifact on all golden samples: batch size -> output -> discrepancy, and what was found of each sample.
 
     A run under load checks the same samples. Raises ArtifactError when a batch cannot be run, or an output has another
-    shape or dtype or lies outside `agreement`.
+    shape or dtype or lies outside `agreement`; `overflows`: the CPU may be to blame, which the error then says.
     """
     found: dict[int, dict[str, Discrepancy]] = {}
     compared: dict[str, list[Rows]] = {tensor.name: [] for tensor in workload.outputs}
@@ -70,7 +71,7 @@ def measure(
             output, reference = np.concatenate([batch[tensor.name] for batch in batches])[:rows], golden.outputs
             place = f"{tensor.name} at batch {size}"
             each = _compare_output(output, reference[tensor.name], agreement, workload, place)
-            found[size][tensor.name] = _agreeing(each, tensor, agreement, workload, place)
+            found[size][tensor.name] = _agreeing(each, tensor, agreement, workload, place, overflows)
             compared[tensor.name].append(each)
     samples = np.tile(np.arange(rows), len(sizes))
     return found, Checked.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
@@ -110,12 +111,14 @@ def _compare_output(
     return compare_rows(output, reference, agreement)
 
 
-def _agreeing(rows: Rows, tensor: Tensor, agreement: Agreement, workload: Workload, place: str) -> Discrepancy:
+def _agreeing(
+    rows: Rows, tensor: Tensor, agreement: Agreement, workload: Workload, place: str, overflows: bool
+) -> Discrepancy:
     found = discrepancy(rows, agreement, floating=tensor.dtype.kind == "f")
     if not found.agrees:
         raise ArtifactError(
             f"{workload.name}: {place} differs from {workload.reference}: {found} (allowed: {agreement})",
-            fix=_fix(workload),
+            fix=OVERFLOWS if overflows else _fix(workload),
         )
     return found
 

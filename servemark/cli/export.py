@@ -51,8 +51,10 @@ def export(
     from exporters.pipeline.isolated import Task, export_isolated
 
     engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
-    for name, each in itertools.product(engines, precisions):
-        exporters.check_precision(name, each)
+    # What an imported model can become depends on its file: its own export tells.
+    if any(get(name).source is None for name in chosen):
+        for name, each in itertools.product(engines, precisions):
+            exporters.check_precision(name, each)
     if weights and len(chosen) > 1:
         raise OptionError(f"--weights {weights} are those of one workload", fix=f"name one, like {chosen[0]}")
     tasks = [Task(w, e, p, model_repository, force, weights) for w in chosen for e in engines for p in precisions]

@@ -1,5 +1,6 @@
 """A file becomes a workload: its sizes, requests and golden answers; what engines make of it; and what is refused."""
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
@@ -58,7 +59,9 @@ def test_an_imported_file_is_a_workload_like_any_other(tmp_path: Path, models: P
     np.testing.assert_allclose(y, np.maximum(x @ WEIGHTS, 0), rtol=1e-5)
 
     made = exporters.export(workload, "onnxruntime", tmp_path / "repository")
-    assert made.manifest["source"]["path"] == str(tmp_path / "dense.onnx")
+    source = made.manifest["source"]
+    assert source["path"] == str(tmp_path / "dense.onnx")
+    assert source["sha256"] == hashlib.sha256((tmp_path / "dense.onnx").read_bytes()).hexdigest()
     assert (made.manifest["reference"], made.manifest["output_agreement"]["weights"]) == ("onnxruntime", "own")
     assert exporters.export(workload, "onnxruntime", tmp_path / "repository").up_to_date
     assert Entry(tmp_path / "repository", "mine", "onnxruntime").read_golden() is not None
@@ -87,6 +90,8 @@ def test_an_engine_that_cannot_take_the_file_is_told(tmp_path: Path) -> None:
     ) as e:
         exporters.export(get("mine"), "pytorch", tmp_path / "repository")
     assert "onnxruntime (fp32 fp16 int8), openvino (fp32" in str(e.value.fix)
+    with pytest.raises(OptionError, match="pytorch in int8 cannot be made of mine"):
+        exporters.export(get("mine"), "pytorch", tmp_path / "repository", precision="int8")
 
 
 def test_a_changed_copy_is_not_exported(tmp_path: Path, models: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from exporters.pipeline import parity
+from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get, stack, workloads
 from servemark.workload.agreement import compare_outputs
@@ -64,6 +65,20 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
             if tensor.dtype.kind == "f":
                 got, expected = answer[tensor.name].astype(np.float64), reference.astype(np.float64)
                 np.testing.assert_allclose(got, expected, atol=max(1e-3, workload.agreement.atol))
+
+
+@pytest.mark.parametrize(("overflows", "words"), [(False, "too narrow"), (True, "a CPU with VNNI")])
+def test_an_answer_that_is_off_names_the_cpu_where_it_may_be_to_blame(overflows: bool, words: str) -> None:
+    workload = get("ncf_tiny")
+    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
+    golden = parity.eager(workload.build(), workload, stack(samples, workload.inputs))
+
+    def wrong(inputs: Arrays) -> Arrays:
+        return {"scores": np.full((len(inputs["user"]), *workload.outputs[0].shape), 9, np.float32)}
+
+    with pytest.raises(ArtifactError, match="scores at batch 1 differs") as caught:
+        parity.measure(wrong, golden, workload, workload.agreement, overflows=overflows)
+    assert words in str(caught.value.fix)
 
 
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)
