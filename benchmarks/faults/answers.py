@@ -201,7 +201,7 @@ def _words(rig: Rig) -> Seen:
 
     def answer(_connection: socket.socket, number: int) -> bytes:
         message = json.dumps({"error": f"request {next(serial):032x} cannot be served"}).encode()
-        return reply(message, status="503 Unavailable") if number % EVERY else front.good
+        return reply(message, status="503 Unavailable") if number % EVERY != 1 else front.good
 
     with Front(answer) as front:
         seen = rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
@@ -216,7 +216,7 @@ def _words(rig: Rig) -> Seen:
        Expected(kinds=None))  # fmt: skip
 def _statuses(rig: Rig) -> Seen:
     def answer(_connection: socket.socket, number: int) -> bytes:
-        return reply(b"{}", status=f"{300 + number % 600} Strange") if number % EVERY else front.good
+        return reply(b"{}", status=f"{300 + number % 600} Strange") if number % EVERY != 1 else front.good
 
     with Front(answer) as front:
         seen = rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)

@@ -228,7 +228,8 @@ def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -
         reason = (
             "no right outputs are known: --input-data FILE.json with validation_data"
             if config.workload.served
-            else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`"
+            else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`, or copy "
+            "golden.npz and export.json there"
         )
         return {"output_agreement": unchecked(reason), "quality": cast(Quality, found)}, None
     workload = config.workload

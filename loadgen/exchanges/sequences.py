@@ -7,7 +7,7 @@ import itertools
 import re
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ class Sequences:
     """What all connections of a run share: the length of each sequence, the ids, and how a request is stamped."""
 
     def __init__(self, length: int, first_id: int, stamp: Stamp) -> None:
-        self.length, self._stamp = length, stamp
+        self.length, self._first_id, self._stamp = length, first_id, stamp
         self._ids = itertools.count(first_id)
 
     def next_id(self) -> int:
@@ -91,6 +91,12 @@ class Sequences:
         )
         return 0 if last else place + 1
 
+    def stamp_alone(self, channel: Channel) -> None:
+        """Make a channel's request a whole sequence, which leaves nothing at the server: the load has its id again."""
+        assert channel.payload is not None
+        request = self._stamp(channel.payload.request, self._first_id, first=True, last=True)
+        channel.payload = replace(channel.payload, request=request)
+
 
 def carrying(channel: Any, sequences: Sequences) -> Any:
     """A class of channels like `channel`, each with a sequence of its own; a failed request ends its sequence.
@@ -106,9 +112,12 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
             super().__init__(*arguments)
 
         def start(self) -> None:
-            if self._place == 0:
-                self._number, self._begun = sequences.next_id(), self.scheduled
-            self._place = sequences.stamp(self, self._number, self._place, self._begun)
+            if self.payload.alone:
+                sequences.stamp_alone(self)
+            else:
+                if self._place == 0:
+                    self._number, self._begun = sequences.next_id(), self.scheduled
+                self._place = sequences.stamp(self, self._number, self._place, self._begun)
             super().start()
 
         def readable(self) -> Answer | None:

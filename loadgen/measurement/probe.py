@@ -3,8 +3,10 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from loadgen.driver.event_loop import Driver
+from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.failures import Failures
@@ -17,6 +19,7 @@ TRIES = 3
 """A server that fails now and then is measured; one that fails so often in a row fails always."""
 _REMEDIES = {
     "correlation ID": "--sequence-length N: the model keeps its state from one request of a sequence to the next",
+    BACKEND_DIED: "the process that ran the model died: read the server's log, restart the server, then run again",
     "decoupled": "--protocol grpc --streaming: the model answers a request more or less than once",
     "http_4": "--shape, --range or --input-data for other inputs; the server says what it wants",
     "http_5": "the server's log; --range NAME:LEAST:MOST where an input holds ids; --input-tensor-format json",
@@ -31,18 +34,19 @@ _REMEDIES = {
 def require_answer(
     target: Target, requests: Iterator[Payload], config: LoadConfig, on_tick: Callable[[int], None]
 ) -> tuple[Iterator[Payload], int]:
-    """Send the first request alone, before the load, and again up to twice where it fails.
+    """Send the first request alone, before the load, and up to two more where it fails, within one time-out in all.
 
     Returns the requests, none of them missing, and how many went out. Raises ServerError with the server's own words
     where all of them failed.
     """
     tried: list[Payload] = []
     seen: list[Outcome] = []
-    while len(tried) < TRIES and not any(outcome.error is None for outcome in seen):
+    deadline = time.monotonic() + config.request_timeout_s
+    while not seen or (seen[-1].error and len(seen) < TRIES and time.monotonic() < deadline):
         tried.append(next(requests))
         driver = Driver(
             target.connect,
-            iter(tried[-1:]),
+            iter([replace(tried[-1], alone=True)]),
             timeout_s=config.request_timeout_s,
             max_in_flight=1,
             on_outcome=seen.append,
@@ -52,7 +56,7 @@ def require_answer(
             driver.run(OpenLoopArrivals([0], time.monotonic_ns()))
         finally:
             driver.close()
-    if all(outcome.error is not None for outcome in seen):
+    if seen[-1].error:
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
         remedy = next((fix for sign, fix in _REMEDIES.items() if sign in words or kind.startswith(sign)), None)

@@ -77,10 +77,8 @@ class Sender:
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
         self.cpu_latency.require()
-        requests, probed = self.share.requests(self.target.payloads(golden)), 0
-        if self.config.workload.served:
-            # Nothing but the server's word says that it takes such requests.
-            requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
+        requests = self.share.requests(self.target.payloads(golden))
+        requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
         return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
@@ -95,7 +93,7 @@ class Prepared:
     requests: Iterator[Payload]
     schedule: npt.NDArray[np.int64] | None
     """The whole one in ns, of which this share is a part; None for a closed loop."""
-    probed: int = 0
+    probed: int
     """Requests that were sent before the load."""
 
     def start(self, directory: Path) -> "Sending":

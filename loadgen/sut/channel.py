@@ -1,7 +1,7 @@
 """What the driver sees of the system under test: channels that carry one request at a time, and their answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +20,8 @@ class Payload:
     golden_rows: tuple[int, ...] = ()
     examples: tuple[int, ...] = ()
     """The labelled examples that its rows are, where their answers are scored."""
+    alone: bool = field(default=False, kw_only=True)
+    """It goes out before the load: where a run has sequences it is a whole one."""
 
 
 class Answer(Protocol):

@@ -1,6 +1,7 @@
 """A model behind a KServe v2 server that shares memory with this machine: the system's, or a GPU's."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,11 @@ from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays
+
+IN_USE = "currently in use"
+"""Triton's words where a request that was given up, the first one of a cold model perhaps, still has the region."""
+IN_USE_S, POLL_S = 2.0, 0.02
+"""How long such a request is waited for, and how often it is asked."""
 
 
 class SharedMemoryTarget:
@@ -104,10 +110,20 @@ class SharedMemoryTarget:
         region, self._region = self._region, None
         if region is not None:
             try:
-                with contextlib.suppress(ServerError):
-                    self._target.control.unregister_memory(region.kind, region.name)
+                self._unregister(region)
             finally:
                 region.close()
+
+    def _unregister(self, region: Region) -> None:
+        deadline = time.monotonic() + IN_USE_S
+        while True:
+            try:
+                self._target.control.unregister_memory(region.kind, region.name)
+            except ServerError as error:
+                if IN_USE in error.what and time.monotonic() < deadline:
+                    time.sleep(POLL_S)
+                    continue
+            return
 
     def _sweep(self) -> None:
         """Take away what runs that were killed have left, here and on this server."""

@@ -62,6 +62,14 @@ def _sync_names(folder: Path) -> None:
         os.close(descriptor)
 
 
+def require_room(root: Path) -> None:
+    """Raise ResultError where there is no room for a result under `root`, which may not be there yet."""
+    try:
+        _check_space(next(each for each in (root.absolute(), *root.absolute().parents) if each.exists()))
+    except OSError as error:
+        raise _cannot_write(root, error) from error
+
+
 def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path:
     """Make a new directory `<time>-<name>` under `root`, before the run, so that a full disk shows early.
 
@@ -71,13 +79,13 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     try:
         root.mkdir(parents=True, exist_ok=True)
+        _check_space(root)
         for attempt in range(1, 1000):
             directory = root / (f"{stamp}-{name}" if attempt == 1 else f"{stamp}-{name}-{attempt}")
             try:
                 directory.mkdir()
             except FileExistsError:
                 continue
-            _check_space(directory)
             _link_latest(root)
             return directory
     except OSError as error:
@@ -96,7 +104,7 @@ def _link_latest(root: Path) -> None:
     """Make `results/latest` the newest result of the usual place; a file system without links has none."""
     if root.resolve() != RESULTS.resolve():
         return
-    newest = max((path.name for path in root.iterdir() if _NAME.match(path.name)), default=None)
+    newest = _newest(root)
     temporary = root / f".{LATEST}.{os.getpid()}"
     with contextlib.suppress(OSError):
         try:
@@ -107,6 +115,10 @@ def _link_latest(root: Path) -> None:
                 temporary.replace(root / LATEST)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _newest(root: Path) -> str | None:
+    return max((path.name for path in root.iterdir() if _NAME.match(path.name)), default=None)
 
 
 def write(directory: Path, result: Mapping[str, object], histograms: Mapping[str, str] | None = None) -> Path:
@@ -143,7 +155,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         result = json.loads(file.read_text())
     except OSError as error:
-        raise ResultError(f"{file} cannot be read: {error.strerror}", fix="name a result directory") from error
+        raise ResultError(f"{file} cannot be read: {error.strerror}", fix=_instead_of(file)) from error
     except (ValueError, RecursionError) as error:
         raise ResultError(f"{file} is not a result: {error}", fix="name a result directory") from error
     if not isinstance(result, dict):
@@ -155,6 +167,13 @@ def read(path: Path) -> dict[str, Any]:
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result
+
+
+def _instead_of(file: Path) -> str:
+    """What to name instead of a file that cannot be read."""
+    if file.name == LATEST and file.parent.is_dir() and (newest := _newest(file.parent)):
+        return f"only results/ has a `{LATEST}`: name {file.parent / newest}, the newest here"
+    return "name a result directory"
 
 
 def read_histograms(directory: Path) -> dict[str, str]:
@@ -190,7 +209,6 @@ def print_json(document: object) -> None:
 def _check_space(directory: Path) -> None:
     """Raise OSError where the file system has no room for a result (1 MiB is plenty)."""
     if os.statvfs(directory).f_bavail * os.statvfs(directory).f_frsize < 1 << 20:
-        directory.rmdir()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

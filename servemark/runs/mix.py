@@ -8,7 +8,7 @@ own, at its share of the rate and with its own recorder and verdict; they begin 
 import contextlib
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,7 @@ from loadgen.evaluation.mix import Part, histograms, total, without_energy
 from loadgen.load.arrivals import Distribution
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
+from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.output import note
@@ -65,6 +66,7 @@ def run_mix(
         for number, (name, share) in enumerate(shares.items())
     ]
     with server_for(loads, given=given) as served:
+        _require(served)
         mix = _Mix(results.new_directory(config.out, "mix"), shares, served, whole.request_rate)
         try:
             in_all = f"open loop, {whole.gaps.distribution.value} {whole.request_rate:g} requests/s in all"
@@ -78,6 +80,13 @@ def run_mix(
                 note(f"result: {shown(mix.folder)}")
             raise
     return mix.folder, mix.write()
+
+
+def _require(configs: Iterable[LoadConfig]) -> None:
+    """Check what the server has, before the first process sends anything. Raises ServerError, OptionError."""
+    for config in configs:
+        with contextlib.closing(open_target(config)) as target:
+            target.prepare()
 
 
 class _Mix:

@@ -55,9 +55,10 @@ def test_three_workers_in_separate_networks_send_one_load(tmp_path: Path) -> Non
     schedule = resolved.scenario.schedule(3)
     assert schedule is not None
     result = the_result(out)
-    # what one process would have sent: as many requests, with the same contents, each once
-    assert received == contents_of(resolved, len(schedule))
-    assert accounted(result) == len(schedule)
+    # what one process would have sent: as many requests, with the same contents, each once; and each worker's first
+    # one alone before that
+    assert received == contents_of(resolved, len(schedule)) + contents_of(resolved, 3)
+    assert accounted(result) == len(schedule) + 3
     assert result["metrics"]["client"]["workers"] == len(result["workers"]) == 3
     assert {worker["pid"] for worker in result["workers"]} == pids
     assert [worker["index"] for worker in result["workers"]] == [0, 1, 2]
@@ -186,7 +187,7 @@ def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr  # one window does not show a steady state
     result = json.loads(done.stdout)
     assert result["metrics"]["client"]["workers"] == 2
-    assert accounted(result) == received == 70
+    assert accounted(result) == received == 70 + 2, "and each worker's first one alone"
 
 
 def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: Path) -> None:

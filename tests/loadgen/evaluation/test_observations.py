@@ -105,15 +105,30 @@ def test_steadiness_is_judged_within_stages_that_are_long_enough_and_send_someth
     assert not found.not_judged
 
 
-def worker(index: int, late_ms: float | None = 0.1, trouble: str | None = None, clock_ms: float = 0.1) -> WorkerFigures:
-    return WorkerFigures(index, "host", 7, 10, late_ms, 0.1, 1, clock_ms, trouble)
+@pytest.mark.parametrize(
+    ("requests", "late", "shown_ms"),
+    [(20, 1, 0.1), (20, 2, 6.0), (79, 3, 0.1), (79, 4, 6.0), (1000, 17, 0.1), (1000, 18, 6.0), (1, 1, 6.0)],
+)
+def test_a_few_late_sends_are_luck(requests: int, late: int, shown_ms: float) -> None:
+    """So many late ones are within the 95 % interval where one send in a hundred is late."""
+    late_s = [0.006] * late + [0.0001] * (requests - late)
+    found = observed(OPEN, [answered(1 + n * 0.009, 0.5, late_s=each) for n, each in enumerate(late_s)])
+    assert found.requests == requests
+    assert found.schedule_delay_p99_ms == found.own_delay_p99_ms == pytest.approx(shown_ms, rel=1e-2)
+
+
+def worker(
+    index: int, late_ms: float | None = 0.1, trouble: str | None = None, clock_ms: float = 0.1, requests: int = 1000
+) -> WorkerFigures:
+    return WorkerFigures(index, "host", 7, requests, late_ms, 0.1, 1, clock_ms, trouble)
 
 
 def test_a_worker_s_trouble_is_its_own_or_that_it_sent_late() -> None:
     workers = [worker(0), worker(1, 5.0), worker(2, None), worker(3, 9.0, "it quit", clock_ms=2.0)]
+    workers.append(worker(4, 5.0, requests=999))  # too few for a p99 of its own: all workers' requests are judged
     found = observed(OPEN, evenly(10, 11, 0.01, first_s=1), workers=workers)
     late = "worker 1 (host, pid 7): it sent late, by 5 ms at p99 (limit 1 ms)"
     assert found.worker_troubles == [late, "worker 3 (host, pid 7): it quit"]
-    assert (found.workers, found.clock_uncertainty_ms) == (4, 2.0)
+    assert (found.workers, found.clock_uncertainty_ms) == (5, 2.0)
     closed = observed(CLOSED, evenly(10, 11, 0.01, first_s=1), workers=workers)
     assert closed.worker_troubles == ["worker 3 (host, pid 7): it quit"]

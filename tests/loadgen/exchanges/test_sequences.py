@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,9 +96,19 @@ def test_arrivals_go_to_the_sequences_in_turn(server: GoldenGrpc) -> None:
     assert min(numbers.count(number) for number in range(FIRST_ID, FIRST_ID + 5)) >= 3
 
 
+def test_a_request_before_the_load_is_a_sequence_of_its_own(server: GoldenGrpc) -> None:
+    """It leaves nothing open, and the load has its id again."""
+    before = len(server.log()["sequences"])
+    load = GrpcLoad(server.port, kind=channels(GrpcConnection), max_in_flight=1)
+    load.requests = iter([replace(next(load.payloads()), alone=True), *itertools.islice(load.payloads(), 1)])
+    load.open(constant_ns(100, 2))
+    assert server.log()["sequences"][before:] == [[FIRST_ID, True, True], [FIRST_ID, True, False]]
+    assert load.kinds == {"ok": 2}
+
+
 def test_a_failed_request_ends_its_sequence() -> None:
     with GoldenGrpc(error_every=6) as server:
-        load = GrpcLoad(server.port, kind=channels(GrpcConnection)).closed(1, 0.2)
+        load = GrpcLoad(server.port, kind=channels(GrpcConnection), max_in_flight=1).open(constant_ns(1000, 13))
         seen = server.log()["sequences"]
     # The first one is whole; of the second the second request fails, which is the sixth of all.
     assert seen[4:8] == [[71, True, False], [71, False, False], [72, True, False], [72, False, False]]

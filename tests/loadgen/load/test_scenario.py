@@ -139,7 +139,7 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
     assert sum(s["latency_ms"]["count"] for s in result["stages"]) == result["metrics"]["latency_ms"]["count"] == 160
     assert result["stages"][2]["latency_ms"]["p90"] >= 5
     assert result["scenario"]["measured_s"] == 2.5
-    assert received == accounted(result) == 160 + 8
+    assert received == accounted(result) == 1 + 8 + 160, "a first one alone, the warm-up, the stages"
     assert "stages of 3.5 s or more" in result["verdict"]["not_judged"]["steady_state"]
     assert "steady_state" not in {c["name"] for c in result["verdict"]["constraints"]}
 
@@ -152,7 +152,8 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     trace.write_text("time_s,sample\n" + "".join(f"{t},{s}\n" for t, s in zip(times, samples, strict=True)))
     with server_of(get("ranking_tiny")) as server:
         result = drive(server, tmp_path / "out", "--trace", str(trace), "--warmup", "0", "--max-in-flight", "1")
-        log = server.requests()
+        first, *log = server.requests()
+    assert first["crc32"] == log[0]["crc32"], "it goes out alone, and again on time"
     assert (result["scenario"]["mode"], result["scenario"]["duration_s"]) == ("trace", 2.0)
     assert result["scenario"]["trace"] == {
         "file": "trace.csv", "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True,

@@ -12,15 +12,16 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
-from servemark.workload import Tensor
+from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config, parsed
-from tests.support.locust_run import run, the_result
+from tests.support.locust_run import run, server_of, the_result
 from tests.support.result_checks import check_counts, check_schema
 
 NAME = "org/any model"
+TINY = ("--model", "ranking_tiny")
 INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask:BOOL:1")
 
 
@@ -144,12 +145,15 @@ def test_json_where_it_is_asked_for(inputs: str, outputs: str) -> None:
         config("ranking_tiny", "--url", "grpc://h:1", *flags)
 
 
-def test_what_fails_on_every_request_fails_once_with_the_server_s_words(tmp_path: Path) -> None:
-    flags = ["--model-name", "m", "--duration", "0.3", "--users", "2", "--out", str(tmp_path)]
-    with GoldenServer(model="m", error_every=1) as server:
-        done = run("any_model", *flags, "--url", server.url)
+@pytest.mark.parametrize("named", [("any_model", "--model-name", "ranking_tiny_onnxruntime"), ("ranking", *TINY)])
+def test_what_fails_on_every_request_fails_once_with_the_server_s_words(named: tuple[str, ...], tmp_path: Path) -> None:
+    """A server's own model, and a built-in one."""
+    flags = ["--duration", "0.3", "--users", "2", "--out", str(tmp_path)]
+    with server_of(get("ranking_tiny"), error_every=1) as server:
+        done = run(*named, *flags, "--url", server.url)
         sent = len(server.requests())
     assert done.returncode == 3
-    assert "m fails at a first request, http_500: HTTP 500: golden error on request" in done.stderr
+    words = "ranking_tiny_onnxruntime fails at a first request, http_500: HTTP 500: golden error on request"
+    assert words in done.stderr
     assert sent == 3
     assert not list(tmp_path.iterdir())

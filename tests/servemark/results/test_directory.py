@@ -215,3 +215,9 @@ def test_the_newest_result_of_the_usual_place_has_a_link(tmp_path: Path, monkeyp
 def test_no_other_place_has_one(tmp_path: Path) -> None:
     results.new_directory(tmp_path / "out", "a", now=NOW)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["20260102-030405-a"]
+    with pytest.raises(ResultError, match="out/latest cannot be read") as caught:
+        results.read(tmp_path / "out" / "latest")
+    assert caught.value.fix == f"only results/ has a `latest`: name {tmp_path}/out/20260102-030405-a, the newest here"
+    with pytest.raises(ResultError) as caught:
+        results.read(tmp_path / "latest")
+    assert caught.value.fix == "name a result directory"
