@@ -21,14 +21,15 @@ from servemark.results.directory import RESULT_FILE, new_directory, read_run
 from servemark.results.verdict import failed_constraints
 
 ENGINE = DEFAULT_ENGINE
-OPEN_SHARE = 0.4
-"""The Poisson rate as a share of the throughput that the closed loop reached on this machine."""
 TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
 class Job:
-    """One model of the demo, with seconds for the closed and the open loop."""
+    """One model of the demo, with seconds for the closed and the open loop.
+
+    The Poisson rate is a share of the throughput that the closed loop reached on this machine.
+    """
 
     workload: str
     input_data: str
@@ -36,6 +37,7 @@ class Job:
     slo: str
     closed_s: float
     open_s: float
+    open_share: float
 
 
 def jobs() -> list[Job]:
@@ -45,8 +47,8 @@ def jobs() -> list[Job]:
     assert sklearn.origin is not None
     photographs = Path(sklearn.origin).parent / "datasets" / "images"
     return [
-        Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8),
-        Job("resnet50", shown(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14),
+        Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8, open_share=0.3),
+        Job("resnet50", shown(photographs), concurrency=2, slo="p90:250", closed_s=5, open_s=14, open_share=0.4),
     ]
 
 
@@ -70,7 +72,7 @@ def load(job: Job, url: str, folder: Path) -> list[Path]:
     closed = ["--concurrency", str(job.concurrency), "--duration", f"{job.closed_s:g}"]
     require(servemark(*common, *closed, here=here))
     first = newest(folder)
-    rate = OPEN_SHARE * float(read_run(first)["metrics"]["throughput"]["requests_per_s"] or 0.0)
+    rate = job.open_share * float(read_run(first)["metrics"]["throughput"]["requests_per_s"] or 0.0)
     shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
     open_loop = ["--request-rate", shown, "--slo", job.slo, "--duration", f"{job.open_s:g}"]
     require(servemark(*common, *open_loop, here=here))

@@ -28,7 +28,7 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
     client = metrics["client"]
     delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get("schedule_delay_p99")
-    late = limit_ms is not None and delay_ms > limit_ms
+    late = limit_ms is not None and delay_ms > limit_ms and "schedule_delay_p99" in failed
     missed = [each for each in verdict["objectives"] if each["status"] != MET]
     if ("client_cpu" in failed or late) and not _overloads(metrics, failed, missed, delay_ms):
         if "client_cpu" in failed:

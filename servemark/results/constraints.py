@@ -57,6 +57,7 @@ class Observations:
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
+    """The lower end of its 95 % interval, so that a few late sends by chance do not condemn a generator."""
     own_delay_p99_ms: float | None = None
     """The same of the requests that did not wait for --max-in-flight; None: it is not known which did."""
     lower: str = "lower the load"
@@ -169,7 +170,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
         remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
-    return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms", remedy)
+    return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms, shown at 95 %", remedy)
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:

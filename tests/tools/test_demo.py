@@ -14,7 +14,7 @@ from servemark.results.directory import RESULT_FILE
 from tests.support.measured import answered, evenly, load_result
 from tools import demo
 
-JOB = demo.Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8)
+JOB = demo.Job("ranking", "dataset", concurrency=8, slo="p99:20", closed_s=5, open_s=8, open_share=0.4)
 OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
 
 
@@ -59,7 +59,7 @@ def test_what_is_shown_can_be_typed_again(
 ) -> None:
     found = demo.load(JOB, "http://127.0.0.1:43589", tmp_path)
     shown = [line for line in capsys.readouterr().out.splitlines() if line]
-    rate = result()["metrics"]["throughput"]["requests_per_s"] * demo.OPEN_SHARE
+    rate = result()["metrics"]["throughput"]["requests_per_s"] * JOB.open_share
     assert shown == [
         "$ servemark run ranking --input-data dataset --concurrency 8 --duration 5",
         f"$ servemark run ranking --input-data dataset --request-rate {rate:.0f} --slo p99:20 --duration 8",

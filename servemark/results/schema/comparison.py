@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario, Tolerance, TriedRate
+from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.stats.ratios import RatioFigures
@@ -125,6 +126,8 @@ class RowQuality(TypedDict):
     examples: Annotated[int, "Examples that were scored."]
     data_sha256: Annotated[str, "Digest of these examples."]
     weights: Annotated[str, "`trained`, `random` or `unknown`."]
+    target: NotRequired[Annotated[float | None, "The suite's target. Null: none is published."]]
+    outcome: NotRequired[Annotated[QualityOutcome, "The value against the target; judged of trained weights alone."]]
     of_fp32: Annotated[
         float | None,
         "Share of fp32's quality that is kept, of WER that of 1 - WER; above 1 it is better. Null: it is fp32, or of "

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+QualityOutcome = Literal["met", "missed", "not judged"]
+
 
 class QualityFigure(TypedDict):
     """One figure of a metric."""
@@ -37,9 +39,7 @@ class QualityScore(TypedDict):
     figures: Annotated[list[QualityFigure], "The metric, and what is told beside it."]
     target: Annotated[float | None, "The suite's target. Null: none is published."]
     protocol: Annotated[str, "What the target is of."]
-    outcome: Annotated[
-        Literal["met", "missed", "not judged"], "The value against the target; judged of trained weights alone."
-    ]
+    outcome: Annotated[QualityOutcome, "The value against the target; judged of trained weights alone."]
     reason: NotRequired[Annotated[str, "Why it is not judged."]]
     weights: Annotated[str, "`trained`, `random`, or `unknown` of a server whose model is not in the repository."]
     wrong: Annotated[int, "Examples that a failed request made wrong."]
