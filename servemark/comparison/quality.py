@@ -30,6 +30,8 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
         "examples": most["data"]["scored"],
         "data_sha256": most["data"]["sha256"],
         "weights": most["weights"],
+        "target": most["target"],
+        "outcome": most["outcome"],
         "of_fp32": None,
         "against": None,
     }

@@ -1,8 +1,8 @@
 """IMDB's film reviews in the official layout: `aclImdb/{train,test}/{pos,neg}/*.txt`, one review a file.
 
 Maas et al. 2011, "Learning Word Vectors for Sentiment Analysis" (ACL). The vocabulary is PaddlePaddle's: words in lower
-case without punctuation that come more than 150 times in all labelled reviews, from the most to the least frequent,
-equals in alphabetical order, from 0; what is unknown comes last. The official reviews give 5,147.
+case without punctuation that come more than 150 times in all labelled reviews. They count from 0, from the most to the
+least frequent, equals in alphabetical order; what is unknown comes last. The official reviews give 5,147.
 """
 
 import string

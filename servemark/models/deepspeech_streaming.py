@@ -2,7 +2,8 @@
 
 Hannun et al. 2014, "Deep Speech: Scaling up end-to-end speech recognition", in the form of Mozilla DeepSpeech 0.2:
 three dense layers of 2048 units over 19 frames, an LSTM of 2048 units forwards in time, two dense layers. The source of
-0.2 lies in AI Matrix's repository beside the model of 0.1.1 that it runs, which is `deepspeech`.
+0.2 lies in AI Matrix's repository beside the model of 0.1.1 that it runs, which is `deepspeech`. A request is a whole
+utterance: no state is kept between requests.
 """
 
 from dataclasses import replace

@@ -4,7 +4,7 @@ Zhou et al. 2018, "Deep Interest Network for Click-Through Rate Prediction" (KDD
 demo that AI Matrix runs: head input [u, i], attention scores masked before they are scaled, BatchNorm at its initial
 statistics. The demo's user table feeds no output and is left out. Sizes are those of Amazon Electronics (5-core).
 Histories are padded to 100 products, so that requests can be joined; the demo pads to the longest of its batch, which
-is less work.
+is less work. Each product's category is drawn from the seed, as the weights are, also where real data are read.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 The suite cites Vieriu et al. 2015, "Facial Expression Recognition under a Wide Range of Head Poses" (FG), and runs an
 "RGB-D ResNet-50" over the 253 identities of the Intellifusion data: torchvision's ResNet-50 whose first convolution
 takes red, green, blue and depth. AIBench's loader joins the picture's bytes with the depth map and scales neither:
-colours come in 0 to 255. The one depth map that its repository shows (135 x 118) has 78 % of zeros, the rest is some 40
+colours come in 0 to 255. The one depth map that its repository shows (135 x 118) has 78 % of zeros. The rest is some 40
 to 56, in a unit that is not documented. Its faces are aligned beforehand, which is left to the client.
 """
 

@@ -1,9 +1,9 @@
 """Recurrent image compression: a picture into 16 layers of bits and back (AIBench DC-AI-C12).
 
 Toderici et al. 2017, "Full Resolution Image Compression with Recurrent Neural Networks" (CVPR): the convolutional LSTM
-with additive reconstruction; no entropy coder. Each of 16 iterations codes what the ones before left over, 32 bits for
-each 16 x 16 block of pixels, 2 bits per pixel in all. The served graph encodes and decodes, since the encoder needs
-the decoder's last picture anyway.
+with additive reconstruction; no entropy coder. Each of 16 iterations codes what the ones before left over. It has 32
+bits for each 16 x 16 block of pixels: 2 bits per pixel in all. The served graph encodes and decodes, since the encoder
+needs the decoder's last picture anyway.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,8 @@
 
 Nallapati et al. 2016, "Abstractive Text Summarization Using Sequence-to-Sequence RNNs and Beyond" (CoNLL): a
 bidirectional GRU encoder and a GRU decoder with additive attention, decoded with beam search of width 5 (section 4.1).
-The attention's scores are those of Bahdanau et al. 2015; it is computed from a step's new state, and its context enters
-the next step, where theirs is computed from the old state and enters the same one. Vocabularies of 50,000 words and
+The attention's scores are those of Bahdanau et al. 2015. Here it is computed from a step's new state, and its context
+enters the next step. Theirs is computed from the old state and enters the same one. Vocabularies of 50,000 words and
 lengths of 55 and 15 are AIBench's.
 """
 

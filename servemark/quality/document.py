@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from servemark.quality.interval import intervals
 from servemark.quality.journal import Scored
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import set_digest
 from servemark.repository.entry import Entry
-from servemark.results.schema.score import QualityData, QualityFigure, QualityScore
+from servemark.results.schema.score import QualityData, QualityFigure, QualityOutcome, QualityScore
 from servemark.workload import Quality, Workload
 
-Outcome = Literal["met", "missed", "not judged"]
 TRAINED, RANDOM, UNKNOWN = "trained", "random", "unknown"
 _UNJUDGED = {
     RANDOM: "the weights are random",
@@ -76,7 +74,7 @@ def score(
 
 def _outcome(
     metric: Metric, asked: Quality, value: float | None, weights: str, data: QualityData
-) -> tuple[Outcome, str | None]:
+) -> tuple[QualityOutcome, str | None]:
     if asked.target is None:
         return "not judged", "no target is published"
     if weights in _UNJUDGED:

@@ -52,12 +52,18 @@ def run_suite(plan: Plan, out: Path, *, remove: bool = False) -> tuple[Path, Sui
     load = ["--concurrency", f"{plan.concurrency}", "--duration", text_of(plan.duration_s)]
     load += ["--warmup", text_of(plan.warmup_s), "--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
     rows = document["rows"]
+    refused: dict[tuple[str, str], str] = {}
     costs = plan.costs_s(measured_flops_per_s())
     note(plan.whole(costs))
     begun = time.monotonic()
     for number, case in enumerate(cases, start=1):
         note(f"[{number}/{len(cases)}] {case}")
-        rows.append(_row(case, engine, load, repository))
+        if case.artifact in refused:  # at another batch, which the export does not know of
+            rows.append({**_unreached(case), "failure": refused[case.artifact]})
+        else:
+            rows.append(_row(case, engine, load, repository))
+        if rows[-1]["failure"] and rows[-1]["export_s"] is None:
+            refused[case.artifact] = rows[-1]["failure"]
         remaining = duration_text(left_s(costs, number, time.monotonic() - begun))
         note(f"    {line(rows[-1])}{f'; about {remaining} left' if number < len(cases) else ''}")
         if remove and not any(each.artifact == case.artifact for each in cases[number:]):
@@ -70,9 +76,8 @@ def run_suite(plan: Plan, out: Path, *, remove: bool = False) -> tuple[Path, Sui
 
 def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow:
     """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
-    workload = case.workload
-    row = not_reached(workload.name, workload.parameters or 0, (workload.flops or 0) / 1e9, case.precision, case.batch)
-    common = [workload.name, "--engine", engine, "--precision", case.precision]
+    row = _unreached(case)
+    common = [case.workload.name, "--engine", engine, "--precision", case.precision]
     common += ["--model-repository", str(repository), "--json"]
     exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
     if exported is None or failure:
@@ -84,6 +89,12 @@ def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow
     if ran is None or ran["metrics"] is None:
         return {**row, "failure": f"run: {failure}"}
     return _measured(row, cast(Result, ran))
+
+
+def _unreached(case: Case) -> SuiteRow:
+    """The row of a case of which nothing is known yet."""
+    workload = case.workload
+    return not_reached(workload.name, workload.parameters or 0, (workload.flops or 0) / 1e9, case.precision, case.batch)
 
 
 def _measured(row: SuiteRow, result: Result) -> SuiteRow:
@@ -125,4 +136,5 @@ def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | N
             document = None
         last = errors.read().strip().splitlines()[-3:]
     failed = code not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
-    return document, (" ".join(last) or f"exit code {code}") if failed or document is None else None
+    words = " ".join(line.strip() for line in last).removeprefix("servemark: ")
+    return document, (words or f"exit code {code}") if failed or document is None else None

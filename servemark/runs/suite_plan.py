@@ -10,6 +10,7 @@ import numpy as np
 from servemark.errors import OptionError
 from servemark.quantities import duration_text, one_of
 from servemark.report import ai_matrix
+from servemark.report.terminal.suite import named
 from servemark.report.words import figure
 from servemark.repository.entry import FULL, Entry
 from servemark.workload import Workload, workloads
@@ -47,8 +48,7 @@ class Case:
         return (self.workload.flops or 0) * self.batch
 
     def __str__(self) -> str:
-        precision = "" if self.precision == FULL else f" {self.precision}"
-        return f"{self.workload.name}{precision}" + (f" -b {self.batch}" if self.batch > 1 else "")
+        return named(self.workload.name, self.precision, self.batch)
 
 
 @dataclass(frozen=True)

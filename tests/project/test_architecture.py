@@ -56,7 +56,7 @@ USED_BY = {
     "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],
     "loadgen/measurement/test_meter": ["loadgen/measurement: measurement windows"],
     "loadgen/driver/test_event_loop": ["loadgen/sut: channel target"],
-    "loadgen/mlperf/test_official_loadgen": ["loadgen/mlperf: plan", "loadgen/measurement: probe"],
+    "loadgen/mlperf/test_official_loadgen": ["loadgen/mlperf: plan"],
     "loadgen/shared_memory/test_region": ["loadgen/shared_memory: over_grpc over_http slots"],
     "loadgen/targets/test_in_process": ["loadgen/targets: engine_threads"],
     "loadgen/test_locustfiles": ["loadgen: users"],

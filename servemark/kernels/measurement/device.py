@@ -9,6 +9,7 @@ from typing import Self
 from servemark.errors import OptionError
 from servemark.kernels.measurement import precisions
 from servemark.machine import limits
+from servemark.machine.instructions import cpu_features
 
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -82,17 +83,3 @@ def cpu_cache_bytes(system: Path = _SYSTEM) -> int:
     sizes = [size.read_text().strip() for size in system.glob("index*/size") if os.access(size, os.R_OK)]
     known = [int(size[:-1]) * _UNITS[size[-1]] for size in sizes if size[:-1].isdecimal() and size[-1] in _UNITS]
     return max(known, default=USUAL_CACHE_BYTES)
-
-
-def cpu_features(text: str | None = None) -> set[str]:
-    """A CPU's instructions by the kernel's names: /proc/cpuinfo has them as `flags`, or `Features` on Arm."""
-    if text is None:
-        try:
-            text = Path("/proc/cpuinfo").read_text(errors="replace")
-        except OSError:
-            return set()
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in {"flags", "Features"}:
-            return set(value.split())
-    return set()

@@ -6,7 +6,7 @@ from servemark.report.drawing.axis import logarithmic
 from servemark.report.drawing.plot import Bar, bars
 from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.report.plots.circumstances import environment, made
-from servemark.report.terminal.suite import COLUMNS, cells, notes
+from servemark.report.terminal.suite import name_of, notes, table
 from servemark.report.words import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
@@ -16,14 +16,16 @@ def article(saved: Saved) -> Article:
     """How many went well, and the table of the terminal."""
     document = cast(SuiteDocument, saved.document)
     rows = document["rows"]
+    columns, cells = table(document)
     failed = [number for number, row in enumerate(rows) if row["failure"]]
     valid = sum(row["verdict"] == "VALID" for row in rows)
+    counted = "cases" if document.get("published") else "workloads"
     return Article(
         about=f"suite {document['suite']} on {document['engine']}, concurrency {document['concurrency']}, "
         f"{document['duration_s']:g} s each",
-        answer=f"{len(rows) - len(failed)} of {len(rows)} workloads ran, {valid} VALID",
+        answer=f"{len(rows) - len(failed)} of {len(rows)} {counted} ran, {valid} VALID",
         sections=[
-            Section("Workloads", [Table(COLUMNS, [cells(row) for row in rows], marked=failed)]),
+            Section("Workloads", [Table(columns, cells, marked=failed)]),
             Section("What to know", [Lines([line.replace("**", "") for line in notes(document, rows)])]),
             Section("Throughput", _throughput(document)),
             Section("Environment", environment(document)),
@@ -39,9 +41,9 @@ def _throughput(document: SuiteDocument) -> list[Block]:
     )
     if not known:
         return []
-    drawn = [Bar(row["workload"], f"{figure(rate)}/s", rate) for rate, row in known]
-    table = Table(["workload", "inferences/s"], [[row["workload"], figure(rate)] for rate, row in known])
+    drawn = [Bar(name_of(row), f"{figure(rate)}/s", rate) for rate, row in known]
+    rates = Table(["workload", "inferences/s"], [[name_of(row), figure(rate)] for rate, row in known])
     axis = logarithmic("inferences/s", [rate for rate, _ in known])
     return [
-        Figure("Inferences per second", bars("Inferences per second of each workload", axis, drawn, origin=None), table)
+        Figure("Inferences per second", bars("Inferences per second of each workload", axis, drawn, origin=None), rates)
     ]

@@ -64,7 +64,8 @@ def notes(document: ComparisonDocument) -> list[str]:
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
-        lines.append(f"precisions differ ({', '.join(precisions)}): compare how the outputs agree, too")
+        what = "quality" if any(row.get("quality") for row in rows) else "how the outputs agree"
+        lines.append(f"precisions differ ({', '.join(precisions)}): compare {what}, too")
     if any(only_agreement(row, row["output_agreement"]) for row in rows):
         lines.append(RANDOM_WEIGHTS)
     for row in rows:
@@ -79,7 +80,7 @@ def notes(document: ComparisonDocument) -> list[str]:
 
 
 def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
-    """On how many examples quality stands, and why a share of fp32's is missing."""
+    """On how many examples quality stands, whether it is enough, and why a share of fp32's is missing."""
     found = {row["label"]: quality for row in rows if (quality := row.get("quality"))}
     if not found:
         return
@@ -89,6 +90,11 @@ def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
     else:
         counted = ", ".join(f"{label} {count:,}" for label, count in counts.items())
         yield f"quality: not of the same examples ({counted}), so shares of fp32's are missing: a longer --duration"
+    outcomes = {label: quality.get("outcome", "not judged") for label, quality in found.items()}
+    if "not judged" not in outcomes.values():
+        missed = [label for label, outcome in outcomes.items() if outcome == "missed"]
+        target = next(iter(found.values())).get("target")
+        yield f"quality: the target {target} is " + (f"missed by {', '.join(missed)}" if missed else "met by each")
     if any(quality["of_fp32"] is not None for quality in found.values()):
         yield "of fp32's: MLPerf's closed division asks for 99 % or 99.9 %"
     elif all(is_reduced(row) for row in rows):

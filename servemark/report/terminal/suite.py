@@ -1,5 +1,6 @@
 """The table of a suite, on the terminal and as the page that docs/results/ keeps."""
 
+import shlex
 from collections.abc import Sequence
 from statistics import median
 
@@ -31,21 +32,33 @@ IDLE_SHARE = 0.05
 
 
 def render_suite(document: SuiteDocument, console: Console) -> None:
-    """Print the table of a suite."""
-    columns, rows = _table(document)
+    """Print the table of a suite, and what to know before reading it."""
+    columns, rows = table(document)
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, justify="left" if column in _LEFT else "right", no_wrap=column == "workload")
     for row in rows:
         made.add_row(*row)
     console.print(made)
+    for note in notes(document, document["rows"]):
+        console.print(note.replace("**", ""), soft_wrap=True)
 
 
-def _table(document: SuiteDocument) -> tuple[tuple[str, ...], list[list[str]]]:
+def table(document: SuiteDocument) -> tuple[tuple[str, ...], list[list[str]]]:
     """Columns and rows; AI Matrix's own where its batches were run."""
     if document.get("published"):
         return PUBLISHED_COLUMNS, [_beside_published(row) for row in document["rows"]]
-    return COLUMNS, [cells(row) for row in document["rows"]]
+    return COLUMNS, [_cells(row) for row in document["rows"]]
+
+
+def named(workload: str, precision: str, batch: int) -> str:
+    """A case of a suite: "resnet50", "resnet50 int8 -b 16"."""
+    return workload + ("" if precision == "fp32" else f" {precision}") + (f" -b {batch}" if batch > 1 else "")
+
+
+def name_of(row: SuiteRow) -> str:
+    """The case that a row is of; documents before `--published` have neither precision nor batch."""
+    return named(row["workload"], row.get("precision", "fp32"), row.get("batch_size", 1))
 
 
 def line(row: SuiteRow) -> str:
@@ -57,20 +70,18 @@ def line(row: SuiteRow) -> str:
 
 def markdown(document: SuiteDocument) -> str:
     """A whole page: machine, command, what to know before reading, and the table."""
-    columns, table = _table(document)
-    flags = "--published " if document.get("published") else ""
-    flags += f"--engine {document['engine']} --concurrency {document['concurrency']}"
-    flags += f" --duration {document['duration_s']:g} --warmup {document['warmup_s']:g}"
+    columns, rows = table(document)
     head = [
         f"# Suite {document['suite']} on {document['engine']}",
         "",
         circumstances(document["created"], document["environment"]),
         "",
+        f"`{shlex.join(document['command'])}`",
+        "",
     ]
-    head += [f"`servemark suite {document['suite']} {flags}`", ""]
     body = ["| " + " | ".join(columns) + " |"]
     body += ["|" + "|".join("---" if column in _LEFT else "--:" for column in columns) + "|"]
-    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+    body += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([*head, *(f"- {note}" for note in notes(document, document["rows"])), "", *body]) + "\n"
 
 
@@ -78,10 +89,10 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     """What a reader has to know, from what happened."""
     concurrency, seconds = document["concurrency"], document["duration_s"]
     lines = [
-        f"A closed loop of {concurrency}; an interval lasts {seconds:g} s, or longer until {concurrency} of its "
-        "requests have been answered. Generator and server share the machine."
+        f"A closed loop of {concurrency}. An interval lasts {seconds:g} s, or longer until as many of its requests "
+        "have been answered. Generator and server share the machine."
     ]
-    busy = {row["workload"]: row["busy_share"] for row in rows if row["busy_share"] is not None}
+    busy = {name_of(row): row["busy_share"] for row in rows if row["busy_share"] is not None}
     if busy:
         most = max(busy, key=lambda name: busy[name])
         lines.append(
@@ -89,8 +100,9 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
             f"median, {busy[most]:.0%} at most (before {most})."
             + (" **The machine was not idle: latencies are upper bounds.**" if busy[most] > IDLE_SHARE else "")
         )
-    if old := [row["workload"] for row in rows if row["export_up_to_date"]]:
-        lines.append(f"{len(old)} of {len(rows)} exports were there already; their seconds and MiB are from then.")
+    old = sum(row["export_up_to_date"] for row in rows)
+    if old and not document.get("published"):
+        lines.append(f"{old} of {len(rows)} exports were there already; their seconds and MiB are from then.")
     if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
         lines.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
     if document.get("published"):
@@ -106,12 +118,17 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
         lines.append("`samples`: fewer than 20 requests were answered.")
     if "steady_state" in verdicts:
         lines.append("`steady_state`: the windows' throughput or p50 drifted.")
-    if failed := [row["workload"] for row in rows if row["failure"]]:
-        lines.append(f"**{len(failed)} of {len(rows)} failed: {', '.join(failed)}.**")
+    failed: dict[str, list[str]] = {}
+    for row in rows:
+        if row["failure"]:
+            failed.setdefault(row["failure"], []).append(name_of(row))
+    if failed:
+        lines.append(f"**{sum(map(len, failed.values()))} of {len(rows)} failed.**")
+        lines += [f"{', '.join(names)}: {reason}" for reason, names in failed.items()]
     return lines
 
 
-def cells(row: SuiteRow) -> list[str]:
+def _cells(row: SuiteRow) -> list[str]:
     """One row of the table."""
     if row["checked"]:
         error = f"max error {row['max_abs_error']:.1g}, " if row["max_abs_error"] is not None else ""
@@ -133,7 +150,7 @@ def cells(row: SuiteRow) -> list[str]:
         f"{row['gflops']:,.4g}",
         *map(_figure, figures),
         agreement,
-        row["failure"] or row["verdict"] or "-",
+        _verdict(row),
     ]
 
 
@@ -147,8 +164,13 @@ def _beside_published(row: SuiteRow) -> list[str]:
         _figure(row["p50_ms"]),
         _figure(row["inferences_per_s"]),
         "; ".join(ai_matrix.published(workload, precision, batch)) or "-",
-        row["failure"] or row["verdict"] or "-",
+        _verdict(row),
     ]
+
+
+def _verdict(row: SuiteRow) -> str:
+    """The verdict, or which step failed; the notes have the reason."""
+    return f"FAILED: {row['failure'].partition(':')[0]}" if row["failure"] else row["verdict"] or "-"
 
 
 def _figure(value: float | None) -> str:

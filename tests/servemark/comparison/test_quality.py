@@ -19,6 +19,8 @@ def scored(label: str, value: float, metric: str = "HR@10", *, sha: str = "a", e
         "higher_is_better": metric == "HR@10",
         "figures": [{"name": metric, "value": value, "ci95": [value - 0.03, value + 0.03]}],
         "weights": "trained",
+        "target": 0.75,
+        "outcome": "met" if value >= 0.75 else "missed",
         "data": {"scored": examples, "sha256": sha},
     }
     result["metrics"]["accuracy"]["quality"] = {"score": score}
@@ -61,6 +63,8 @@ def test_the_table_says_which_bound_is_kept() -> None:
     for words in ("0.8000 (0.7700 to 0.8300)", "99.94%: keeps 99.9 %", "99.38%: keeps 99 %", "87.50%: below 99 %"):
         assert words in said
     assert "quality: of 900 examples, the same of each" in said
+    assert "quality: the target 0.75 is missed by o fp8" in said
+    assert "precisions differ (fp16, fp32, fp8, int8): compare quality, too" in said
     assert "MLPerf's closed division asks" in said
 
 

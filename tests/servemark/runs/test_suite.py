@@ -12,9 +12,12 @@ from servemark import workload
 from servemark.cli.suite import suite as command
 from servemark.errors import OptionError
 from servemark.report import ai_matrix
-from servemark.report.terminal.suite import line, markdown
+from servemark.report.html.suite import article as suite_page
+from servemark.report.page.blocks import Table
+from servemark.report.terminal.suite import PUBLISHED_COLUMNS, line, markdown
+from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
-from servemark.runs import suite_plan
+from servemark.runs import suite, suite_plan
 from tests.support.documents import validated
 
 GOOD: SuiteRow = {
@@ -50,6 +53,7 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
         "warmup_s": 1.0,
     }
     head["published"] = published
+    head["command"] = ["servemark", "suite", "all", "--only", "din"]
     return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
 
@@ -72,16 +76,16 @@ def test_page_holds_the_table_and_says_what_happened() -> None:
     assert len({len(row) for name, row in cells.items() if "---" not in name}) == 1
     assert cells["ncf"][3:10] == ["4.4", "822", "9,400", "1.02", "1", "1.8", "1,877"]
     assert cells["nmt"][5:9] == ["8", "1,205", "-", "-"]
-    assert cells["vgg16"][-1] == "export: no room"
+    assert cells["vgg16"][-1] == "FAILED: export"
     for words in (
         "abc with uncommitted changes",
         "no GPU",
-        "--concurrency 2 --duration 5 --warmup 1`\n",
+        "`servemark suite all --only din`\n",
         "| date | 2026-11-20 |",
         "2 of 3 exports were there already",
         "p50 asks for 20",
         "`samples`: fewer than 20",
-        "**1 of 3 failed: vgg16.**",
+        "- **1 of 3 failed.**\n- vgg16: export: no room\n",
     ):
         assert words in page
 
@@ -108,7 +112,8 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
         )
     ]
     page = markdown(document(*rows, published=True))
-    assert "`servemark suite all --published --engine" in page
+    assert "there already" not in page, "one export is of all batches"
+    assert "(before resnet50 int8 -b 64)" in page
     for cells in (
         "| resnet50 | int8 | 64 | images | 1 | 1,877 | 2,688/s (V100, TensorRT) | VALID |",
         "| 1,432/s (V100, TensorRT); 949/s (V100, TensorFlow 1.10) |",
@@ -119,6 +124,11 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
         "| ssd300 | int8 | 16 | images | 1 | 1,877 | 503/s (V100, TensorRT) | VALID |",
     ):
         assert cells in page
+    answer = suite_page(Saved("suite", document(*rows, FAILED, published=True)))
+    assert answer.answer == "7 of 8 cases ran, 7 VALID"
+    [shown] = [block for block in answer.sections[0].blocks if isinstance(block, Table)]
+    assert shown.head == PUBLISHED_COLUMNS
+    assert len(shown.rows) == 8
 
 
 def test_published_cases_are_those_that_the_engine_has() -> None:
@@ -175,6 +185,26 @@ def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not list(tmp_path.iterdir())
     with pytest.raises(OptionError, match="no JSON"):
         command("subset", out=tmp_path, dry_run=True, json=True)
+
+
+def test_an_export_that_failed_is_not_tried_again_for_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def refuse(arguments: list[str], _: float) -> tuple[None, str]:
+        asked.append(arguments[0])
+        return None, "no room"
+
+    monkeypatch.setattr(suite, "_command", refuse)
+    monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
+    chosen = planned("ai-matrix", "onnxruntime", published=True, precisions=["fp32"], only=["resnet50"])
+    _, found = suite.run_suite(chosen, tmp_path)
+    assert asked == ["export"]
+    assert [(row["batch_size"], row["failure"]) for row in found["rows"]] == [
+        (batch, "export: no room") for batch in (16, 32, 64)
+    ]
+    assert "- resnet50 -b 16, resnet50 -b 32, resnet50 -b 64: export: no room\n" in markdown(found)
 
 
 def test_a_line_for_each_outcome() -> None:

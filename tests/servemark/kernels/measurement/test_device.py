@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from servemark.errors import OptionError
-from servemark.kernels.measurement.device import USUAL_CACHE_BYTES, Device, cpu_cache_bytes, cpu_features
+from servemark.kernels.measurement.device import USUAL_CACHE_BYTES, Device, cpu_cache_bytes
 
 
 def test_the_largest_cache_counts(tmp_path: Path) -> None:
@@ -16,12 +16,6 @@ def test_the_largest_cache_counts(tmp_path: Path) -> None:
         (tmp_path / f"index{number}" / "size").write_text(f"{size}\n")
     assert cpu_cache_bytes(tmp_path) == 4 << 20
     assert cpu_cache_bytes(tmp_path / "none") == USUAL_CACHE_BYTES
-
-
-def test_instructions_of_intel_and_arm() -> None:
-    assert cpu_features("processor\t: 0\nflags\t\t: fpu avx2\n") == {"fpu", "avx2"}
-    assert cpu_features("Features\t: fp asimd bf16\n") == {"fp", "asimd", "bf16"}
-    assert cpu_features("") == set()
 
 
 def test_the_cpu_is_there() -> None:
