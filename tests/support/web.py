@@ -1,10 +1,12 @@
 """Locust's web UI in a process of its own, as its page and its scripts see it."""
 
+import contextlib
 import json
+import os
+import random
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,19 @@ from tests.support.locust_run import command, results_in, server_of, started, un
 FORM = {"user_count": "3", "spawn_rate": "3", "model": "ranking_tiny", "duration": "0.6", "warmup": "0.1"}
 
 
+TEST_PROCESSES = 64
+PORTS = range(10_048, 32_768 - TEST_PROCESSES, TEST_PROCESSES)
+"""The first process's. They end below the ports that Linux gives to connections and to listeners that ask for any."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port for a process that is yet to start. Another test process, which asks meanwhile, is given another one."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % TEST_PROCESSES
+    for first in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", first + number))
+            return first + number
+    raise OSError("no port is free")
 
 
 def is_up(url: str) -> bool:
@@ -74,7 +85,7 @@ class Web:
             raise AssertionError(self.log.read_text()) from error
 
 
-@contextmanager
+@contextlib.contextmanager
 def web_ui(tmp_path: Path, *more: str, base_path: str = "", **behaviour: Any) -> Iterator[Web]:
     port, log, out = free_port(), tmp_path / "log", tmp_path / "out"
     with server_of(get("ranking_tiny"), **{"delay_s": 0.01} | behaviour) as server:
