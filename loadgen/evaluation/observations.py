@@ -16,7 +16,6 @@ from servemark.machine.scheduling import Granted, Priority
 from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import FEWEST
 
 
@@ -116,11 +115,11 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
     limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
     troubles = []
     for worker in measured.workers:
-        late = worker.schedule_delay_p99_ms
+        late = worker.schedule_delay_p99_ci95_ms
         if worker.trouble:
             troubles.append(f"{worker}: {worker.trouble}")
-        elif open_loop and late is not None and late > limit and worker.requests >= samples_needed(99):
-            troubles.append(f"{worker}: it sent late, by {late:.3g} ms at p99 (limit {limit:.3g} ms)")
+        elif open_loop and late is not None and late[0] > limit:
+            troubles.append(f"{worker}: it sent late, by {late[0]:.3g} ms or more at p99 (limit {limit:.3g} ms)")
     return troubles
 
 

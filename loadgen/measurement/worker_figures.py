@@ -16,6 +16,8 @@ class WorkerFigures:
     pid: int
     requests: int
     schedule_delay_p99_ms: float | None
+    schedule_delay_p99_ci95_ms: tuple[float, float] | None
+    """Its 95 % interval: a few late sends by chance do not condemn a worker."""
     cpu_share: float | None
     max_in_flight: int
     clock_uncertainty_ms: float

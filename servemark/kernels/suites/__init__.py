@@ -30,6 +30,8 @@ def cases_of(suite: str, wanted: Sequence[str] = ()) -> list[Case]:
 def chosen(name: str, cases: Sequence[Case], wanted: Sequence[str]) -> list[Case]:
     """All cases, or those of some families. Raises OptionError on an unknown family, and where none are left."""
     for family in wanted:
+        if family in suites() and family not in families():
+            raise OptionError(f"{family!r} is a suite, not a family", fix=f"--suite {family}")
         one_of("family", family, families())
     found = [case for case in cases if not wanted or case.family in wanted]
     if not found:

@@ -418,6 +418,7 @@ class Worker(TypedDict):
     pid: Annotated[int, "Process id."]
     requests: Annotated[int, "Requests of its share."]
     schedule_delay_p99_ms: Annotated[float | None, "Its schedule delay at p99 (ms)."]
+    schedule_delay_p99_ci95_ms: NotRequired[Annotated[list[float] | None, "95 % interval of that (ms)."]]
     cpu_share: Annotated[float | None, "Share of one core that it used."]
     priority: NotRequired[Annotated[str | None, "Priority of its sending thread. Null: it has not said."]]
     priority_note: NotRequired[Annotated[str | None, "Why it is no better one."]]

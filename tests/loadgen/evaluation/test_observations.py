@@ -118,16 +118,17 @@ def test_a_few_late_sends_are_luck(requests: int, late: int, shown_ms: float) ->
 
 
 def worker(
-    index: int, late_ms: float | None = 0.1, trouble: str | None = None, clock_ms: float = 0.1, requests: int = 1000
+    index: int, late_ms: tuple[float, float] | None = (0.1, 0.2), trouble: str | None = None, clock_ms: float = 0.1
 ) -> WorkerFigures:
-    return WorkerFigures(index, "host", 7, requests, late_ms, 0.1, 1, clock_ms, trouble)
+    p99_ms = late_ms and sum(late_ms) / 2
+    return WorkerFigures(index, "host", 7, 1000, p99_ms, late_ms, 0.1, 1, clock_ms, trouble)
 
 
 def test_a_worker_s_trouble_is_its_own_or_that_it_sent_late() -> None:
-    workers = [worker(0), worker(1, 5.0), worker(2, None), worker(3, 9.0, "it quit", clock_ms=2.0)]
-    workers.append(worker(4, 5.0, requests=999))  # too few for a p99 of its own: all workers' requests are judged
+    workers = [worker(0), worker(1, (4.0, 6.0)), worker(2, None), worker(3, (8.0, 9.0), "it quit", clock_ms=2.0)]
+    workers.append(worker(4, (0.9, 6.0)))  # by a chance that its interval allows for
     found = observed(OPEN, evenly(10, 11, 0.01, first_s=1), workers=workers)
-    late = "worker 1 (host, pid 7): it sent late, by 5 ms at p99 (limit 1 ms)"
+    late = "worker 1 (host, pid 7): it sent late, by 4 ms or more at p99 (limit 1 ms)"
     assert found.worker_troubles == [late, "worker 3 (host, pid 7): it quit"]
     assert (found.workers, found.clock_uncertainty_ms) == (5, 2.0)
     closed = observed(CLOSED, evenly(10, 11, 0.01, first_s=1), workers=workers)

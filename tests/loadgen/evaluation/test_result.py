@@ -54,7 +54,7 @@ def test_stages_have_figures_of_their_own_as_far_as_the_run_came() -> None:
 
 def test_workers_are_listed_and_judged() -> None:
     workers = [
-        WorkerFigures(index, "host", 7, 200, 0.1, 0.4, 3, 0.2, trouble)
+        WorkerFigures(index, "host", 7, 200, 0.1, (0.1, 0.2), 0.4, 3, 0.2, trouble)
         for index, trouble in enumerate((None, "it quit"))
     ]
     found = load_result(OPEN, GOOD, workers=workers)

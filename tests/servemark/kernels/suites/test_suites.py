@@ -30,6 +30,9 @@ def test_a_suite_s_families_can_be_chosen() -> None:
     assert {case.family for case in cases_of("quick", ["gemm", "softmax"])} == {"gemm", "softmax"}
     with pytest.raises(OptionError, match="one of: activation"):
         cases_of("quick", ["gemv"])
+    with pytest.raises(OptionError, match="'quick' is a suite, not a family") as refused:
+        cases_of("quick", ["quick"])
+    assert refused.value.fix == "--suite quick"
     with pytest.raises(OptionError, match="suite 'slow' is unknown"):
         cases_of("slow")
 

@@ -78,7 +78,9 @@ def test_a_figure_at_its_limit_does_not_look_like_it() -> None:
 
 def test_prolonged_intervals_workers_and_servers_are_told() -> None:
     clocks = (("a", 0.2), ("b", 0.4), ("a", 0.1))
-    workers = [WorkerFigures(n, host, 7, 200, 0.1, 0.4, 3, clock, None) for n, (host, clock) in enumerate(clocks)]
+    workers = [
+        WorkerFigures(n, host, 7, 200, 0.1, (0.1, 0.2), 0.4, 3, clock, None) for n, (host, clock) in enumerate(clocks)
+    ]
     result = load_result(CLOSED, GOOD, workers=workers, measured_s=16.25)
     text = shown(render, result)
     assert "10 s prolonged to 16.2 s" in text
