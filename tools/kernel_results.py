@@ -17,7 +17,7 @@ from servemark.report.kernels import (
     COLUMNS,
     FAMILY_COLUMNS,
     LEFT,
-    above,
+    caveats,
     ceiling_words,
     cells,
     family_rows,
@@ -55,9 +55,9 @@ def run(document: KernelsDocument) -> Iterator[str]:
     yield f"`{shlex.join(document['command'])}`\n"
     yield f"- {title(document)}"
     yield f"- {made(document)}; {around['os']}, {packages}"
-    yield f"- {outcome(document)}; other work used {document['busy_share']:.0%} of the cores before the first"
+    yield f"- {outcome(document)}"
     yield from (f"- {words}" for words in map(ceiling_words, document["ceilings"]))
-    yield from (f"- {words}" for words in [*above(cases), *unmeasured(cases), *sensed(cases)])
+    yield from (f"- {words}" for words in [*caveats(cases), *unmeasured(cases), *sensed(cases)])
     yield ""
     yield from table(FAMILY_COLUMNS, family_rows(cases))
     yield ""

@@ -13,7 +13,7 @@ import tempfile
 from statistics import quantiles
 
 from benchmarks.rig.aims import Aim
-from servemark.report.kernels import named
+from servemark.report.kernels import named, other_work
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.stats.ratios import median_ratio
 
@@ -39,7 +39,7 @@ def main() -> None:
     ratios = {case: second[case] / first[case] for case in first if case in second}
     for case, ratio in ratios.items():
         print(f"{ratio:.3f}  {case}")
-    busy = " and ".join(f"{each['busy_share']:.0%}" for each in runs)
+    busy = " and ".join(f"{other_work(each):.0%}" for each in runs)
     near = sum(AIM.met(ratio) for ratio in ratios.values())
     low, _, high = quantiles(ratios.values(), n=4)
     print(f"{near} of {len(ratios)} cases within 5 %; quartiles {low:.3f} and {high:.3f}; other work used {busy}")

@@ -9,7 +9,7 @@ from servemark.errors import OptionError, ResultError
 from servemark.regression.differences import Gate
 from servemark.regression.figures import ALL, difference_of, read, unknown_difference
 from servemark.regression.saved_runs import circumstances
-from servemark.report.kernels import named, title
+from servemark.report.kernels import named, other_work, title
 from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.results import directory as results
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
@@ -116,7 +116,7 @@ def _disturbed(
     first: Sequence[KernelsDocument], second: Sequence[KernelsDocument], names: tuple[str, str]
 ) -> list[str]:
     sides = zip(names, (first, second), strict=True)
-    busy = [(name, max(each["busy_share"] for each in documents)) for name, documents in sides]
+    busy = [(name, max(map(other_work, documents))) for name, documents in sides]
     return [f"{name}: other work used {share:.0%} of the cores" for name, share in busy if share > IDLE_SHARE]
 
 

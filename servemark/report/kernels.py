@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import geometric_mean
+from statistics import fmean, geometric_mean
 
 from rich.console import Console
 from rich.table import Table
@@ -58,7 +58,7 @@ def render_kernels(document: KernelsDocument, console: Console) -> None:
         console.print(_table(COLUMNS, [cells(case) for case in measured]))
         console.print()
     console.print(_table(FAMILY_COLUMNS, family_rows(document["cases"])))
-    for words in [*above(document["cases"]), *unmeasured(document["cases"])]:
+    for words in [*caveats(document["cases"]), *unmeasured(document["cases"])]:
         console.print(words)
     if document["traced"]:
         console.print()
@@ -113,11 +113,33 @@ def title(document: KernelsDocument) -> str:
     return f"{where}; {document['library']}; cache {document['cache']}"
 
 
+def other_work(document: KernelsDocument) -> float:
+    """Share of the cores that other work used: before the first case, or meanwhile on average, whichever is more."""
+    return max(document["busy_share"], fmean(_taken(document["cases"]) or [0.0]))
+
+
+def disturbed(cases: Sequence[KernelCase]) -> list[str]:
+    """Cases beside which other work ran, and what that means."""
+    found = [case for case in cases if (case.get("taken_share") or 0.0) > IDLE_SHARE]
+    if not found:
+        return []
+    most = max(found, key=lambda case: case.get("taken_share") or 0.0)
+    return [
+        f"{len(found)} of {len(cases)} cases were timed while other work used more than {IDLE_SHARE:.0%} of the cores, "
+        f"{named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
+    ]
+
+
+def _taken(cases: Sequence[KernelCase]) -> list[float]:
+    return [share for case in cases if (share := case.get("taken_share")) is not None]
+
+
 def outcome(document: KernelsDocument) -> str:
     """How many cases came to what."""
     status = Counter(case["status"] for case in document["cases"])
-    busy = document["busy_share"]
-    noise = f"; other work used {busy:.0%} of the cores: times are upper bounds" if busy > IDLE_SHARE else ""
+    busy = other_work(document)
+    when = "" if _taken(document["cases"]) else " before the first"
+    noise = f"; other work used {busy:.0%} of the cores{when}{': times are upper bounds' if busy > IDLE_SHARE else ''}"
     done = ", ".join(f"{status[name]} {name}" for name in ("measured", "skipped", "failed"))
     cut = f", {document['planned'] - len(document['cases'])} still to come" if document["partial"] else ""
     return f"{document['planned']} cases: {done}{cut}{noise}"
@@ -209,6 +231,11 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def caveats(cases: Sequence[KernelCase]) -> list[str]:
+    """What a reader of the times has to know: which cannot be, and which were disturbed."""
+    return [*above(cases), *disturbed(cases)]
 
 
 def above(cases: Sequence[KernelCase]) -> list[str]:

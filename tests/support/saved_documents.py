@@ -139,6 +139,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "joules": 0.25,
         "clock_mhz": 3400.0,
         "throttled": [],
+        "taken_share": 0.02,
         "published": [],
         "figures": {},
         "reason": None,

@@ -27,7 +27,7 @@ def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
     assert "\n## quick\n" in text
     assert "| softmax rows=64 width=100 | 0.0100 | 0.00100 | 0.00900 | 0.0120 | 0.00320 | 5.12 |" in text
     assert "- FAILED gemm rows=64 width=100 fp32: wrong: off by 1" in text
-    assert "- 5 cases: 2 measured, 1 skipped, 1 failed, 1 still to come; other work used 1% of the cores" in text
+    assert "- 5 cases: 2 measured, 1 skipped, 1 failed, 1 still to come; other work used 2% of the cores" in text
 
 
 def test_a_folder_of_another_kind_is_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A run of many cases: progress, a result that is complete after each of them, and going on where one stopped."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +14,7 @@ from servemark.kernels.measurement.case import Case, Method, blank, measure, ref
 from servemark.kernels.measurement.ceilings import ceiling_of
 from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.measurement.process import CaseProcess, Ended
+from servemark.machine.cpu_time import CannotTell, Watch
 from servemark.output import note
 from servemark.results import directory as results
 from servemark.results.schema.header import opening, unknown
@@ -116,10 +118,30 @@ def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | N
     reason = refusal(case, method.device)
     if reason:
         return blank(case, method.device, "skipped", reason)
+    watch = watching()
     try:
-        return process.run(measure, case, method, ceiling, timeout_s=method.limit_s + GRACE_S)
+        found = process.run(measure, case, method, ceiling, timeout_s=method.limit_s + GRACE_S)
     except Ended as ended:
         return blank(case, method.device, "failed", str(ended))
+    return cast(KernelCase, {**found, **taken(watch)})
+
+
+def watching() -> Watch | CannotTell:
+    """The cores from now on, or why they cannot be watched."""
+    try:
+        return Watch({"kernels": [os.getpid()]})
+    except CannotTell as reason:
+        return reason
+
+
+def taken(watch: Watch | CannotTell) -> Mapping[str, object]:
+    """What others took of the cores since then, or why that is not known."""
+    try:
+        if isinstance(watch, CannotTell):
+            raise watch
+        return {"taken_share": watch.use().taken_share}
+    except CannotTell as reason:
+        return unknown(("taken_share",), str(reason))
 
 
 def _ceiling(process: CaseProcess, precision: str, method: Method, known: list[Ceiling]) -> Ceiling:

@@ -10,7 +10,7 @@ from servemark.report.kernels import (
     EXPLAINED_COLUMNS,
     FAMILY_COLUMNS,
     PUBLISHED_COLUMNS,
-    above,
+    caveats,
     ceiling_words,
     cells,
     explained_rows,
@@ -45,7 +45,7 @@ def article(saved: Saved) -> Article:
         sections=[
             Section("Ceilings of this run", [Lines([ceiling_words(each) for each in document["ceilings"]])]),
             Section("From kernels to the model", _explained(document["traced"])),
-            Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(above(cases))]),
+            Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
             Section("Roofline", _rooflines(document, measured)),
             Section("Cases", [Table(COLUMNS, [cells(case) for case in measured])] if measured else []),
             Section("Published by DeepBench", _published(cases)),

@@ -62,6 +62,9 @@ class KernelCase(TypedDict):
     joules: Annotated[float | None, "Energy of one call (J). Null: no meter, or it does not tell."]
     clock_mhz: Annotated[float | None, "Clock amid the calls (MHz): mean of all CPUs, or the GPU's multiprocessors."]
     throttled: Annotated[list[str] | None, "Why NVML holds the clock back; empty: it does not. Null: unknown."]
+    taken_share: NotRequired[
+        Annotated[float | None, "Share of the cores that other work and other virtual machines took meanwhile."]
+    ]
     published: Annotated[list[Published], "DeepBench's figures, where `--reference` asks for them."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
 

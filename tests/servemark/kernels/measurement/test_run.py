@@ -1,7 +1,10 @@
 """A run: saved after each case, resumed where it stopped, shown again, and refused with a remedy."""
 
+import itertools
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,13 @@ from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.timing import Samples
 from servemark.kernels.measurement.vendor import promised
 from servemark.kernels.suites import cases_of
+from servemark.machine.cpu_time import CannotTell, CpuUse
 from servemark.report.kernels import above, ceiling_words
 from servemark.results.schema.kernels import Bandwidth
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
 
+QUIET = CpuUse(watched=2, allowed=2, groups={}, other=0.02, stolen=0.02, largest=None)
 FAMILIES = ("softmax", "layer_norm", "embedding")
 INVALID = 2
 PUBLISHED = {
@@ -41,10 +46,27 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(process.CaseProcess, "run", here)
     monkeypatch.setattr(run, "busy_share", lambda: 0.25)
+    others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(ceilings, "PRODUCT", {"cpu": 64})
     monkeypatch.setattr(ceilings, "MIN_LARGEST_BYTES", 1 << 18)
     monkeypatch.setattr(ceilings, "CACHES", 0)
+
+
+def others_take(monkeypatch: pytest.MonkeyPatch, uses: Iterable[CpuUse | CannotTell]) -> None:
+    """What others take of the cores during one case after the other, again and again."""
+    coming = itertools.cycle(uses)
+
+    class Fake:
+        def __init__(self, groups: Mapping[str, Iterable[int]]) -> None:
+            assert groups == {"kernels": [os.getpid()]}
+
+        def use(self) -> CpuUse:
+            if isinstance(use := next(coming), CannotTell):
+                raise use
+            return use
+
+    monkeypatch.setattr(run, "Watch", Fake)
 
 
 def document_of(folder: Path) -> Any:
@@ -73,6 +95,25 @@ def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_pa
     assert [each["mib"] for each in ceiling["bandwidths"]] == [0.125, 0.25]
     shown = servemark("show", str(only(tmp_path)))
     assert (shown.code, shown.out) == (0, done.out)
+
+
+def test_each_case_says_what_others_took_meanwhile(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "busy_share", lambda: 0.0)
+    others_take(monkeypatch, [replace(QUIET, other=0.78), CannotTell("/proc cannot be read"), QUIET])
+    done = servemark("kernels", *FAMILIES, "--report", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    words = (
+        "1 of 3 cases were timed while other work used more than 5% of the cores, layer_norm rows=512 width=1024 "
+        "fp32 beside most (40%): their times are upper bounds."
+    )
+    assert words in " ".join(done.out.split())
+    assert "0 failed; other work used 21% of the cores: times are upper bounds" in done.out
+    assert words in (only(tmp_path) / "report.html").read_text()
+    found = [(case["family"], case["taken_share"]) for case in document_of(only(tmp_path))["cases"]]
+    assert found == [("layer_norm", pytest.approx(0.4)), ("softmax", None), ("embedding", pytest.approx(0.02))]
+    assert document_of(only(tmp_path))["cases"][1]["taken_share_reason"] == "/proc cannot be read"
 
 
 def test_a_small_call_s_ceiling_is_at_least_a_larger_one_s() -> None:
