@@ -57,7 +57,14 @@ def compare(
         bool, typer.Option("--tuned", help="Tune each engine for --slo first, as servemark tune does; writes none.")
     ] = False,
     tune_budget: Annotated[
-        float, quantity("--tune-budget", "S", "Seconds to tune each engine.", least=1, units=SECONDS)
+        float,
+        quantity(
+            "--tune-budget",
+            "S",
+            "Seconds to tune each engine; a trial that is under way then is finished.",
+            least=1,
+            units=SECONDS,
+        ),
     ] = BUDGET_S,
     *,
     load: Namespace,

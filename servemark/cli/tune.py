@@ -48,7 +48,10 @@ def tune(
     device: Device = "",
     option: EngineOption = None,
     budget: Annotated[
-        float, quantity("--budget", "S", "Seconds that trials may take.", least=1, units=SECONDS)
+        float,
+        quantity(
+            "--budget", "S", "Seconds for trials; one that is under way then is finished.", least=1, units=SECONDS
+        ),
     ] = BUDGET_S,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Try instances times threads up to twice the cores.")

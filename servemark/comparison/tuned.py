@@ -31,6 +31,7 @@ class Tuned:
             return None
         return {
             "time": f"--tune-budget {2 * self.document['budget_s']:g}",
+            "machine": "stop the other work, then again",
             "generator": "give the generator a core of its own, or fewer and larger requests with --batch-size",
             "server": f"see what failed in {self.directory}; then again, or without --tuned",
         }[self.document["lacked"]]

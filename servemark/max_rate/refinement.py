@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from servemark.errors import ExitCode
-from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point
+from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point, rounded
 from servemark.results.schema.comparison import HighestRateFigures
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 
@@ -98,7 +98,7 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
     It goes up while rates are met, else down until one is. A doubtful run is made once more. The second value tells
     whether the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
     """
-    rate, met, missed, limited, left = _rounded(start), None, False, False, MAX_MISSED
+    rate, met, missed, limited, left = rounded(start), None, False, False, MAX_MISSED
     while left > 0:
         point = measure(rate)
         if point.doubtful and left > 1:
@@ -108,20 +108,15 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
             met = rate
             if missed:
                 break
-            rate = _rounded(rate * (1 + TOLERANCE))
+            rate = rounded(rate * (1 + TOLERANCE))
             continue
         left -= 1
         missed = True
         limited |= point.generator_limits
         if met is not None or point.failed & BROKEN:
             break
-        rate = _rounded(rate / (1 + TOLERANCE))
+        rate = rounded(rate / (1 + TOLERANCE))
     return met, limited
-
-
-def _rounded(rate: float) -> float:
-    """To six digits, so that a step up and one down lead back to the same rate."""
-    return float(f"{rate:.6g}")
 
 
 def rate_ratio(rates: list[float], others: list[float]) -> Ratio:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Self, cast
 
 from servemark.max_rate.threshold import Threshold
@@ -197,6 +197,11 @@ class Bounds:
         return cls(max(lowest, first / MAX_RATE_RATIO), None, first)
 
 
+def rounded(rate: float) -> float:
+    """To six digits, as runs are named: a rate that is reckoned in two ways, like one step up and one down, is one."""
+    return float(f"{rate:.6g}")
+
+
 def tried(points: Sequence[Point]) -> list[TriedRate]:
     """Each rate with its runs, ascending."""
     rates = sorted({point.rate for point in points})
@@ -282,7 +287,8 @@ class _State:
     """A running search."""
 
     def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+        # Like the runs' rates, of which those at a bound have to be recognised.
+        self._bounds = bounds = Bounds(*(each and rounded(each) for each in astuple(bounds)))
         self._highest = bounds.highest or min(bounds.lowest * _CEILING_RATIO, _CEILING)
         self._posterior = Threshold(bounds.lowest, self._highest, bounds.start)
         self._origin = bounds.start or math.sqrt(bounds.lowest * self._highest)
@@ -297,7 +303,7 @@ class _State:
         elif met == {False}:
             rate = min(rate, min(rates) / STEP)
         step = round(math.log(rate / self._origin) / math.log(STEP))
-        return float(f"{min(max(self._origin * STEP**step, self._bounds.lowest), self._highest):.6g}")
+        return rounded(min(max(self._origin * STEP**step, self._bounds.lowest), self._highest))
 
     def learn(self, point: Point, tolerance: float) -> MaxRate | None:
         """Learn from a run; the answer where the search is over."""

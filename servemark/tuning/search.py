@@ -1,10 +1,12 @@
 """The stages of a tuning: probe, coordinate descent over screens, searches for the highest rate, rounds."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
 from servemark.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
 from servemark.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, Point, search
+from servemark.results.schema.run import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
@@ -26,6 +28,14 @@ PRESENT_SHARE = 0.6
 no rate was met by then it goes on, since nothing can be decided without one."""
 FINALISTS = 2
 MAX_ROUNDS = 5
+_LACKED: Mapping[RateLimit, Lacked] = {
+    "runs": "time",
+    "generator": "generator",
+    "other work": "machine",
+    "unsteady": "server",
+    "broken": "server",
+}
+"""What a search lacked that met no rate, by its limit."""
 
 LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
 
@@ -134,11 +144,10 @@ class _Search:
             found = present.found = self._search(present, start, lowest, self._budget_s - self._ledger.spent_s) or found
         if found is None:
             return self._undecided("time", "the budget ended before the present configuration's rate was known")
-        if found.limited_by == "generator":
-            return self._undecided("generator", f"the present configuration: {found.reason}; {LIGHTER}")
-        if found.limited_by == "broken" or _unmet(found):
-            lacked: Lacked = "time" if _unmet(found) else "server"
-            return self._undecided(lacked, f"the present configuration: {found.reason}")
+        if found.limited_by in {"generator", "broken"} or _unanswered(found):
+            lacked = _LACKED[found.limited_by]
+            lighter = f"; {LIGHTER}" if lacked == "generator" else ""
+            return self._undecided(lacked, f"the present configuration: {found.reason}{lighter}")
         return None
 
     def _search(self, standing: CandidateScore, start: float, lowest: float, time_s: float) -> MaxRate | None:
@@ -160,9 +169,9 @@ class _Search:
 
     def _decide(self, finalists: list[CandidateScore]) -> Tuning:
         present = self._present
-        sure = [f for f in finalists if f.found and f.found.best]
         if present.rate is None:
-            return self._decide_without_rate([f for f in sure if f.found and f.found.confirmed])
+            return self._decide_without_rate(finalists)
+        sure = [f for f in finalists if f.found and f.found.best]
         ahead = [f for f in sure if (f.rate or 0) > present.rate * (1 + TOLERANCE)]
         if not ahead:
             return self._none_ahead(finalists)
@@ -178,9 +187,8 @@ class _Search:
         return self._end("better", reason, winner=winner.candidate, ratio=ratio)
 
     def _none_ahead(self, finalists: list[CandidateScore]) -> Tuning:
-        cut_short = [f for f in finalists if f.found is None or _unmet(f.found)]
-        if cut_short:
-            return self._undecided("time", f"the budget ended before the rate of {cut_short[0].candidate} was known")
+        if unknown := next((f for f in finalists if f.found is None or _unanswered(f.found)), None):
+            return self._without_answer(unknown)
         if not finalists and "screen" in self._present.limited:
             return self._undecided("generator", f"the generator, not the server, limited the screening runs; {LIGHTER}")
         if not finalists:
@@ -188,10 +196,21 @@ class _Search:
         resolution = f"{TOLERANCE:.0%}, the search's resolution"
         return self._end("same", f"no candidate's rate lies more than {resolution}, above the present one's")
 
-    def _decide_without_rate(self, sure: list[CandidateScore]) -> Tuning:
+    def _without_answer(self, finalist: CandidateScore) -> Tuning:
+        """The end, where a finalist's search did not say whether it is better."""
+        found = finalist.found
+        if found is None or _unmet(found):
+            return self._undecided("time", f"the budget ended before the rate of {finalist.candidate} was known")
+        return self._undecided(_LACKED.get(found.limited_by, "time"), f"{finalist.candidate}: {found.reason}")
+
+    def _decide_without_rate(self, finalists: list[CandidateScore]) -> Tuning:
         """The present configuration meets the objective at no rate."""
+        sure = [f for f in finalists if f.found and f.found.best and f.found.confirmed]
         if not sure:
-            return self._end("missed", "no configuration met the objective twice at any rate tried")
+            # Also one that met some rate, which is not known well enough.
+            if unknown := next((f for f in finalists if not f.found or f.found.best or _unanswered(f.found)), None):
+                return self._without_answer(unknown)
+            return self._end("missed", "no configuration met the objective at any rate tried")
         winner = self._simplest(sure)
         reason = f"{winner.candidate} meets the objective; the present configuration meets it at no rate tried"
         return self._end("better", reason, winner=winner.candidate)
@@ -208,7 +227,7 @@ class _Search:
         cost_s = len(sides) * ROUND_RUNS * self._ledger.run_cost_s
         count = min(max(int((self._budget_s - self._ledger.spent_s) / cost_s), MIN_ROUNDS), MAX_ROUNDS)
         for number in range(count):
-            found: dict[Candidate, float | None] = {}
+            found: dict[Candidate, tuple[float | None, Lacked]] = {}
             try:
                 for side in round_order(sides, number + 1):
                     found[side.candidate] = self._around(side)
@@ -218,27 +237,30 @@ class _Search:
                     return None
                 return "time", f"only {number} of {MIN_ROUNDS} rounds were made before the budget ended"
             for side in sides:
-                rate = found[side.candidate]
+                rate, lacked = found[side.candidate]
                 if rate is None:
-                    return "server", f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
+                    return lacked, f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
                 side.rounds.append(rate)
         if "round" in self._present.limited:
             return "generator", f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"
         return None
 
-    def _around(self, side: CandidateScore) -> float | None:
-        """One side of a round. Raises _OutOfBudgetError."""
+    def _around(self, side: CandidateScore) -> tuple[float | None, Lacked]:
+        """The rate of one side of a round, and what was lacking where there is none. Raises _OutOfBudgetError."""
+        limits: list[RateLimit | None] = []
 
         def measure(rate: float) -> Point:
             if self._budget_s - self._ledger.spent_s < self._ledger.run_cost_s:
                 raise _OutOfBudgetError
-            return self._ledger.run("round", side, rate)
+            point = self._ledger.run("round", side, rate)
+            limits.append(point.limit)
+            return point
 
         start = side.rounds[-1] if side.rounds else side.rate
         assert start is not None
         rate, limited = refine_rate(measure, start)
         side.limited |= {"round"} if limited else set()
-        return rate
+        return rate, _LACKED.get(limits[-1], "server") if limits[-1] else "server"
 
     def _undecided(self, lacked: Lacked, reason: str) -> Tuning:
         return replace(self._end("undecided", reason), lacked=lacked)
@@ -257,3 +279,8 @@ def _ahead(one: CandidateScore, other: CandidateScore) -> bool:
 def _unmet(found: MaxRate) -> bool:
     """Whether a search was cut short before it met any rate."""
     return found.best is None and found.limited_by == "runs"
+
+
+def _unanswered(found: MaxRate) -> bool:
+    """Whether it met no rate for a reason that is not the server's speed."""
+    return found.best is None and found.limited_by != "server"

@@ -30,6 +30,8 @@ class Server:
         self.capacity, self.noise, self.rng = capacity, noise, np.random.default_rng(seed)
         self.failing: dict[Candidate, str] = {}
         self.generator_above = math.inf
+        self.disturbed: Callable[[str, Candidate], bool] = lambda _stage, _candidate: False
+        """Which runs at a rate other work disturbs; they miss the objective."""
         self.trials: list[Trial] = []
         self.stop_at: int | None = None
 
@@ -48,7 +50,9 @@ class Server:
             return Trial(stage, candidate, load, number, SCREEN_S, throughput=throughput, generator_limits=limited)
         p99_ms = 1e3 * math.log(100) / (capacity - load) if load < capacity else math.inf
         failed = {"schedule_delay_p99"} if load > self.generator_above else set()
-        objective: ObjectiveStatus = "missed" if p99_ms > OBJECTIVE.limit_ms else "met"
+        disturbed = self.disturbed(stage, candidate)
+        failed |= {"quiet_machine"} if disturbed else set()
+        objective: ObjectiveStatus = "missed" if disturbed or p99_ms > OBJECTIVE.limit_ms else "met"
         known_ms = p99_ms if math.isfinite(p99_ms) else None
         over = round(REQUESTS * min(math.exp((load - capacity) * OBJECTIVE.limit_ms / 1e3), 1.0))
         point = Point(

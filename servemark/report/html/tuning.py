@@ -67,7 +67,8 @@ def _path(document: TuningDocument) -> list[Block]:
             for row, rate in found
         ]
         table = Table(
-            ["candidate", unit, "came to"], [[row["text"], figure(rate), verdict_of(row)] for row, rate in found]
+            ["candidate", unit, "came to"],
+            [[row["text"], figure(rate), verdict_of(document, row)] for row, rate in found],
         )
         parts.append(Figure(name, bars(name, linear(unit, [rate for _, rate in found]), drawn), table))
     return parts

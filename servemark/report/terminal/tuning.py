@@ -11,6 +11,8 @@ from servemark.results.schema.tuning import CandidateFigures, TuningDocument
 
 SHOWN = 12
 """Rows of the table; the others are in tuning.json."""
+_WITHOUT_RATE = {"runs": "not finished", "other work": "disturbed", "unsteady": "INVALID"}
+"""How a search ended that met no rate for another reason than the server's speed."""
 
 
 def render_tuning(document: TuningDocument, console: Console) -> None:
@@ -77,7 +79,7 @@ def cells(document: TuningDocument, row: CandidateFigures) -> list[str]:
         figure(row["max_rate"] and row["max_rate"]["rate"]),
         figure(row["latency_ms"]),
         ", ".join(map(figure, row["rounds_requests_per_s"])) or "-",
-        verdict_of(row),
+        verdict_of(document, row),
         marks.get(row["text"], ""),
     ]
 
@@ -91,7 +93,7 @@ def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
     return table
 
 
-def verdict_of(row: CandidateFigures) -> str:
+def verdict_of(document: TuningDocument, row: CandidateFigures) -> str:
     """How far a candidate came."""
     found = row["max_rate"]
     if row["failure"]:
@@ -101,7 +103,9 @@ def verdict_of(row: CandidateFigures) -> str:
     if found["limited_by"] in {"generator", "broken"}:
         return "limited by the generator" if found["limited_by"] == "generator" else "INVALID"
     if found["rate"] is None:
-        return "below the present" if found["limited_by"] == "server" else "not finished"
+        # Finalists are searched from the present configuration's rate on, where it has one.
+        server = "below the present" if document["rates_requests_per_s"]["before"] else "MISSED"
+        return _WITHOUT_RATE.get(found["limited_by"], server)
     return "known to 5 %" if found["confirmed"] else "known roughly"
 
 
@@ -119,6 +123,8 @@ def notes(document: TuningDocument, hidden: int) -> list[str]:
     )
     if document.get("lacked") == "time":
         lines.append(f"to decide it: --budget {2 * document['budget_s']:g}, with --resume to continue from here")
+    elif document.get("lacked") == "machine":
+        lines.append("to decide it: stop the other work and tune anew; with --resume the disturbed runs would count")
     if document["winner"]:
         rates = document["rates_requests_per_s"]
         lines.append(f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {ratio_words(document)}")

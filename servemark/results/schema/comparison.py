@@ -22,7 +22,7 @@ class TunedFirst(TypedDict):
 
     outcome: Annotated[TuningOutcome, "How the tuning ended."]
     reason: Annotated[str, "The same in words."]
-    lacked: Annotated[Lacked | None, "What an undecided tuning lacked."]
+    lacked: Annotated[Lacked | None, "What an undecided tuning lacked. `machine`: other work took it."]
     ratio: Annotated[RatioFigures | None, "The tuned configuration's highest rate to the present one's."]
     remedy: Annotated[str | None, "What would decide an undecided tuning."]
     taken: Annotated[str, "The configuration that takes part, in words."]

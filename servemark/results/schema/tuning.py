@@ -69,7 +69,7 @@ class RatesBeforeAfter(TypedDict):
 
 
 Outcome = Literal["better", "same", "missed", "undecided"]
-Lacked = Literal["time", "generator", "server"]
+Lacked = Literal["time", "machine", "generator", "server"]
 
 
 class TuningDocument(Header):
@@ -90,7 +90,7 @@ class TuningDocument(Header):
     winner: Annotated[NamedCandidate | None, "The better configuration. Null: none was found."]
     outcome: Annotated[Outcome, "How it ended. `missed`: no candidate meets the objective."]
     reason: Annotated[str, "The same in words."]
-    lacked: Annotated[Lacked | None, "What an undecided tuning lacked."]
+    lacked: Annotated[Lacked | None, "What an undecided tuning lacked. `machine`: other work took it."]
     rates_requests_per_s: Annotated[RatesBeforeAfter, "Highest rates before and after."]
     rounds: Annotated[int, "Interleaved rounds."]
     ratio: Annotated[RatioFigures | None, "The winner's highest rate to the present one's."]

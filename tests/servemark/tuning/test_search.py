@@ -231,7 +231,48 @@ def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
     assert max(tuning.standing(Candidate(2, 2, 16, 0)).rounds) <= 2000.0
 
 
+# Other work
+
+
+def test_on_a_machine_that_other_work_has_taken_nothing_is_decided_and_that_soon() -> None:
+    server = Server(two_instances_are_best)
+    server.disturbed = lambda _stage, _candidate: True
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert "other work took the machine (quiet_machine" in tuning.reason
+    assert sum(trial.stage == "search" for trial in server.trials) < 16
+
+
+def test_a_candidate_that_other_work_disturbed_has_not_missed_the_objective() -> None:
+    """The server alone is what the present configuration is too slow for."""
+    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
+    server.disturbed = lambda _, candidate: candidate.instances == 2
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+
+
+def test_rounds_that_other_work_disturbed_say_so() -> None:
+    server = Server(two_instances_are_best)
+    server.disturbed = lambda stage, _: stage == "round"
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert "in round 1 " in tuning.reason
+
+
 # The budget
+
+
+@pytest.mark.parametrize("budget_s", [150.0, 300.0])
+def test_a_finalist_that_there_was_no_time_for_has_not_missed_the_objective(budget_s: float) -> None:
+    """The present configuration is known to meet no rate; the other one was not searched, or with a few runs."""
+    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
+    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
+    check(tuning, budget_s)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "time")
+    assert "2 x 2 threads" in tuning.reason
 
 
 @pytest.mark.parametrize("budget_s", [20.0, 60.0, 120.0, 240.0, 400.0, 800.0])

@@ -132,6 +132,15 @@ def test_a_generator_that_limits_leaves_it_undecided(tune: Tune, simulated: Serv
     assert "to decide it" not in out
 
 
+def test_other_work_leaves_it_undecided_and_it_is_said_what_to_do(tune: Tune, simulated: Server) -> None:
+    simulated.disturbed = lambda _stage, _candidate: True
+    code, out, _ = tune()
+    assert code == 2
+    assert "disturbed" in out
+    assert "undecided: the present configuration: not met at 112.6/s, the lowest rate tried: other work took" in out
+    assert "to decide it: stop the other work and tune anew" in out
+
+
 def test_a_budget_that_ended_too_early_says_how_much_more(tune: Tune, simulated: Server) -> None:
     code, out, _ = tune("--budget", "100")
     assert code == 2
