@@ -37,6 +37,9 @@ _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 NOT_BEGUN = "the run was cut short before its measured interval began"
 _NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
 _NONE_SENT = "no request was sent in the measured interval"
+WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"
+WRONG_FILE = "correct the file, or the model"
+"""What to do where answers are not those of a file of the user's."""
 
 
 def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) -> Metrics:
@@ -241,6 +244,8 @@ def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -
         config.precision,
         reference=(golden and golden.origin) or config.workload.reference,
     )
+    if mismatch:
+        mismatch += f"; {WRONG_FILE if golden and golden.origin else WRONG_EXPORT}"
     return {"output_agreement": figures, "quality": cast(Quality, found)}, mismatch
 
 

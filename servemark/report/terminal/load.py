@@ -25,6 +25,7 @@ from servemark.results.schema.run import (
     Shown,
     Worker,
 )
+from servemark.results.verdict import failed_constraints
 
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
@@ -140,8 +141,9 @@ def _outputs(result: Result, everything: bool) -> str:
     if not agreement["checked"]:
         return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
     cosine = agreement["cosine_min"]
+    # The first choice and the cosine of an output that is too large throughout are right.
     alike = agreement["top1_agreement"] == 1 and (cosine is None or cosine >= ALIKE)
-    if alike and not everything:
+    if alike and "output_agreement" not in failed_constraints(result["verdict"]) and not everything:
         return f"outputs: {agreement['checked']} golden requests agree"
     note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
     return f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}"

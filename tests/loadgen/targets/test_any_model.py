@@ -94,6 +94,8 @@ def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
         done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert "output 'y' differs from validation_data's" in done.stdout
+    assert "correct the file, or the model" in done.stdout
+    assert "golden requests agree" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,9 @@ def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.M
     agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1e-7, "cosine_min": 1.0, "top1_agreement": 1.0}
     result["metrics"]["accuracy"]["output_agreement"] = agreement
     assert "outputs: 50 golden requests agree\n" in shown(render, result)
+    differs = {"name": "output_agreement", "ok": False, "value": 50, "limit": 1, "unit": "", "remedy": "'Y' is off"}
+    wrong: Any = {**result, "verdict": {**result["verdict"], "constraints": [differs]}}
+    assert "outputs: 50 golden requests checked, max error 1e-07, top-1 100%\n" in shown(render, wrong)
     monkeypatch.setenv(SAYS, EVERYTHING)
     text = shown(render, result)
     assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 0 failed" in text
