@@ -36,6 +36,8 @@ MAX_REQUEST_BYTES = 64 << 20
 """Requests that are kept with the model, at most."""
 TOGETHER = 3
 """Samples that have to give the same together as one by one, for the model to take batches."""
+MOST_WORDS = 400
+"""Letters of a runtime's error, at most."""
 DRAFT = ".import-"
 FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
 
@@ -136,7 +138,8 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
     try:
         run = module.load(artifact, provisional)
     except Exception as error:  # the runtimes' exceptions share no base
-        raise unusable(path, f"{format_.ENGINE} cannot load it: {_words(error)}", fix="export it again") from error
+        words = _words(error, {str(artifact): str(path)})
+        raise unusable(path, f"{format_.ENGINE} cannot load it: {words}", fix="export it again") from error
     samples = golden_inputs(provisional)
     golden = Golden(samples, _answers(path, run, samples, found, provisional))
     document["outputs"] = [
@@ -201,6 +204,11 @@ def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
     return None
 
 
-def _words(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines)[:300]}" if lines else type(error).__name__
+def _words(error: Exception, names: Mapping[str, str] | None = None) -> str:
+    """What a runtime says, with other `names` for paths; of much the begin and the end, where the reason stands."""
+    text = " ".join(str(error).split())
+    for ours, theirs in (names or {}).items():
+        text = text.replace(ours, theirs)
+    if len(text) > MOST_WORDS:
+        text = f"{text[: MOST_WORDS // 4]} ... {text[-3 * MOST_WORDS // 4 :]}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,5 +1,6 @@
 """ONNX files: tensors, counts, opset; external data, custom operators and sizes are checked before anything runs."""
 
+import functools
 import math
 import shutil
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ DATATYPES = {
     "STRING": "BYTES",
 }
 """ONNX's names -> KServe's."""
+LOADS_OPSET, LOADS_IR = 13, 8
+"""Versions that every ONNX Runtime of today loads."""
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 _UNCOUNTED = {"GRU", "LSTM", "RNN", "Loop", "Scan", "If", "Einsum", "Attention"}
 _SAME_IDS = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"}
@@ -44,6 +47,7 @@ def describe(path: Path) -> Described:
     """Read an ONNX file without its weights. Raises ArtifactError."""
     model = _read(path)
     graph = model.graph
+    _check_versions(path, model)
     _check_operators(path, model)
     for tensor in external_tensors(graph):
         _check_external(path, tensor)
@@ -94,15 +98,46 @@ def _read(path: Path) -> "ModelProto":
         raise unusable(path, "it is no ONNX file, or a truncated one", fix="torch.onnx.export writes one") from error
     if not model.ir_version or not model.HasField("graph"):
         raise unusable(path, "it is no ONNX file", fix="torch.onnx.export writes one")
-    newest = onnx.defs.onnx_opset_version()
-    for each in model.opset_import:
-        if each.domain in {"", "ai.onnx"} and each.version > newest:
+    return model
+
+
+def _check_versions(path: Path, model: "ModelProto") -> None:
+    """Those that ONNX Runtime loads, which may be older than those of the package onnx."""
+    import onnxruntime
+
+    opset = max((each.version for each in model.opset_import if each.domain in {"", "ai.onnx"}), default=0)
+    for what, version, fix in (
+        ("opset", opset, "export it with opset {} or older"),
+        ("IR version", model.ir_version, "onnx.save it with model.ir_version = {}"),
+    ):
+        if version > (newest := _newest(what)):
             raise unusable(
                 path,
-                f"its opset {each.version} is newer than {newest}, the newest of onnx {onnx.__version__}",
-                fix=f"export it with opset {newest} or older",
+                f"its {what} {version} is newer than {newest}, the newest of onnxruntime {onnxruntime.__version__}",
+                fix=fix.format(newest),
             )
-    return model
+
+
+@functools.cache
+def _newest(what: str) -> int:
+    """The newest opset or IR version of ONNX Runtime, which does not say it: models of one node are tried."""
+    import onnx
+    from onnx import TensorProto, helper
+    from onnxruntime import InferenceSession
+
+    def loads(version: int) -> bool:
+        x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one", [x], [y])
+        opset, ir = (version, LOADS_IR) if what == "opset" else (LOADS_OPSET, version)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+        try:
+            InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        except Exception:  # of classes that are no public ones
+            return False
+        return True
+
+    most = onnx.defs.onnx_opset_version() if what == "opset" else onnx.IR_VERSION
+    return next((version for version in range(most, 0, -1) if loads(version)), most)
 
 
 def _check_operators(path: Path, model: "ModelProto") -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.importing.described import unusable
+from servemark.errors import ArtifactError
 from servemark.repository.model_config import parse
 
 CONFIG = "config.pbtxt"
@@ -26,7 +27,11 @@ def read(folder: Path) -> TritonEntry | None:
     """Find the newest version's model; None where the folder is no entry. Raises ArtifactError."""
     if not (folder / CONFIG).is_file():
         return None
-    config = parse((folder / CONFIG).read_text())
+    try:
+        config = parse((folder / CONFIG).read_text())
+    except (ArtifactError, UnicodeDecodeError) as error:
+        words = error.what if isinstance(error, ArtifactError) else f"the {CONFIG} is no text"
+        raise unusable(folder, words, fix="correct it, or name the model file itself") from error
     versions = sorted((path for path in folder.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
     if not versions:
         raise unusable(folder, "it has no folder of a version", fix="name the model file itself")
@@ -35,5 +40,7 @@ def read(folder: Path) -> TritonEntry | None:
     if found is None or found.suffix == ".py":
         kind = config.backend or config.platform or "unknown"
         raise unusable(folder, f"its backend is {kind}, and {versions[-1]} has none of {', '.join(FILES)}", fix=SERVE)
+    if found.suffix == ".onnx" and found.is_dir():  # with external data beside it
+        found = found / found.name
     shapes = {each.name: tuple(each.dims) for each in config.input if each.dims and min(each.dims) > 0}
     return TritonEntry(found, shapes, config.max_batch_size)

@@ -213,6 +213,16 @@ def test_a_name_that_cannot_be_is_told(tmp_path: Path, name: str) -> None:
         bring(dense(tmp_path / "dense.onnx"), name)
 
 
+def test_what_the_runtime_says_of_a_file_names_the_file_and_the_reason(tmp_path: Path) -> None:
+    """Not the copy that it tried, and the end of a long message, where the reason stands."""
+    nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))])
+    with pytest.raises(ArtifactError, match="onnxruntime cannot load it: ") as error:
+        bring(path)
+    assert "No Op registered for NoSuchOperator with domain_version of 18" in error.value.what
+    assert ".import-" not in error.value.what
+
+
 def test_a_damaged_description_is_told(tmp_path: Path, models: Path) -> None:
     bring(dense(tmp_path / "dense.onnx"))
     description = models / "mine" / "model.json"

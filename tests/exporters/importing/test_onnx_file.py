@@ -1,8 +1,10 @@
 """What an ONNX file says of itself, and the files that are refused before anything runs."""
 
+import re
 from pathlib import Path
 
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -90,7 +92,11 @@ def complex_numbers(path: Path) -> Path:
         (huge, r"it has 3\.0 GiB, and protobuf reads less than 2"),
         (custom, r"custom operators \(company::Mine\), and servemark loads no libraries"),
         (complex_numbers, "its input 'x' is COMPLEX64"),
-        (lambda path: dense(path, opset_imports=[helper.make_opsetid("", 99)]), "its opset 99 is newer than"),
+        (
+            lambda path: dense(path, opset_imports=[helper.make_opsetid("", 99)]),
+            r"its opset 99 is newer than \d+, the newest of onnxruntime",
+        ),
+        (lambda path: dense(path, ir_version=99), r"its IR version 99 is newer than \d+, the newest of onnxruntime"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, make: object, said: str) -> None:
@@ -98,6 +104,21 @@ def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, make: object, said: 
     with pytest.raises(ArtifactError, match=said) as error:
         onnx_file.describe(make(tmp_path / "model.onnx"))
     assert error.value.fix
+
+
+def test_what_is_asked_for_instead_of_a_newer_version_can_be_loaded(tmp_path: Path) -> None:
+    """The package onnx writes opsets and IR versions that no released ONNX Runtime loads yet."""
+    with pytest.raises(ArtifactError) as error:
+        onnx_file.describe(dense(tmp_path / "opset.onnx", opset_imports=[helper.make_opsetid("", 99)]))
+    opset = int(re.findall(r"opset (\d+) or older", str(error.value.fix))[0])
+    with pytest.raises(ArtifactError) as error:
+        onnx_file.describe(dense(tmp_path / "ir.onnx", ir_version=99))
+    ir = int(re.findall(r"ir_version = (\d+)", str(error.value.fix))[0])
+    path = dense(tmp_path / "newest.onnx", opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+    assert onnx_file.describe(path).facts["opset"] == opset
+    onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert opset >= 20
+    assert ir >= 10
 
 
 def test_a_local_function_is_no_custom_operator(tmp_path: Path) -> None:

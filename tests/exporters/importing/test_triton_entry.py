@@ -20,6 +20,25 @@ def test_the_newest_version_is_taken_with_the_sizes_of_the_configuration(tmp_pat
     assert entry == triton_entry.TritonEntry(tmp_path / "10" / "model.onnx", {"x": (3, 8, 8)}, 4)
 
 
+def test_an_onnx_file_may_lie_in_a_folder_of_its_name(tmp_path: Path) -> None:
+    """As Triton has it, for external data."""
+    (tmp_path / "config.pbtxt").write_text(CONFIG)
+    (tmp_path / "1" / "model.onnx").mkdir(parents=True)
+    (tmp_path / "1" / "model.onnx" / "model.onnx").write_bytes(b"")
+    entry = triton_entry.read(tmp_path)
+    assert entry is not None
+    assert entry.file == tmp_path / "1" / "model.onnx" / "model.onnx"
+
+
+@pytest.mark.parametrize("config", [b"max_batch_size: many", b"\xff\xfe"])
+def test_a_damaged_configuration_is_told(tmp_path: Path, config: bytes) -> None:
+    (tmp_path / "config.pbtxt").write_bytes(config)
+    (tmp_path / "1").mkdir()
+    with pytest.raises(ArtifactError, match=r"cannot be imported: the config\.pbtxt is") as error:
+        triton_entry.read(tmp_path)
+    assert "name the model file itself" in str(error.value.fix)
+
+
 @pytest.mark.parametrize("file", ["model.py", "model.plan"])
 def test_code_and_other_formats_are_refused(tmp_path: Path, file: str) -> None:
     (tmp_path / "config.pbtxt").write_text(f'backend: "python" default_model_filename: "{file}"')
