@@ -18,7 +18,7 @@ def metric_of(config: LoadConfig) -> tuple[Metric, Quality]:
         if config.workload.source:
             raise OptionError(
                 f"{config.workload.name} is an imported file, and such have neither labels nor a metric",
-                fix="a workload file gives both: docs/guides/own_model.md",
+                fix="a workload file of a few lines adds both: docs/guides/own_model.md, Labels",
             )
         raise OptionError(
             f"{config.workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)'

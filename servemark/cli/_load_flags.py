@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
+from loadgen.inputs.labels import scorable
 from loadgen.load.flags import AUTO, BY_NAME, FLAGS, Flag, names_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import SAME_WARMUP_S, ConstantRate, Gaps
@@ -69,7 +70,10 @@ def _type_of(flag: Flag) -> Any:
 
 def resolve(load: Namespace, **more: str) -> LoadConfig:
     """The configuration of a run with these flags and `more`. Raises OptionError, InputDataError, ServerError."""
-    return LoadConfig.from_options(Namespace(**vars(load) | more), workload_of)
+    config = LoadConfig.from_options(Namespace(**vars(load) | more), workload_of)
+    if config.quality:
+        scorable(config, 1)
+    return config
 
 
 def concerns_a_server(load: Namespace) -> bool:

@@ -87,8 +87,11 @@ def _outcome(
 
 
 def weights_of(workload: Workload, entry: Entry) -> str:
-    """Whether the weights that are served are trained ones, as far as the repository knows. Raises ArtifactError."""
+    """Whether the weights that are served are trained ones, as far as the repository knows. Raises ArtifactError.
+
+    The user's own are taken for trained ones, whether they came as weights or as a whole model file.
+    """
     manifest = entry.read_manifest()
     if manifest is None:
         return UNKNOWN
-    return TRAINED if workload.trained or manifest.get("weights") else RANDOM
+    return TRAINED if workload.trained or workload.source or manifest.get("weights") else RANDOM

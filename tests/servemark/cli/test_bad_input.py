@@ -111,6 +111,8 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare ranking ncf --engines onnxruntime,pytorch", ["--engines with 2 workloads"]),
     ("compare ranking --engines onnxruntime,pytorch -u http://127.0.0.1:9 --device cpu", ["runs already"]),
     ("compare ranking --engines onnxruntime,pytorch@int8", ["pytorch@int8 cannot be compared here"]),
+    ("run wgan --quality", ["no labels can be read for wgan: "]),
+    ("compare wgan --engines onnxruntime,pytorch --quality", ["no labels can be read for wgan: "]),
     ("tune ranking_tiny", ["tune needs an objective"]),
     ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
 ]
