@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -140,7 +141,9 @@ def read_run(path: Path) -> Result:
     document = read(path)
     kind = document.get("kind")
     if kind != "load":
-        raise ResultError(f"{path} is a {kind}, no load run", fix="name results of `servemark run`")
+        command = document.get("command")
+        made = f"; this was made by `{shlex.join(map(str, command))}`" if isinstance(command, list) else ""
+        raise ResultError(f"{path} is of the kind {kind}, no load run", fix=f"name results of `servemark run`{made}")
     return cast(Result, document)
 
 

@@ -94,7 +94,8 @@ def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow
 def _unreached(case: Case) -> SuiteRow:
     """The row of a case of which nothing is known yet."""
     workload = case.workload
-    return not_reached(workload.name, workload.parameters or 0, (workload.flops or 0) / 1e9, case.precision, case.batch)
+    gflops = None if workload.flops is None else workload.flops / 1e9
+    return not_reached(workload.name, workload.parameters, gflops, case.precision, case.batch)
 
 
 def _measured(row: SuiteRow, result: Result) -> SuiteRow:
@@ -136,5 +137,5 @@ def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | N
             document = None
         last = errors.read().strip().splitlines()[-3:]
     failed = code not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
-    words = " ".join(line.strip() for line in last).removeprefix("servemark: ")
+    words = "; ".join(line.strip() for line in last).removeprefix("servemark: ")
     return document, (words or f"exit code {code}") if failed or document is None else None

@@ -79,7 +79,9 @@ class Plan:
         costs, lacking = self.costs_s(flops_per_s), self._lacking()
         for number, (case, cost) in enumerate(zip(self.cases, costs, strict=True)):
             export = ", export first" if number in lacking else ""
-            yield f"{case}{export}: {figure(case.flops / 1e9)} GFLOPs a request, about {duration_text(cost)}"
+            known = case.workload.flops is not None
+            flops = f"{figure(case.flops / 1e9)} GFLOPs a request" if known else "FLOPs not known"
+            yield f"{case}{export}: {flops}, about {duration_text(cost)}"
         yield self.whole(costs)
 
     def whole(self, costs: Sequence[float]) -> str:
@@ -125,6 +127,8 @@ def plan(
     if (published or precisions) and suite != AI_MATRIX:
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
     chosen = {workload.name: workload for workload in members(suite)}
+    if not chosen:
+        raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workloads FILE")
     for name in only:
         one_of(f"{suite}'s workload", name, chosen)
     workloads = [workload for name, workload in chosen.items() if not only or name in only]

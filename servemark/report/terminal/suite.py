@@ -112,12 +112,15 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
             "here all pictures of a batch differ."
         )
     else:
-        lines.append("`agreement` compares the answers to golden requests under load with eager PyTorch.")
+        lines.append(
+            "`agreement` compares the answers to golden requests under load with eager PyTorch's, of an imported file "
+            "with those of its own runtime."
+        )
     verdicts = " ".join(row["verdict"] or "" for row in rows)
     if "samples" in verdicts:
         lines.append("`samples`: fewer than 20 requests were answered.")
     if "steady_state" in verdicts:
-        lines.append("`steady_state`: the windows' throughput or p50 drifted.")
+        lines.append("`steady_state`: the windows' throughput or p50 drifted, or too few of them have a figure.")
     failed: dict[str, list[str]] = {}
     for row in rows:
         if row["failure"]:
@@ -146,8 +149,8 @@ def _cells(row: SuiteRow) -> list[str]:
     )
     return [
         row["workload"],
-        f"{row['parameters']:,}",
-        f"{row['gflops']:,.4g}",
+        "-" if row["parameters"] is None else f"{row['parameters']:,}",
+        "-" if row["gflops"] is None else f"{row['gflops']:,.4g}",
         *map(_figure, figures),
         agreement,
         _verdict(row),

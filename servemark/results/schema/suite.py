@@ -11,8 +11,8 @@ class SuiteRow(TypedDict):
     workload: Annotated[str, "Name of the workload."]
     precision: Annotated[str, "What it computes in."]
     batch_size: Annotated[int, "Samples in a request."]
-    parameters: Annotated[int, "Parameters of the model."]
-    gflops: Annotated[float, "Operations of one sample (GFLOP)."]
+    parameters: Annotated[int | None, "Parameters of the model. Null: not known."]
+    gflops: Annotated[float | None, "Operations of one sample (GFLOP). Null: not known."]
     export_s: Annotated[float | None, "Time of the export (s)."]
     export_up_to_date: Annotated[bool, "Whether the export was there already."]
     peak_rss_mib: Annotated[int | None, "Most memory of the export (MiB)."]
@@ -23,7 +23,7 @@ class SuiteRow(TypedDict):
     p50_ms: Annotated[float | None, "Median latency (ms)."]
     p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
     inferences_per_s: Annotated[float | None, "Throughput (samples/s)."]
-    checked: Annotated[int | None, "Answers that were compared with eager PyTorch."]
+    checked: Annotated[int | None, "Answers that were compared with golden ones."]
     max_abs_error: Annotated[float | None, "Largest absolute error of an output."]
     top1_agreement: Annotated[float | None, "Share of golden samples with the same first choice."]
     verdict: Annotated[str | None, "VALID, or INVALID with the constraints that do not hold."]
@@ -31,7 +31,7 @@ class SuiteRow(TypedDict):
 
 
 def not_reached(
-    workload: str, parameters: int, gflops: float, precision: str = "fp32", batch_size: int = 1
+    workload: str, parameters: int | None, gflops: float | None, precision: str = "fp32", batch_size: int = 1
 ) -> SuiteRow:
     """A row of which nothing is known yet but the workload and how it is run."""
     known = {"workload": workload, "precision": precision, "batch_size": batch_size, "export_up_to_date": False}

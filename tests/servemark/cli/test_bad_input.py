@@ -113,6 +113,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare ranking --engines onnxruntime,pytorch@int8", ["pytorch@int8 cannot be compared here"]),
     ("run wgan --quality", ["no labels can be read for wgan: "]),
     ("compare wgan --engines onnxruntime,pytorch --quality", ["no labels can be read for wgan: "]),
+    ("suite own", ["there is no workload of your own", "servemark import"]),
     ("tune ranking_tiny", ["tune needs an objective"]),
     ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
 ]

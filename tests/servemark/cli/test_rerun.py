@@ -93,7 +93,8 @@ def test_what_cannot_be_made_again_is_refused(saved: Path, servemark: Servemark)
             "options that this version lacks: odd",
         ),
         ({"config": {k: v for k, v in kept["config"].items() if k != "options"}}, "does not keep its options"),
-        ({"kind": "comparison"}, "is a comparison, no load run"),
+        ({"kind": "comparison"}, "is of the kind comparison, no load run"),
+        ({"kind": "mlperf", "command": ["servemark", "mlperf", "x"]}, "; this was made by `servemark mlperf x`"),
         ({"config": {"options": 5}}, "cannot be read"),
     ):
         change(saved, **{**kept, **changes})

@@ -98,6 +98,11 @@ def test_page_says_only_what_happened() -> None:
     assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
 
 
+def test_what_is_not_known_of_a_model_of_ones_own_is_no_zero() -> None:
+    page = markdown(document({**GOOD, "parameters": None, "gflops": None}))
+    assert "| ncf | - | - | 4.4 |" in page
+
+
 def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
     rows: list[SuiteRow] = [
         {**GOOD, "workload": name, "precision": precision, "batch_size": batch}
