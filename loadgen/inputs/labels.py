@@ -1,10 +1,12 @@
 """The labelled data of a run, and the metric of its answers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from loadgen.inputs.sources import GENERATED, data_path
 from loadgen.load.load_config import LoadConfig
 from servemark.errors import InputDataError, OptionError
+from servemark.quality import ctc
 from servemark.quality.metric import Metric
 from servemark.quality.registry import metric_named
 from servemark.quality.scoring import chosen
@@ -27,7 +29,10 @@ def metric_of(config: LoadConfig) -> tuple[Metric, Quality]:
 
 
 def labelled_set(config: LoadConfig) -> LabelledSet:
-    """The labelled data that `--input-data` names. Raises InputDataError, also where there are no labels."""
+    """The labelled data that `--input-data` names, with what decodes the answers.
+
+    Raises InputDataError, also where there are no labels, and OptionError where a language model has nothing to decode.
+    """
     workload = config.workload
     if workload.labelled is None:
         reason = f": {workload.quality.unmeasured}" if workload.quality and workload.quality.unmeasured else ""
@@ -41,6 +46,14 @@ def labelled_set(config: LoadConfig) -> LabelledSet:
     data = workload.labelled(path)
     if not data.size:
         raise InputDataError(f"{path} holds no labelled example", fix="see docs/guides/quality.md for the layout")
+    if data.alphabet:
+        decode = ctc.decoder(data.alphabet, config.language_model)
+        return replace(data, prediction=lambda outputs, label: decode(data.prediction(outputs, label)))
+    if config.language_model:
+        raise OptionError(
+            f"{workload.name} answers no log-probabilities, which --language-model decodes",
+            fix="deepspeech_ctc does; or leave it out",
+        )
     return data
 
 

@@ -38,7 +38,8 @@ class Flag:
     repeatable: bool = False
     """It may come again; its values are joined by commas."""
     group: str = ""
-    """`server`: which server is asked, and how; `arrivals`: how much load and when; `metrics`: who watches it."""
+    """`server`: which server is asked, and how; `arrivals`: how much load and when; `metrics`: who watches it;
+    `decoding`: how answers that are scored become text."""
     locust_dest: str = ""
     """Another name for this option of Locust's own."""
     in_web_ui: bool = False
@@ -223,6 +224,15 @@ FLAGS = (
         in_web_ui=True,
     ),
     Flag("quality", "Score the answers by the labels of the data set (--input-data dataset).", switch=True),
+    Flag(
+        "language_model",
+        "Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.",
+        metavar="FILE",
+        group="decoding",
+    ),
+    Flag("lm_alpha", "Weight of the language model.", "0.5", metavar="X", group="decoding"),
+    Flag("lm_beta", "Added to a text's score for each word.", "1.5", metavar="X", group="decoding"),
+    Flag("beam_width", "Texts that the beam search keeps.", "100", metavar="N", group="decoding"),
     Flag(
         "shape",
         "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",

@@ -16,7 +16,8 @@ from loadgen.load.request_parameters import Parameters
 from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
-from servemark.errors import OptionError, parsing
+from servemark.errors import InputDataError, OptionError, parsing
+from servemark.quality.ctc import LanguageModel
 from servemark.quantities import SECONDS, SHARES, above, at_least, number, one_of, text_of, whole
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives, written
@@ -65,6 +66,8 @@ class LoadConfig:
     inputs: InputOptions
     quality: bool
     """Whether the answers are scored by the labels of the data set."""
+    language_model: LanguageModel | None
+    """With what the answers that are scored are decoded, None: greedily."""
     data_root: Path
     model_repository: Path
     out: Path
@@ -234,6 +237,7 @@ class LoadConfig:
             input_data="dataset" if options.quality and options.input_data == "synthetic" else options.input_data,
             inputs=InputOptions.from_options(options),
             quality=bool(options.quality),
+            language_model=_language_model(options),
             data_root=Path(options.data_root),
             model_repository=Path(options.model_repository),
             out=Path(options.out),
@@ -283,6 +287,7 @@ class LoadConfig:
             "input_data": self.input_data,
             **self.inputs.options(),
             "quality": self.quality,
+            **_decoding(self.language_model),
             "data_root": str(self.data_root),
             "model_repository": str(self.model_repository),
             "out": str(self.out),
@@ -336,6 +341,7 @@ class LoadConfig:
             "input_data": self.input_data,
             **self.inputs.to_config(),
             "quality": self.quality,
+            **({"language_model": self.language_model.to_config()} if self.language_model else {}),
             "shared_memory": self.shared_memory,
             "request_timeout_s": self.request_timeout_s,
             "max_in_flight": self.max_in_flight,
@@ -399,6 +405,32 @@ def _power(command: str, boundary: str) -> tuple[str, str] | None:
     if boundary:
         raise OptionError(f"--power-boundary {boundary} has no meter", fix="--power-command CMD, or leave it out")
     return None
+
+
+def _language_model(options: argparse.Namespace) -> LanguageModel | None:
+    """Read --language-model and what weighs it. Raises OptionError, InputDataError."""
+    if not options.language_model:
+        for flag in (flags.BY_NAME[name] for name in flags.names_of("decoding")):
+            if (getattr(options, flag.name) or flag.default) != flag.default:
+                raise OptionError(f"{flag.option} has no language model", fix="--language-model FILE, or leave it out")
+        return None
+    file = Path(options.language_model)
+    if not file.is_file():
+        raise InputDataError(f"there is no language model {file}", fix="name an .arpa file or a binary of KenLM's")
+    return LanguageModel(
+        file,
+        alpha=number("--lm-alpha", options.lm_alpha),
+        beta=number("--lm-beta", options.lm_beta),
+        beam_width=whole("--beam-width", options.beam_width, 1),
+    )
+
+
+def _decoding(model: LanguageModel | None) -> dict[str, str]:
+    """The flags that name a language model and weigh it, by name."""
+    if model is None:
+        return {}
+    weights = {"lm_alpha": text_of(model.alpha), "lm_beta": text_of(model.beta), "beam_width": str(model.beam_width)}
+    return {"language_model": str(model.file), **weights}
 
 
 def _sampling_rate(text: str) -> float:

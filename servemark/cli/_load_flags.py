@@ -81,6 +81,12 @@ def concerns_a_server(load: Namespace) -> bool:
     return any(getattr(load, BY_NAME[name].dest) != BY_NAME[name].value for name in names_of("server"))
 
 
+def require_scoring(load: Namespace, flag: str, *, given: bool) -> None:
+    """Refuse a language model where the flag that has answers scored is not given. Raises OptionError."""
+    if load.language_model and not given:
+        raise OptionError("--language-model decodes answers that are scored, and none are", fix=f"add {flag}")
+
+
 def require_fixed_warmup(load: Namespace) -> None:
     """Refuse a warm-up that each turn of several ends by itself. Raises OptionError."""
     if load.warmup == AUTO:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import require_fixed_warmup, resolve, search_load, takes_load
+from servemark.cli._load_flags import require_fixed_warmup, require_scoring, resolve, search_load, takes_load
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision, count, quantity
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points
@@ -115,6 +115,7 @@ def compare(
             fix="add --max-rate, or an open load like --request-rate 100; or leave out --tuned",
         )
     load_points(load)  # what excludes each other
+    require_scoring(load, "--quality", given=load.quality)
     require_fixed_warmup(load)
     choose_length = not (load.duration or load.stages or load.trace)
     load.duration = load.duration or text_of(SHORTEST_S)

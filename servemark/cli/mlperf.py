@@ -11,7 +11,7 @@ from loadgen.load.flags import names_of
 from loadgen.mlperf.plan import MlperfScenario, require_loadgen
 from servemark import interrupts
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import resolve, takes_load
+from servemark.cli._load_flags import require_scoring, resolve, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -81,6 +81,7 @@ def mlperf(
     if chosen is MlperfScenario.SERVER and not target_qps:
         raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
     require_loadgen()
+    require_scoring(load, "--accuracy", given=accuracy)
     if accuracy:
         load.input_data = "dataset" if load.input_data == "synthetic" else load.input_data
         if load.batch_size != "1":

@@ -16,7 +16,7 @@ from loadgen.evaluation.mix import parse_mix
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import concerns_a_server, resolve, search_load, takes_load
+from servemark.cli._load_flags import concerns_a_server, require_scoring, resolve, search_load, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -93,6 +93,7 @@ def run(
     points = load_points(
         load, concurrency_range=concurrency_range, request_rate_range=request_rate_range, max_rate=max_rate
     )
+    require_scoring(load, "--quality", given=load.quality)
     if max_rate and not load.slo:
         raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
     if max_rate and repeat > 1:

@@ -40,7 +40,9 @@ CODES = {
 }
 
 
-@takes_load(without=("quality", *names_of("server"), *names_of("arrivals")), duration="6", warmup="1")
+@takes_load(
+    without=("quality", *names_of("decoding"), *names_of("server"), *names_of("arrivals")), duration="6", warmup="1"
+)
 def tune(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
     engine: Engine = DEFAULT_ENGINE,

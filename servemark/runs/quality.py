@@ -26,7 +26,7 @@ from servemark.runs.server import server_for
 KIND = "quality"
 REPEATED_EXAMPLES = 4
 """So many examples of an earlier run are read again, to see that the data are still the same."""
-_ASKED = ("workload", "engine", "precision", "model", "batch_size", "seed", "input_data", "samples")
+_ASKED = ("workload", "engine", "precision", "model", "batch_size", "seed", "input_data", "samples", "language_model")
 """Equal options of a run that another one continues."""
 _PLACE = ("artifact_sha256", "device", "provider", "protocol")
 """What must have answered it: the same artifact in the same place."""

@@ -48,10 +48,12 @@ class LabelledSet:
     """A data set with its labels, of which any example can be had without the others.
 
     `example` raises InputDataError with file and line; `prediction` makes of a sample's outputs, and of the example's
-    label, what the metric takes.
+    label, what the metric takes. Where it gives log-probabilities [frames, labels], `alphabet` says what each label
+    stands for, '' for CTC's blank, and the text that is decoded from them is what the metric takes.
     """
 
     size: int
     example: Callable[[int], Example]
     prediction: Callable[[Sample, Any], Any] = first_output
     requests_per_example: int = 1
+    alphabet: tuple[str, ...] = ()

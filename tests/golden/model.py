@@ -51,9 +51,8 @@ class Answers(NamedTuple):
             for row in range(request.batch)
         ]
         chosen = [self.rows.get(sample, 0) for sample in samples]
-        return [
-            Value(t.name, t.datatype, [request.batch, *t.dims], self.outputs[t.name][chosen].tobytes()) for t in tensors
-        ]
+        answers = [(t, self.outputs[t.name][chosen]) for t in tensors]
+        return [Value(t.name, t.datatype, list(answer.shape), answer.tobytes()) for t, answer in answers]
 
 
 def spoil(value: Value, kind: str) -> Value:

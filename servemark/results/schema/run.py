@@ -64,6 +64,16 @@ class Tls(TypedDict):
     cipher: NotRequired[Annotated[str, "Cipher that was agreed on."]]
 
 
+class LanguageModelConfig(TypedDict):
+    """A language model, and how a beam search weighed it."""
+
+    file: Annotated[str, "The KenLM file."]
+    sha256: Annotated[str, "Its digest."]
+    alpha: Annotated[float, "Weight of its log-probability."]
+    beta: Annotated[float, "Added for each word."]
+    beam_width: Annotated[int, "Texts that the search kept."]
+
+
 class Config(TypedDict):
     """Every option of a run as it was resolved."""
 
@@ -86,6 +96,9 @@ class Config(TypedDict):
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     input_data: Annotated[str, "`synthetic`, `random`, `zero`, `dataset`, or a path."]
     quality: NotRequired[Annotated[bool, "Whether the answers were scored by labels."]]
+    language_model: NotRequired[
+        Annotated[LanguageModelConfig, "What decoded the answers that were scored. Missing: no language model."]
+    ]
     shape: NotRequired[Annotated[dict[str, list[int]], "Input -> its sizes without the batch, as given."]]
     range: NotRequired[Annotated[dict[str, list[float]], "Input -> least and greatest random value, as given."]]
     string_length: NotRequired[Annotated[int, "Letters of each random string, as given."]]

@@ -9,7 +9,7 @@ from servemark.cli import build
 from servemark.cli._load_flags import takes_load
 
 EVERY = {flag.name for flag in FLAGS if not flag.of_locustfiles}
-SERVER, ARRIVALS = set(names_of("server")), set(names_of("arrivals"))
+SERVER, ARRIVALS, DECODING = (set(names_of(group)) for group in ("server", "arrivals", "decoding"))
 UNTAKEN = {
     "shared_memory",
     "duration",
@@ -30,7 +30,7 @@ UNTAKEN = {
     [
         ("run", set()),
         ("compare", {"model_name", "engine"}),
-        ("tune", {*SERVER, *ARRIVALS, "quality"}),
+        ("tune", {*SERVER, *ARRIVALS, *DECODING, "quality"}),
         ("mlperf", {*ARRIVALS, *UNTAKEN, "quality"}),
     ],
 )

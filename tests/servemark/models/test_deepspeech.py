@@ -1,6 +1,7 @@
 """Speech recognition: requests in a few lengths, greedy decoding, recurrences against packed sequences, work."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import torch
 from torch import nn
 
 from exporters.pipeline.job import golden_inputs
-from servemark.models import deepspeech, deepspeech2, deepspeech_streaming
+from servemark.models import deepspeech, deepspeech2, deepspeech_ctc, deepspeech_streaming
 from servemark.models.blocks import ctc
 from servemark.models.deepspeech import features
 from servemark.models.synthesis import speech
+from servemark.quality.ctc import best_path
 from servemark.workload import get, stack
 
 MODULES: dict[str, Any] = {
@@ -156,6 +158,28 @@ def recurrent_flops(model: nn.Module, steps: int) -> int:
     """Twice the weights of all recurrent and dense layers, in every step; biases add nothing."""
     layers = (module for module in model.modules() if isinstance(module, nn.RNNBase | nn.Linear))
     return sum(2 * p.numel() * steps for layer in layers for p in layer.parameters() if p.ndim == 2)
+
+
+def test_log_probabilities_decoded_greedily_are_the_letters_of_deepspeech() -> None:
+    """The same weights, with the decoder in the graph and without it; what follows an utterance is 0."""
+    letters, whole = (deepspeech.build("deepspeech_tiny", m.TINY) for m in (deepspeech, deepspeech_ctc))
+    assert replace(deepspeech.TINY, decoded=False) == deepspeech_ctc.TINY
+    workload = get("deepspeech_ctc_tiny")
+    samples = list(itertools.islice(workload.samples(np.random.default_rng(1)), 8))
+    batch = [torch.from_numpy(array) for array in stack(samples, workload.inputs).values()]
+    with torch.no_grad():
+        ids, counts = (part.numpy() for part in letters(*batch))
+        answers = whole(*batch).numpy()
+    said: list[str] = []
+    for sample, *decoded, log_probs in zip(samples, ids, counts, answers, strict=True):
+        own, length = deepspeech.log_probs({"log_probs": log_probs}), int(sample["n_frames"][0])
+        assert len(own) == length
+        np.testing.assert_array_equal(own, log_probs[:length])
+        np.testing.assert_allclose(np.exp(own).sum(axis=1), 1, rtol=1e-4)
+        said.append(best_path((*deepspeech.LABELS, ""), own))
+        assert said[-1] == deepspeech.transcript(dict(zip(("ids", "lengths"), decoded, strict=True)))
+    assert all(said)
+    assert len(set(said)) == len(samples)
 
 
 @pytest.mark.parametrize("longest", [False, True])

@@ -1,0 +1,101 @@
+"""Text from log-probabilities of connectionist temporal classification: greedily, or by a beam with a language model.
+
+Graves et al. 2006, "Connectionist Temporal Classification" (ICML); the beam search is pyctcdecode's, the language model
+KenLM's (Heafield 2011).
+"""
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.errors import InputDataError, OptionError, parsing
+from servemark.results.schema.run import LanguageModelConfig
+
+LogProbs = npt.NDArray[np.generic]
+"""Frames x labels."""
+INSTALL = "pip install --no-deps pyctcdecode==0.5.0 pygtrie ufal-kenlm"
+"""pyctcdecode's metadata asks for numpy < 2, and its code works with 2."""
+_ARPA = b"\\data\\"
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A KenLM file, and how the beam search weighs it: Mozilla's and pyctcdecode's names."""
+
+    file: Path
+    alpha: float
+    """Weight of the language model's log-probability."""
+    beta: float
+    """Added for each word."""
+    beam_width: int
+
+    def to_config(self) -> LanguageModelConfig:
+        """The same for result.json."""
+        return {
+            "file": str(self.file),
+            "sha256": _sha256(self.file),
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "beam_width": self.beam_width,
+        }
+
+
+def decoder(alphabet: tuple[str, ...], language_model: LanguageModel | None) -> Callable[[LogProbs], str]:
+    """What makes a text of log-probabilities; `alphabet` has '' for the blank. Raises OptionError, InputDataError."""
+    if language_model is None:
+        return functools.partial(best_path, alphabet)
+    return functools.partial(_beam(alphabet, language_model).decode, beam_width=language_model.beam_width)
+
+
+def best_path(alphabet: tuple[str, ...], log_probs: LogProbs) -> str:
+    """The likeliest label of each frame, repeats merged and blanks dropped (section 3.2)."""
+    return "".join(alphabet[label] for label, _ in itertools.groupby(log_probs.argmax(axis=1).tolist()))
+
+
+@functools.cache
+def _beam(alphabet: tuple[str, ...], language_model: LanguageModel) -> Any:
+    """The beam search. Raises OptionError, InputDataError."""
+    try:
+        import kenlm
+        from pyctcdecode.alphabet import Alphabet
+        from pyctcdecode.decoder import BeamSearchDecoderCTC
+        from pyctcdecode.language_model import LanguageModel as Scorer
+    except ImportError as error:
+        raise OptionError(f"--language-model needs {error.name}, which is not installed", fix=INSTALL) from error
+    file, options = language_model.file, kenlm.Config()
+    options.show_progress, options.arpa_complain = False, kenlm.ARPALoadComplain.NONE
+    with parsing(file, InputDataError, fix="name an unpacked .arpa file, or what KenLM's build_binary made of one"):
+        model = kenlm.Model(str(file), options)
+        words = _words(file)
+    # LibriSpeech's own language models are in capitals; a's and I's tell.
+    letters = max(alphabet, tuple(map(str.upper, alphabet)), key=lambda each: sum(letter in model for letter in each))
+    scorer = Scorer(model, words, alpha=language_model.alpha, beta=language_model.beta)
+    return BeamSearchDecoderCTC(Alphabet.build_alphabet(list(letters)), scorer)
+
+
+def _words(file: Path) -> set[str] | None:
+    """The words of an .arpa file, None of a binary, which does not tell its own.
+
+    pyctcdecode would leave out words without a back-off weight, which is optional.
+    """
+    with file.open("rb") as content:
+        if not content.read(64).lstrip().startswith(_ARPA):
+            return None
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        listed = itertools.dropwhile(lambda line: not line.startswith("\\1-grams:"), lines)
+        next(listed, None)
+        entries = (line.split() for line in itertools.takewhile(lambda line: not line.startswith("\\"), listed))
+        return {entry[1] for entry in entries if len(entry) > 1}
+
+
+@functools.cache
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
