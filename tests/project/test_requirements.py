@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from servemark.paths import CHECKOUT
 
 # What the lock overrules on purpose; its header says why.
-OVERRULED = {("nvidia-pytriton", "numpy")}
+OVERRULED = {("nvidia-pytriton", "numpy"), ("pyctcdecode", "numpy")}
 UNPINNED = {"tensorrt"}
 """Its wheels fetch their libraries from NVIDIA's own index: who has a GPU installs the extra."""
 

@@ -1,20 +1,13 @@
-"""A language model of seven words, frames between two of them, and the packages that decode with it."""
+"""A language model of seven words, and frames between two of them."""
 
-import importlib.util
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from servemark.models.deepspeech import LABELS
-from servemark.quality.ctc import INSTALL
 
 ALPHABET = (*LABELS, "")
-needs_beam = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("kenlm", "pyctcdecode"))),
-    reason=f"requirements.lock has no pyctcdecode, which asks for numpy < 2: {INSTALL}",
-)
 
 THE_CAT = """\\data\\
 ngram 1=7

@@ -11,7 +11,7 @@ import pytest
 from servemark.errors import InputDataError, OptionError
 from servemark.quality import ctc
 from servemark.quality.ctc import LanguageModel, best_path, decoder
-from tests.support.language_model import ALPHABET, THE_CAT, heard, needs_beam, probabilities
+from tests.support.language_model import ALPHABET, THE_CAT, heard, probabilities
 
 
 def beam(file: Path, **weights: float) -> LanguageModel:
@@ -41,7 +41,6 @@ def test_the_best_path_merges_repeats_and_drops_blanks(frames: Sequence[str], te
     assert best_path(ALPHABET, found) == decoder(ALPHABET, None)(found) == text
 
 
-@needs_beam
 def test_the_language_model_changes_the_word(arpa: Path) -> None:
     """ "the cap" is heard as 0.6, "the cat" as 0.4; the model says log10 -3.6 and -0.9, both two words.
 
@@ -55,7 +54,6 @@ def test_the_language_model_changes_the_word(arpa: Path) -> None:
         assert decoder(ALPHABET, beam(arpa, alpha=alpha))(frames) == text
 
 
-@needs_beam
 def test_beta_is_worth_a_word(arpa: Path) -> None:
     """Of "the cat" the log10 is -0.9, two words. "thecat" is unknown: -0.3 of <s>, -2, -1 of </s>, and 10 less."""
     frames = probabilities(*({letter: 1.0} for letter in "the"), {" ": 0.01, "": 0.99}, *({c: 1.0} for c in "cat"))
@@ -64,7 +62,6 @@ def test_beta_is_worth_a_word(arpa: Path) -> None:
         assert decoder(ALPHABET, beam(arpa, alpha=0.01, beta=beta))(frames) == text
 
 
-@needs_beam
 def test_the_beam_sums_over_paths(arpa: Path) -> None:
     """Two frames of a 0.4 and blank 0.6: the best path is empty, 0.36; "a" has three paths, 0.64 (Graves 2006)."""
     frames = probabilities({"a": 0.4, "": 0.6}, {"a": 0.4, "": 0.6})
@@ -72,28 +69,24 @@ def test_the_beam_sums_over_paths(arpa: Path) -> None:
     assert decoder(ALPHABET, beam(arpa, alpha=0, beta=0))(frames) == "a"
 
 
-@needs_beam
 def test_a_beam_of_one_text_is_narrower(arpa: Path) -> None:
     """A word is weighed where it ends: one text alone is kept before that, by what was heard."""
     assert decoder(ALPHABET, beam(arpa))(heard()) == "the cat"
     assert decoder(ALPHABET, beam(arpa, beam_width=1))(heard()) == "the cap"
 
 
-@needs_beam
 def test_a_model_in_capitals_is_asked_in_capitals(tmp_path: Path) -> None:
     path = tmp_path / "capitals.arpa"
     path.write_text(THE_CAT.replace("the", "THE").replace("cat", "CAT").replace("cap", "CAP").replace("\ta\t", "\tA\t"))
     assert decoder(ALPHABET, beam(path))(heard()) == "THE CAT"
 
 
-@needs_beam
 def test_a_word_without_a_back_off_weight_is_known(tmp_path: Path) -> None:
     path = tmp_path / "lm.arpa"
     path.write_text(THE_CAT.replace("cat\t-0.3", "cat"))
     assert decoder(ALPHABET, beam(path))(heard()) == "the cat"
 
 
-@needs_beam
 @pytest.mark.parametrize("content", ["", "hello\n", THE_CAT[:80], THE_CAT.replace("ngram 1=7", "ngram 1=9")])
 def test_a_damaged_model_names_the_file(tmp_path: Path, content: str) -> None:
     path = tmp_path / "lm.arpa"

@@ -13,7 +13,7 @@ from tests.golden.server import GoldenServer
 from tests.servemark.datasets.test_librispeech import chapter
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
-from tests.support.language_model import THE_CAT, heard, needs_beam
+from tests.support.language_model import THE_CAT, heard
 from tests.support.locust_run import server_of, the_result
 
 NAME = "deepspeech_ctc"
@@ -69,7 +69,6 @@ def test_greedy_decoding_hears_the_wrong_word(data: Path, tmp_path: Path, servem
     assert "language_model" not in result["config"]
 
 
-@needs_beam
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_language_model_corrects_it(data: Path, tmp_path: Path, servemark: Servemark, command: str) -> None:
     weights = ("--language-model", str(data / "lm.arpa"), "--beam-width", "50")
@@ -83,7 +82,6 @@ def test_a_language_model_corrects_it(data: Path, tmp_path: Path, servemark: Ser
         assert f"sha256 {said['sha256'][:12]}: alpha 0.5, beta 1.5, 50 beams" in done.out
 
 
-@needs_beam
 def test_weights_of_the_user_s_are_taken(data: Path, tmp_path: Path, servemark: Servemark) -> None:
     """From alpha 0.0652 on the language model is heard (tests/servemark/quality/test_ctc.py)."""
     weights = ("--language-model", str(data / "lm.arpa"), "--lm-alpha", "0.06")
@@ -92,7 +90,6 @@ def test_weights_of_the_user_s_are_taken(data: Path, tmp_path: Path, servemark: 
     assert error_rate(the_result(tmp_path)) == 0.5
 
 
-@needs_beam
 def test_what_was_decoded_otherwise_is_not_continued(data: Path, tmp_path: Path, servemark: Servemark) -> None:
     with served(data) as server:
         servemark(*flags(server, data, tmp_path, "quality"))
