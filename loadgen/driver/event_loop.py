@@ -98,7 +98,7 @@ class Driver:
             channel = self._connect()
             try:
                 self._open(channel)
-            except Exception:
+            except Exception:  # the first request meets it too, and its error is recorded
                 channel.close()
                 return
         deadline = self._clock() + 1000 * MS
