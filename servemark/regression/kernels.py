@@ -14,12 +14,14 @@ from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.results import directory as results
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
 from servemark.results.schema.header import opening, reason_of
-from servemark.results.schema.kernels import KernelsDocument
+from servemark.results.schema.kernels import KernelsDocument, ProbeKey
 from servemark.stats.order_statistics import CONFIDENCE
 from servemark.stats.power import detectable
-from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, median_ratio
+from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, Ratio, median_ratio
 
 FIGURE = "kernels"
+PROBES: dict[ProbeKey, str] = {"product_ms": "the machine's product ms", "copy_ms": "the machine's copy ms"}
+"""Figures that tell of the machine, not of the kernels."""
 Times = dict[str, float]
 """Median milliseconds by case."""
 
@@ -52,7 +54,8 @@ def compare_kernels(
     common = [case for case in a if case in b]
     if not common:
         raise ResultError(f"{names[0]} and {names[1]} have no measured case in common", fix="name the same suite")
-    whole = _difference("all kernels ms", common, a, b, gate)
+    machine = _machine(first, second, common, gate)
+    whole = _beside(_difference("all kernels ms", common, a, b, gate), machine, gate)
     whole["judged"] = True
     whole["regression"] = whole["reading"] == "worse"
     families = dict.fromkeys(case.partition(" ")[0] for case in common)
@@ -73,7 +76,11 @@ def compare_kernels(
                 "a": title(first[0]),
                 "b": title(second[0]),
                 "runs": [len(first), len(second)],
-                "differences": [whole, *(_difference(f"{name} ms", own[name], a, b, gate) for name in families)],
+                "differences": [
+                    whole,
+                    *(_difference(f"{name} ms", own[name], a, b, gate) for name in families),
+                    *machine,
+                ],
             }
         ],
         "warnings": [*_alone(a, b, names[0]), *_alone(b, a, names[1]), *_disturbed(first, second, names)],
@@ -82,14 +89,55 @@ def compare_kernels(
     }
 
 
-def _times(documents: Sequence[KernelsDocument]) -> Times:
-    """Each measured case's median, over the medians of repeats."""
+def _times(documents: Sequence[KernelsDocument], probe: ProbeKey | None = None) -> Times:
+    """Each measured case's median, over the medians of repeats; or what a probe of the machine took before it."""
     found: dict[str, list[float]] = {}
     for document in documents:
         for case in document["cases"]:
-            if case["ms"]:
+            own = case.get("probe")
+            if case["ms"] and probe is None:
                 found.setdefault(named(case), []).append(case["ms"]["median"])
+            elif probe and own:
+                found.setdefault(named(case), []).append(own[probe])
     return {case: statistics.median(times) for case, times in found.items()}
+
+
+def _machine(
+    first: Sequence[KernelsDocument], second: Sequence[KernelsDocument], common: Sequence[str], gate: Gate
+) -> list[Difference]:
+    """What the same product and the same copy took on both sides, before the cases that both have."""
+    found = []
+    for probe, figure in PROBES.items():
+        a, b = _times(first, probe), _times(second, probe)
+        both = [case for case in common if case in a and case in b]
+        if both:
+            found.append(_difference(figure, both, a, b, gate))
+    return found
+
+
+def _beside(whole: Difference, machine: Sequence[Difference], gate: Gate) -> Difference:
+    """The judged figure, undecided where the machine itself changed by enough to have made, or hidden, a loss."""
+    ratio = _ratio(whole)
+    for probe in machine:
+        own = _ratio(probe)
+        if ratio is None or own is None or read(own, gate.threshold) not in {"worse", "better"}:
+            continue
+        assert ratio.low is not None
+        assert ratio.high is not None
+        alone = Ratio(ratio.value / own.value, ratio.low / own.value, ratio.high / own.value)
+        without = read(alone, gate.threshold)
+        stays = without == "worse" if whole["reading"] == "worse" else without in {"not worse", "better"}
+        if whole["reading"] != "undecided" and not stays:
+            figure = probe["figure"].removesuffix(" ms")
+            words = f"{figure} took {own.value:.2f} times as long in B: measure both sides again, in turns"
+            return cast(Difference, whole | {"reading": "undecided", "reason": words})
+    return whole
+
+
+def _ratio(difference: Difference) -> Ratio | None:
+    """A difference's ratio, None where it has no interval."""
+    known = difference["ratio"]
+    return Ratio(known["value"], *known["ci95"]) if known and known["ci95"] else None
 
 
 def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gate) -> Difference:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean, geometric_mean
+from statistics import fmean, geometric_mean, quantiles
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.table import Table
 from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import figure
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, Traced
+from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, ProbeKey, Traced
 
 COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
 FAMILY_COLUMNS = (
@@ -44,6 +44,11 @@ DEFECTS = (
 EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
 MAX_FAILURES = 5
 MAX_UNMAPPED = 8
+PROBES: dict[ProbeKey, str] = {"product_ms": "a product took", "copy_ms": "a copy"}
+MIN_PROBES = 6
+"""Below so many there are no quartiles worth the name."""
+STEADY_SHARE = 0.05
+"""Interquartile range of a probe over its median that is nothing to speak of."""
 STEP = 1.25
 """Bandwidths that differ by less are one roof."""
 
@@ -128,6 +133,22 @@ def disturbed(cases: Sequence[KernelCase]) -> list[str]:
         f"{len(found)} of {len(cases)} cases were timed while other work used more than {IDLE_SHARE:.0%} of the cores, "
         f"{named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
     ]
+
+
+def unsteady(cases: Sequence[KernelCase]) -> list[str]:
+    """How much the machine itself changed from case to case, where that is more than a little."""
+    probes = [probe for case in cases if (probe := case.get("probe"))]
+    if len(probes) < MIN_PROBES:
+        return []
+    parts, most = [], 0.0
+    for key, words in PROBES.items():
+        low, median, high = quantiles([probe[key] for probe in probes], n=4)
+        most = max(most, (high - low) / median)
+        parts.append(f"{words} {_rate(median)} ms (IQR {(high - low) / median:.0%})")
+    if most <= STEADY_SHARE:
+        return []
+    took = " and ".join(parts)
+    return [f"The machine itself was not steady: before each case {took}. Times of single cases move as much."]
 
 
 def _taken(cases: Sequence[KernelCase]) -> list[float]:
@@ -235,7 +256,7 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
 
 def caveats(cases: Sequence[KernelCase]) -> list[str]:
     """What a reader of the times has to know: which cannot be, and which were disturbed."""
-    return [*above(cases), *disturbed(cases)]
+    return [*above(cases), *disturbed(cases), *unsteady(cases)]
 
 
 def above(cases: Sequence[KernelCase]) -> list[str]:

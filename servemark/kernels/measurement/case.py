@@ -14,11 +14,12 @@ from servemark.kernels.libraries import TORCH, library
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Bound, Kernel, Maker, Sample, make_kernel
 from servemark.kernels.measurement.precisions import PRECISIONS
+from servemark.kernels.measurement.probe import PROBE_S, probes_of
 from servemark.kernels.measurement.sensors import KEYS, sensors_of
 from servemark.kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
 from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Bound as Ceiled
-from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Published, Status
+from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Probe, Published, Status
 
 MAX_COPIES = 4096
 """Of a kernel's tensors, to fill the cache with."""
@@ -26,7 +27,7 @@ CACHES = 2
 """Last-level caches that cold tensors fill: one less, and the oldest might still be there."""
 MIB = 1 << 20
 LIBRARY_NAMES = {TORCH: "PyTorch"}
-MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share", *KEYS)
+MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share", "probe", *KEYS)
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,7 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
         sets = copies(case.kernel.traffic(case.precision), method)
         made += [_bind(case, device, seed) for seed in range(1, sets)]
         call = rotating([each.call for each in made])
+        probe = _probe(method)
         samples = _timed(call, first_s, method)
         fixed = _fixed(case, samples.median, method)
         felt = sensors_of(device.name).feel(call, lambda: _wait(device))
@@ -222,7 +224,7 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
         for each in made:
             each.release()
     found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
-    return cast(KernelCase, found | felt | {"figures": found["figures"] | fixed})
+    return cast(KernelCase, found | felt | {"probe": probe, "figures": found["figures"] | fixed})
 
 
 def _bind(case: Case, device: Device, seed: int = 0) -> Bound:
@@ -290,6 +292,14 @@ def _timed(call: Call, first_s: float, method: Method) -> Samples:
             synchronize = torch.cuda.synchronize
             return time_on_gpu(call, lambda: torch.cuda.Event(enable_timing=True), synchronize, method.budget_s)
     return time_on_cpu(call, first_s, method.device.cores, method.budget_s)
+
+
+def _probe(method: Method) -> Probe:
+    """How fast the machine is now (ms)."""
+    short, warm_s = replace(method, budget_s=PROBE_S), math.inf  # so slow a call asks for no warm-up
+    with _products_in("ieee"):
+        times = {name: _timed(call, warm_s, short).median * 1e3 for name, call in probes_of(method.device).items()}
+    return cast(Probe, times)
 
 
 def _fixed(case: Case, seconds: float, method: Method) -> dict[str, float]:

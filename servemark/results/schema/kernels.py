@@ -7,6 +7,7 @@ from servemark.results.schema.header import Header
 Bound = Literal["compute", "cache", "memory", "latency"]
 Cache = Literal["hot", "cold"]
 Status = Literal["measured", "skipped", "failed"]
+ProbeKey = Literal["product_ms", "copy_ms"]
 
 
 class KernelTimes(TypedDict):
@@ -31,6 +32,13 @@ class Published(TypedDict):
     unit: Annotated[str, "TFLOP/s, or GB/s of an all-reduce."]
     file: Annotated[str, "Spreadsheet in its repository."]
     note: Annotated[str, "What is known of it."]
+
+
+class Probe(TypedDict):
+    """How fast the machine itself was just before a case was timed: what its host lends changes."""
+
+    product_ms: Annotated[float, "A product of 512 x 512 in fp32 (ms)."]
+    copy_ms: Annotated[float, "A copy that no cache holds (ms)."]
 
 
 class KernelCase(TypedDict):
@@ -65,6 +73,7 @@ class KernelCase(TypedDict):
     taken_share: NotRequired[
         Annotated[float | None, "Share of the cores that other work and other virtual machines took meanwhile."]
     ]
+    probe: NotRequired[Annotated[Probe | None, "How fast the machine itself was just before."]]
     published: Annotated[list[Published], "DeepBench's figures, where `--reference` asks for them."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
 

@@ -59,6 +59,35 @@ def test_equal_kernels_are_not_worse(servemark: Servemark, tmp_path: Path, templ
     assert servemark("compare", *sides, "--fail-on", "regression").code == 0
 
 
+@pytest.mark.parametrize(
+    ("kernels_slower", "probe", "reading"),
+    [
+        (1.2, 1.0, "worse"),
+        (1.2, 1.18, "undecided"),  # the machine alone made most of it
+        (1.5, 1.18, "worse"),  # that is more than the machine's share
+        (1.0, 0.8, "undecided"),  # a faster machine may hide a loss
+        (1.0, 1.2, "not worse"),
+        (1.0, 1.03, "not worse"),
+    ],
+)
+def test_a_machine_that_changed_decides_nothing(
+    servemark: Servemark, tmp_path: Path, template: Any, kernels_slower: float, probe: float, reading: str
+) -> None:
+    sides = []
+    for name, factor, ms in (("a", 1.0, 2.0), ("b", kernels_slower, 2.0 * probe)):
+        probed = [case | {"probe": {"product_ms": ms, "copy_ms": 4.0}} for case in template["cases"]]
+        sides.append(write(tmp_path / name, template | {"cases": probed}, dict.fromkeys(TIMES, factor)))
+    done = servemark("compare", *sides, "--json")
+    assert done.code == 0, done.err
+    found = validated(json.loads(done.out))
+    rows = {row["figure"]: row for row in found["subjects"][0]["differences"]}
+    assert rows["all kernels ms"]["reading"] == found["outcome"] == reading
+    assert rows["the machine's product ms"]["ratio"]["value"] == pytest.approx(probe)
+    assert (rows["the machine's copy ms"]["reading"], rows["the machine's copy ms"]["judged"]) == ("not worse", False)
+    if reading == "undecided":
+        assert f"the machine's product took {probe:.2f} times as long in B" in found["undecided"][0]
+
+
 def test_what_kernels_do_not_have(servemark: Servemark, tmp_path: Path, template: Any) -> None:
     first = write(tmp_path / "a", template, {})
     done = servemark("compare", first, first, "--fail-on", "p99")

@@ -75,6 +75,7 @@ def test_a_measured_case() -> None:
     assert found["bandwidth_share"] == pytest.approx(5.12 / 900)  # 50 KiB stay in the first core's cache
     assert found["bound"] == "latency"
     assert found["bound_share"] == pytest.approx(0.2)
+    assert found["probe"] == pytest.approx({"product_ms": 0.01, "copy_ms": 0.01})
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,7 @@ def test_a_table_that_is_not_read_whole_needs_its_room() -> None:
 
 def test_a_recurrent_layer_s_fixed_part_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([Samples((30e-6,), calls=1), Samples((20e-6,), calls=1)])  # 10 and 5 steps of 2 us, and 10 us
+    monkeypatch.setattr(module, "_probe", lambda _: {"product_ms": 1.0, "copy_ms": 1.0})
     monkeypatch.setattr(module, "time_on_cpu", lambda *_: next(times))
     found = measure(Case.of("recurrent", cell="lstm", hidden=4, batch=1, timesteps=10), METHOD)
     assert found["figures"]["fixed_ms"] == pytest.approx(0.01)

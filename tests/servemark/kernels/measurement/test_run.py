@@ -116,6 +116,20 @@ def test_each_case_says_what_others_took_meanwhile(
     assert document_of(only(tmp_path))["cases"][1]["taken_share_reason"] == "/proc cannot be read"
 
 
+def test_a_machine_that_is_not_steady_is_told(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
+) -> None:
+    coming = itertools.cycle([1.0, 1.0, 1.2, 1.2])
+    words = "before each case a product took 1.10 ms (IQR 18%) and a copy 4.00 ms (IQR 0%)."
+    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": next(coming), "copy_ms": 4.0})
+    six = ("softmax", "layer_norm", "batch_norm", "lrn", "pooling", "dropout", "element_wise", "embedding")
+    done = servemark("kernels", *six, "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert words in " ".join(done.out.split())
+    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": 1.0, "copy_ms": 4.0})
+    assert "not steady" not in servemark("kernels", *six, "--out", str(tmp_path)).out
+
+
 def test_a_small_call_s_ceiling_is_at_least_a_larger_one_s() -> None:
     found: list[Bandwidth] = [
         {"mib": mib, "gbps": gbps, "of": of} for mib, gbps, of in ((2, 9, "c"), (1, 20, "b"), (0.5, 5, "a"))
