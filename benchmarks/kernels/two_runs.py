@@ -1,35 +1,41 @@
-"""Two runs of a suite of kernels against each other: how far equal runs lie apart.
+"""Equal runs of a suite of kernels against each other: how far they lie apart.
 
-    python -m benchmarks.kernels.two_runs [--suite quick] [--apart]
+    python -m benchmarks.kernels.two_runs [--suite quick] [--runs 2] [--apart]
+    python -m benchmarks.kernels.two_runs --results DIR DIR...
 
-The aim is a median ratio over the cases within 5 %. Both runs measure case by case in turns, each in a process of its
-own, so that a machine that changes changes for both. With `--apart` the second begins when the first has ended: what
-that adds is the machine's. The probe of each case tells how much that is.
+The aim is a median ratio over the cases within 5 %, for each pair of runs. The runs measure case by case in turns, each
+in a process of its own, so that a machine that changes changes for all. With `--apart` each begins when the one before
+has ended. The probes of the cases tell how much of a ratio is the machine's.
 """
 
 import argparse
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
+from typing import cast
 
 from benchmarks.rig.aims import Aim
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.run import begin, go_on
 from servemark.kernels.suites import cases_of
-from servemark.report.kernels import PROBES, named, other_work
+from servemark.regression.differences import Gate
+from servemark.regression.kernels import PROBES, WHOLE, WITHOUT, compare_kernels
+from servemark.report.kernels import named, other_work
+from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument
-from servemark.stats.ratios import median_ratio
 
 AIM = Aim(least=0.95, most=1.05)
+FIGURES = (WHOLE, *PROBES.values(), WITHOUT)
 
 
-def measured(suite: str, cases: Sequence[Case], *, apart: bool) -> list[KernelsDocument]:
-    """Both runs. The one that began with a case is the second with the next."""
+def measured(suite: str, cases: Sequence[Case], count: int, *, apart: bool) -> list[KernelsDocument]:
+    """The runs. In turns they take the cases in this order, and the next one in the other."""
     method = Method(Device.named("cpu"))
     with tempfile.TemporaryDirectory() as out:
-        runs = [(Path(out) / name, begin(suite, cases, method)) for name in ("first", "second")]
+        runs = [(Path(out) / str(number), begin(suite, cases, method)) for number in range(count)]
         for folder, _ in runs:
             folder.mkdir()
         if apart:
@@ -40,27 +46,46 @@ def measured(suite: str, cases: Sequence[Case], *, apart: bool) -> list[KernelsD
         return [document for _, document in runs]
 
 
+def lines(runs: Sequence[KernelsDocument]) -> Iterator[str]:
+    """The ratios of each pair, and how many of them meet the aim."""
+    yield "pair    cases within 5 %  their quartiles  " + "  ".join(FIGURES)
+    within: list[list[bool]] = []
+    for first, second in combinations(range(len(runs)), 2):
+        cases = _of_cases(runs[first], runs[second])
+        compared = compare_kernels([runs[first]], [runs[second]], Gate(), (f"{first + 1}", f"{second + 1}"))
+        rows = {row["figure"]: row["ratio"] for row in compared["subjects"][0]["differences"]}
+        found = {figure: ratio for figure in FIGURES if (ratio := rows.get(figure))}
+        low, _, high = quantiles(cases, n=4)
+        cells = [f"{each['value']:{len(figure)}.3f}" for figure, each in found.items()]
+        near = f"{sum(map(AIM.met, cases))} of {len(cases)}"
+        yield f"{first + 1} to {second + 1}  {near:>16}  {low:.3f} to {high:.3f}  " + "  ".join(cells)
+        within.append([AIM.met(found[figure]["value"]) for figure in (WHOLE, WITHOUT)])
+    raw, without = (sum(met) for met in zip(*within, strict=True))
+    busy = max(map(other_work, runs))
+    yield f"{raw} of {len(within)} pairs within 5 %; without what the machine itself changed by, {without}"
+    yield f"other work of this machine used {busy:.0%} of its cores at most"
+
+
+def _of_cases(first: KernelsDocument, second: KernelsDocument) -> list[float]:
+    a, b = ({named(case): case["ms"]["median"] for case in run["cases"] if case["ms"]} for run in (first, second))
+    return [b[case] / a[case] for case in a if case in b]
+
+
 def main() -> None:
-    """Print each case's ratio, and their median."""
+    """Print each pair."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", default="quick")
+    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--apart", action="store_true", help="one run after the other")
+    parser.add_argument("--results", type=Path, nargs="+", help="of `servemark kernels`; measure nothing")
     asked = parser.parse_args()
-    runs = measured(asked.suite, cases_in(["fp32"], cases_of(asked.suite, ())), apart=asked.apart)
-    first, second = ({named(case): case["ms"]["median"] for case in each["cases"] if case["ms"]} for each in runs)
-    ratios = {case: second[case] / first[case] for case in first if case in second}
-    for case, ratio in ratios.items():
-        print(f"{ratio:.3f}  {case}")
-    busy = " and ".join(f"{other_work(each):.0%}" for each in runs)
-    near = sum(AIM.met(ratio) for ratio in ratios.values())
-    low, _, high = quantiles(ratios.values(), n=4)
-    print(f"{near} of {len(ratios)} cases within 5 %; quartiles {low:.3f} and {high:.3f}; other work used {busy}")
-    for probe in PROBES:
-        a, b = ({named(case): known[probe] for case in each["cases"] if (known := case.get("probe"))} for each in runs)
-        own = median_ratio([(b[case], a[case]) for case in ratios])
-        print(f"the machine itself, {probe} before each case, second to first: {own}")
-    found = median_ratio([(second[case], first[case]) for case in ratios])
-    print(f"median ratio of the second run to the first: {found}; {AIM.verdict(found.value)}")
+    if asked.results:
+        runs = [cast(KernelsDocument, results.read(folder)) for folder in asked.results]
+    else:
+        cases = cases_in(["fp32"], cases_of(asked.suite, ()))
+        runs = measured(asked.suite, cases, max(asked.runs, 2), apart=asked.apart)
+    for line in lines(runs):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Saved kernels against each other: the median over cases of how much longer B takes, in all and family by family."""
 
+import functools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -14,14 +15,17 @@ from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.results import directory as results
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
 from servemark.results.schema.header import opening, reason_of
-from servemark.results.schema.kernels import KernelsDocument, ProbeKey
+from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey
 from servemark.stats.order_statistics import CONFIDENCE
 from servemark.stats.power import detectable
-from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, Ratio, median_ratio
+from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, median_ratio
 
 FIGURE = "kernels"
+WHOLE = "all kernels ms"
 PROBES: dict[ProbeKey, str] = {"product_ms": "the machine's product ms", "copy_ms": "the machine's copy ms"}
 """Figures that tell of the machine, not of the kernels."""
+WITHOUT = "all kernels / machine"
+"""Each case's time over that of a product, or a copy, just before it: a change of the machine is taken out."""
 Times = dict[str, float]
 """Median milliseconds by case."""
 
@@ -50,12 +54,12 @@ def compare_kernels(
         raise OptionError(f"--fail-on {gate.figures} with kernels, which have one figure", fix=f"--fail-on {ALL}")
     if not first or not second:
         raise ResultError(f"{names[0 if not first else 1]} holds no kernels", fix="name kernels on both sides")
-    a, b = _times(first), _times(second)
+    a, b = _times(first, _ms), _times(second, _ms)
     common = [case for case in a if case in b]
     if not common:
         raise ResultError(f"{names[0]} and {names[1]} have no measured case in common", fix="name the same suite")
     machine = _machine(first, second, common, gate)
-    whole = _beside(_difference("all kernels ms", common, a, b, gate), machine, gate)
+    whole = _beside(_difference(WHOLE, common, a, b, gate), machine)
     whole["judged"] = True
     whole["regression"] = whole["reading"] == "worse"
     families = dict.fromkeys(case.partition(" ")[0] for case in common)
@@ -89,55 +93,68 @@ def compare_kernels(
     }
 
 
-def _times(documents: Sequence[KernelsDocument], probe: ProbeKey | None = None) -> Times:
-    """Each measured case's median, over the medians of repeats; or what a probe of the machine took before it."""
+def _times(documents: Sequence[KernelsDocument], figure: Callable[[KernelCase], float | None]) -> Times:
+    """A figure of each case that has it, over repeats their median."""
     found: dict[str, list[float]] = {}
     for document in documents:
         for case in document["cases"]:
-            own = case.get("probe")
-            if case["ms"] and probe is None:
-                found.setdefault(named(case), []).append(case["ms"]["median"])
-            elif probe and own:
-                found.setdefault(named(case), []).append(own[probe])
+            if (value := figure(case)) is not None:
+                found.setdefault(named(case), []).append(value)
     return {case: statistics.median(times) for case, times in found.items()}
+
+
+def _ms(case: KernelCase) -> float | None:
+    return case["ms"]["median"] if case["ms"] else None
+
+
+def _probe_ms(probe: ProbeKey, case: KernelCase) -> float | None:
+    """What the machine itself took for a product or a copy just before the case."""
+    known = case.get("probe")
+    return known[probe] if known else None
+
+
+def _in_probes(by_memory: Collection[str], case: KernelCase) -> float | None:
+    """The case's time over that of the probe which slows down with it: of the copy where memory bounds it."""
+    ms, probe = _ms(case), _probe_ms("copy_ms" if named(case) in by_memory else "product_ms", case)
+    return ms / probe if ms and probe else None
 
 
 def _machine(
     first: Sequence[KernelsDocument], second: Sequence[KernelsDocument], common: Sequence[str], gate: Gate
 ) -> list[Difference]:
-    """What the same product and the same copy took on both sides, before the cases that both have."""
+    """How the machine itself changed, before the cases that both have, and all kernels without that."""
+    # A case near the edge may be of another bound in B, and is to be held against the same probe.
+    by_memory = {named(case) for document in first for case in document["cases"] if case.get("bound") == "memory"}
+    figures: dict[str, Callable[[KernelCase], float | None]] = {
+        **{figure: functools.partial(_probe_ms, probe) for probe, figure in PROBES.items()},
+        WITHOUT: functools.partial(_in_probes, by_memory),
+    }
     found = []
-    for probe, figure in PROBES.items():
-        a, b = _times(first, probe), _times(second, probe)
+    for name, figure in figures.items():
+        a, b = _times(first, figure), _times(second, figure)
         both = [case for case in common if case in a and case in b]
         if both:
-            found.append(_difference(figure, both, a, b, gate))
+            found.append(_difference(name, both, a, b, gate))
     return found
 
 
-def _beside(whole: Difference, machine: Sequence[Difference], gate: Gate) -> Difference:
+def _beside(whole: Difference, machine: Sequence[Difference]) -> Difference:
     """The judged figure, undecided where the machine itself changed by enough to have made, or hidden, a loss."""
-    ratio = _ratio(whole)
-    for probe in machine:
-        own = _ratio(probe)
-        if ratio is None or own is None or read(own, gate.threshold) not in {"worse", "better"}:
-            continue
-        assert ratio.low is not None
-        assert ratio.high is not None
-        alone = Ratio(ratio.value / own.value, ratio.low / own.value, ratio.high / own.value)
-        without = read(alone, gate.threshold)
-        stays = without == "worse" if whole["reading"] == "worse" else without in {"not worse", "better"}
-        if whole["reading"] != "undecided" and not stays:
-            figure = probe["figure"].removesuffix(" ms")
-            words = f"{figure} took {own.value:.2f} times as long in B: measure both sides again, in turns"
-            return cast(Difference, whole | {"reading": "undecided", "reason": words})
-    return whole
+    changed = [each for each in machine if each["figure"] in PROBES.values() and each["reading"] in {"worse", "better"}]
+    if not changed or whole["reading"] in {"undecided", "not known"}:
+        return whole
+    without = machine[-1]
+    confirmed = {"worse"} if whole["reading"] == "worse" else {"not worse", "better"}
+    if without["reading"] in confirmed:
+        return whole
+    took = " and ".join(f"{each['figure'].removesuffix(' ms')} took {_value(each):.2f}" for each in changed)
+    words = f"{took} times as long in B; without that the ratio is {_value(without):.2f}: measure again, in turns"
+    return cast(Difference, whole | {"reading": "undecided", "reason": words})
 
 
-def _ratio(difference: Difference) -> Ratio | None:
-    """A difference's ratio, None where it has no interval."""
-    known = difference["ratio"]
-    return Ratio(known["value"], *known["ci95"]) if known and known["ci95"] else None
+def _value(difference: Difference) -> float:
+    assert difference["ratio"]  # of cases that were measured
+    return difference["ratio"]["value"]
 
 
 def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gate) -> Difference:
@@ -145,7 +162,7 @@ def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gat
     first, second = (statistics.geometric_mean([times[case] for case in cases]) for times in (a, b))
     ratio = median_ratio([(b[case], a[case]) for case in cases])
     if ratio.high is None:
-        few = f"{len(cases)} case{'s' * (len(cases) > 1)}: an interval needs {MINIMUM_FOR_MEDIAN}"
+        few = f"{len(cases)} case{'s' * (len(cases) > 1)}, {MINIMUM_FOR_MEDIAN} needed"
         return unknown_difference(figure, few, first, second, ratio)
     reading = read(ratio, gate.threshold)
     why = "the interval leaves neither out" if reading == "undecided" else None

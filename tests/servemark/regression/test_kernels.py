@@ -51,7 +51,7 @@ def test_the_median_case_decides_and_families_are_shown(servemark: Servemark, tm
     assert {"key": "library", "a": template["library"], "b": "torch 9"} in found["differing"]
     shown = servemark("compare", first, second)
     assert (shown.code, "b is worse" in shown.out) == (0, True)
-    assert "3 cases: an interval needs 6" in shown.out
+    assert "3 cases, 6 needed" in shown.out
 
 
 def test_equal_kernels_are_not_worse(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -75,7 +75,8 @@ def test_a_machine_that_changed_decides_nothing(
 ) -> None:
     sides = []
     for name, factor, ms in (("a", 1.0, 2.0), ("b", kernels_slower, 2.0 * probe)):
-        probed = [case | {"probe": {"product_ms": ms, "copy_ms": 4.0}} for case in template["cases"]]
+        own = {"bound": "compute", "probe": {"product_ms": ms, "copy_ms": 4.0}}
+        probed = [case | own for case in template["cases"]]
         sides.append(write(tmp_path / name, template | {"cases": probed}, dict.fromkeys(TIMES, factor)))
     done = servemark("compare", *sides, "--json")
     assert done.code == 0, done.err
@@ -85,7 +86,24 @@ def test_a_machine_that_changed_decides_nothing(
     assert rows["the machine's product ms"]["ratio"]["value"] == pytest.approx(probe)
     assert (rows["the machine's copy ms"]["reading"], rows["the machine's copy ms"]["judged"]) == ("not worse", False)
     if reading == "undecided":
-        assert f"the machine's product took {probe:.2f} times as long in B" in found["undecided"][0]
+        without = kernels_slower / probe
+        words = f"the machine's product took {probe:.2f} times as long in B; without that the ratio is {without:.2f}"
+        assert words in found["undecided"][0]
+    assert rows["all kernels / machine"]["ratio"]["value"] == pytest.approx(kernels_slower / probe)
+
+
+def test_where_memory_bounds_a_case_copies_tell_how_the_machine_changed(
+    servemark: Servemark, tmp_path: Path, template: Any
+) -> None:
+    sides = []
+    for name, factor, copy_ms in (("a", 1.0, 4.0), ("b", 1.3, 5.2)):
+        own = {"bound": "memory", "probe": {"product_ms": 2.0, "copy_ms": copy_ms}}
+        probed = [case | own for case in template["cases"]]
+        sides.append(write(tmp_path / name, template | {"cases": probed}, dict.fromkeys(TIMES, factor)))
+    found = json.loads(servemark("compare", *sides, "--json").out)
+    rows = {row["figure"]: row for row in found["subjects"][0]["differences"]}
+    assert rows["all kernels / machine"]["ratio"]["value"] == pytest.approx(1.0)
+    assert "the machine's copy took 1.30 times as long in B" in found["undecided"][0]
 
 
 def test_what_kernels_do_not_have(servemark: Servemark, tmp_path: Path, template: Any) -> None:
