@@ -55,32 +55,30 @@ def traces(sizes: str, batch: int, only: Collection[str], *, timed: bool) -> Ite
 
 def explained(sizes: str, batch: int, only: Collection[str], seconds: float, limit_s: float) -> Iterator[str]:
     """The page of latencies and their parts."""
-    found = list(traces(sizes, batch, only, timed=True))
     method = Method(Device.named("cpu"), budget_s=seconds, limit_s=limit_s)
     known: dict[Kernel, float | None] = {}
-    with CaseProcess() as process:
-        for _, trace in found:
-            for case in trace.cases if isinstance(trace, Trace) else []:
-                if case.kernel not in known:
-                    known[case.kernel] = _median_ms(process, case, method)
-                    print(f"{len(known)}: {case}", file=sys.stderr, flush=True)
     around = collect()
     yield "# From kernels to models\n"
     yield f"{around['cpu']}, {around['cores']} cores; torch {metadata.version('torch')}; commit {around['git_commit']}."
     chosen = f" --only {' '.join(only)}" if only else ""
     command = f"explained --sizes {sizes} --batch {batch} --seconds {seconds:g}{chosen}"
     yield f"Made by `python -m tools.zoo_kernels {command}`.\n"
-    yield f"- Each of {len(known)} distinct kernels was timed once, for {seconds:g} s, with a hot cache."
-    yield f"- Other work used {busy_share():.0%} of the cores at the end."
+    yield f"- Each distinct kernel was timed once, for {seconds:g} s, hot, after the first model that has it."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
     yield "- Kernels of more than 100 % were disturbed by other work, or are so small that a call costs most.\n"
     yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
-    for name, trace in found:
-        if isinstance(trace, str):
-            yield f"| {name} | skipped: {trace} | | | | | | |"
-        else:
+    with CaseProcess() as process:
+        for name, trace in traces(sizes, batch, only, timed=True):
+            if isinstance(trace, str):
+                yield f"| {name} | skipped: {trace} | | | | | | |"
+                continue
+            for case in trace.cases:
+                if case.kernel not in known:
+                    known[case.kernel] = _median_ms(process, case, method)
+                    print(f"{len(known)}: {case}", file=sys.stderr, flush=True)
             yield _row(name, trace, [known[case.kernel] for case in trace.cases])
+    yield f"\n{len(known)} distinct kernels. Other work used {busy_share():.0%} of the cores at the end."
 
 
 def _median_ms(process: CaseProcess, case: Case, method: Method) -> float | None:
