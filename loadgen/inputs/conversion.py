@@ -15,7 +15,8 @@ Array = npt.NDArray[np.generic]
 def converted(where: str, values: Any, tensor: Tensor, shape: Sequence[int] | None = None) -> Array:
     """The values in the tensor's datatype and shape, or in the one that comes with them.
 
-    Raises InputDataError rather than wrap a number or cut one off, and for another shape or number of elements.
+    Fractions are rounded to the tensor's precision. Raises InputDataError rather than wrap a number, cut one off or
+    make it infinite, and for another shape or number of elements.
     """
     wanted = _wanted(where, tensor, shape)
     with parsing(_of(where, tensor), InputDataError), np.errstate(invalid="ignore", over="ignore"):
@@ -54,6 +55,9 @@ def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
     array = given.astype(tensor.dtype)
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
         raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are no {tensor.datatype}")
+    if tensor.dtype.kind == "f" and np.isinf(array).sum() != np.isinf(given.astype(np.float64)).sum():
+        most = np.finfo(array.dtype).max
+        raise InputDataError(f"{_of(where, tensor)} cannot be read: {tensor.datatype} holds no more than {most:g}")
     return array
 
 

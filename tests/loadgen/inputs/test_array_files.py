@@ -36,6 +36,16 @@ def test_arrays_of_other_lengths_or_names(tmp_path: Path) -> None:
         list(from_npz(tmp_path / "in.npz", MODEL))
 
 
+def test_fractions_are_rounded_and_none_becomes_infinite(tmp_path: Path) -> None:
+    text = {"text": ARRAYS["text"][:1]}
+    np.savez(tmp_path / "in.npz", x=np.array([[[0.1, np.inf]]]), **text)
+    [sample] = from_npz(tmp_path / "in.npz", MODEL)
+    assert sample["x"].tolist() == [[np.float32(0.1), np.inf]]
+    np.savez(tmp_path / "in.npz", x=np.array([[[0.1, 1e300]]]), **text)
+    with pytest.raises(InputDataError, match=r"'x' \(FP32\) cannot be read: FP32 holds no more than 3.4"):
+        list(from_npz(tmp_path / "in.npz", MODEL))
+
+
 def test_raw_files_are_one_sample_and_strings_are_lines(tmp_path: Path) -> None:
     assert raw_files(tmp_path, MODEL) is None
     (tmp_path / "x").write_bytes(np.arange(4, dtype="f4").tobytes())
