@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from servemark.results.schema.run import Result
 from servemark.runs.watched import Drawing, drawn_where_seen
 
 _GRACE_S = 30.0
+_PORTS = range(10_048, 32_768)
+"""The master's. Linux gives those above to connections, so one of them may be taken before the master has it."""
 
 
 def drive(
@@ -122,9 +125,11 @@ def launch(
 
 def _free_port() -> int:
     """A port for the master, so that several runs with workers can go on at once."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OptionError("--workers: no port is free for Locust's master", fix="end what listens, or leave out --workers")
 
 
 @contextlib.contextmanager
