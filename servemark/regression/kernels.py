@@ -139,16 +139,16 @@ def _machine(
 
 
 def _beside(whole: Difference, machine: Sequence[Difference]) -> Difference:
-    """The judged figure, undecided where the machine itself changed by enough to have made, or hidden, a loss."""
-    changed = [each for each in machine if each["figure"] in PROBES.values() and each["reading"] in {"worse", "better"}]
-    if not changed or whole["reading"] in {"undecided", "not known"}:
+    """The judged figure, undecided where the machine itself changed enough to have made, or hidden, a loss."""
+    if whole["reading"] in {"undecided", "not known"}:
         return whole
-    without = machine[-1]
-    confirmed = {"worse"} if whole["reading"] == "worse" else {"not worse", "better"}
-    if without["reading"] in confirmed:
+    # A slower machine makes a loss and hides none; a faster one the reverse.
+    suspect, confirming = ("worse", {"worse"}) if whole["reading"] == "worse" else ("better", {"not worse", "better"})
+    changed = [each for each in machine if each["figure"] in PROBES.values() and each["reading"] == suspect]
+    if not changed or machine[-1]["reading"] in confirming:
         return whole
     took = " and ".join(f"{each['figure'].removesuffix(' ms')} took {_value(each):.2f}" for each in changed)
-    words = f"{took} times as long in B; without that the ratio is {_value(without):.2f}: measure again, in turns"
+    words = f"{took} times as long in B; without that the ratio is {_value(machine[-1]):.2f}: measure again, in turns"
     return cast(Difference, whole | {"reading": "undecided", "reason": words})
 
 
@@ -162,7 +162,7 @@ def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gat
     first, second = (statistics.geometric_mean([times[case] for case in cases]) for times in (a, b))
     ratio = median_ratio([(b[case], a[case]) for case in cases])
     if ratio.high is None:
-        few = f"{len(cases)} case{'s' * (len(cases) > 1)}, {MINIMUM_FOR_MEDIAN} needed"
+        few = f"{len(cases)} of {MINIMUM_FOR_MEDIAN} cases"
         return unknown_difference(figure, few, first, second, ratio)
     reading = read(ratio, gate.threshold)
     why = "the interval leaves neither out" if reading == "undecided" else None
