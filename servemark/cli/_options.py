@@ -14,6 +14,7 @@ from servemark.output import ERRORS, EVERYTHING, SAYS
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 from servemark.quantities import at_least, whole
 from servemark.repository import entry
+from servemark.workload import names
 
 
 def option(name: str) -> Any:
@@ -45,6 +46,14 @@ def count(flag: str, what: str, *short: str, least: int = 1) -> Any:
     return typer.Option(flag, *short, metavar="N", help=what, parser=lambda value: whole(flag, value, least))
 
 
+def completed(incomplete: str) -> list[str]:
+    """The workloads that a shell completes a word to."""
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+WorkloadName = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.", autocompletion=completed)
+]
 Json = Annotated[
     bool,
     typer.Option("--json", callback=_say(ERRORS), help="Print one JSON document, and nothing else but errors."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from servemark.cli._command import one_command
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository, completed
 from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def export(
     workloads: Annotated[
-        list[str] | None, typer.Argument(metavar="WORKLOAD", help="Workloads; `servemark list` shows them.")
+        list[str] | None,
+        typer.Argument(metavar="WORKLOAD", help="Workloads; `servemark list` shows them.", autocompletion=completed),
     ] = None,
     engine: Annotated[list[str] | None, typer.Option(help="Inference engine; may be given again.")] = None,
     precision: Annotated[

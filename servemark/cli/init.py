@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from servemark.cli._command import one_command
+from servemark.cli._options import WorkloadName
 from servemark.cli._run_file import is_switch, parameters, scalar, written
 from servemark.errors import OptionError
 from servemark.results.objectives import written as objectives
@@ -38,7 +39,7 @@ class User(InferenceUser):
 
 def init(
     context: typer.Context,
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    workload: WorkloadName,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write run.yaml and locustfile.py, a start for a workload, into the working directory.

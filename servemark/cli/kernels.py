@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from servemark.cli._command import one_command
-from servemark.cli._options import Json, count, quantity
+from servemark.cli._options import Json, completed, count, quantity
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
@@ -36,10 +36,22 @@ CACHES = ("hot", "cold")
 def kernels(
     family: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Families; all by default.")] = None,
     suite: Annotated[
-        str, typer.Option(metavar="SUITE", help="Table of sizes; --list shows them.", show_default=DEFAULT_SUITE)
+        str,
+        typer.Option(
+            metavar="SUITE",
+            help="Table of sizes; --list shows them.",
+            show_default=DEFAULT_SUITE,
+            autocompletion=lambda incomplete: [name for name in suites() if name.startswith(incomplete)],
+        ),
     ] = "",
     workload: Annotated[
-        str, typer.Option("--from", metavar="WORKLOAD", help="Take the kernels that this workload executes.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="WORKLOAD",
+            help="Take the kernels that this workload executes.",
+            autocompletion=completed,
+        ),
     ] = "",
     batch_size: Annotated[int, count("--batch-size", "Samples of the inference of --from.", "-b")] = 1,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N.")] = "cpu",

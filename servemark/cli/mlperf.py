@@ -21,6 +21,7 @@ from servemark.cli._options import (
     Instances,
     Json,
     Precision,
+    WorkloadName,
     count,
     quantity,
 )
@@ -53,7 +54,7 @@ NOT_TAKEN = (
 
 @takes_load(without=(*names_of("arrivals"), *NOT_TAKEN), warmup="0", max_error_share="0")
 def mlperf(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    workload: WorkloadName,
     scenario: Annotated[str, typer.Option(metavar="S", help="SingleStream, MultiStream, Server or Offline.")],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,

@@ -17,6 +17,7 @@ from servemark.cli._options import (
     Instances,
     Json,
     Precision,
+    WorkloadName,
     count,
 )
 from servemark.cli._own_models import takes_own_models
@@ -50,7 +51,7 @@ NOT_TAKEN = (
 
 @takes_load(without=NOT_TAKEN, input_data="dataset", concurrency="4", warmup="0")
 def quality(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",

@@ -27,6 +27,7 @@ from servemark.cli._options import (
     Json,
     Precision,
     Verbose,
+    completed,
     count,
 )
 from servemark.cli._own_models import takes_own_models
@@ -60,7 +61,9 @@ def run(
     workload: Annotated[
         str,
         typer.Argument(
-            metavar="WORKLOAD", help="Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server."
+            metavar="WORKLOAD",
+            help="Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server.",
+            autocompletion=completed,
         ),
     ],
     engine: Engine = DEFAULT_ENGINE,

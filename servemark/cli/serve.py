@@ -18,6 +18,7 @@ from servemark.cli._options import (
     Json,
     Precision,
     Repository,
+    completed,
     quantity,
 )
 from servemark.cli._own_models import takes_own_models
@@ -41,7 +42,11 @@ MAX_PORT = 65535
 def serve(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="WORKLOAD", help="Workloads, or other directories of the model repository."),
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="Workloads, or other directories of the model repository.",
+            autocompletion=completed,
+        ),
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,

@@ -17,6 +17,7 @@ from servemark.cli._options import (
     EngineOption,
     Json,
     Precision,
+    WorkloadName,
     quantity,
 )
 from servemark.cli._own_models import takes_own_models
@@ -44,7 +45,7 @@ CODES = {
     without=("quality", *names_of("decoding"), *names_of("server"), *names_of("arrivals")), duration="6", warmup="1"
 )
 def tune(
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.")],
+    workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
     device: Device = "",

@@ -98,3 +98,21 @@ def test_a_shell_completes_commands_and_options(servemark: Servemark, monkeypatc
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", place)
         assert set(servemark().out.split()) == set(found)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("run resnet", ["resnet152", "resnet50"]),
+        ("quality vgg", ["vgg16"]),
+        ("kernels --from ran", ["ranking", "ranking_teacher"]),
+        ("kernels --suite deepbench-d", ["deepbench-device"]),
+        ("kernels --res", ["--resume"]),
+    ],
+)
+def test_a_shell_completes_names(typed: str, completed: list[str]) -> None:
+    words = f"servemark {typed}"
+    shell = {"_SERVEMARK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    command = [sys.executable, "-m", "servemark"]
+    done = subprocess.run(command, env=os.environ | shell, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == completed
