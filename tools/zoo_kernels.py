@@ -63,9 +63,9 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     chosen = f" --only {' '.join(only)}" if only else ""
     command = f"explained --sizes {sizes} --batch {batch} --seconds {seconds:g}{chosen}"
     yield f"Made by `python -m tools.zoo_kernels {command}`.\n"
-    yield f"- Each distinct kernel was timed once, for {seconds:g} s, hot, after the first model that has it."
+    yield f"- Each distinct kernel was timed once, for {seconds:g} s, hot, with the first model that has it."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
-    yield "- Kernels of more than 100 % were disturbed by other work, or are so small that a call costs most.\n"
+    yield "- More than 100 %: the machine changed since the kernels were timed, or they are so small that a call costs most.\n"
     yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     with CaseProcess() as process:
@@ -97,7 +97,7 @@ def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
         alone = sum(case.count * (ms or 0.0) for case, ms in zip(trace.cases, times, strict=True))
     longer = None if alone is None or mapped is None else mapped - alone
     parts = [alone, longer, traced["unmapped_ms"], traced["between_ms"]]
-    shares = " | ".join("-" if ms is None else f"{ms / whole:.0%}" for ms in parts)
+    shares = " | ".join("-" if ms is None else f"{ms / whole:z.0%}" for ms in parts)
     longest = ", ".join(f"{each['count']} x `{each['operator']}`" for each in traced["unmapped"][:2])
     return f"| {name} | {whole:.4g} | {traced['kernels']} | {shares} | {longest or '-'} |"
 
