@@ -65,7 +65,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     yield f"Made by `python -m tools.zoo_kernels {command}`.\n"
     yield f"- Each distinct kernel was timed once, for {seconds:g} s, hot, with the first model that has it."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
-    yield "- More than 100 %: the machine changed since the kernels were timed, or they are so small that a call costs most.\n"
+    yield "- More than 100 %: the machine changed in between, or the kernels are so small that a call costs most.\n"
     yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
     with CaseProcess() as process:
