@@ -56,8 +56,7 @@ def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
         raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are no {tensor.datatype}")
     if tensor.dtype.kind == "f" and np.isinf(array).sum() != np.isinf(given.astype(np.float64)).sum():
-        most = np.finfo(array.dtype).max
-        raise InputDataError(f"{_of(where, tensor)} cannot be read: {tensor.datatype} holds no more than {most:g}")
+        raise InputDataError(f"{_of(where, tensor)} cannot be read: a value is too large for {tensor.datatype}")
     return array
 
 
