@@ -3,7 +3,7 @@
     python -m tools.zoo_kernels explained [--sizes tiny] > docs/results/kernels_of_models.md
     python -m tools.zoo_kernels coverage [--sizes full] > docs/results/deepbench_coverage.md
 
-Each model runs in a process of its own. `explained` times every distinct kernel of all models once, for --seconds.
+Each model runs in a process of its own. `explained` times each kernel of a model for --seconds, after its latency.
 `coverage` runs each model once and times nothing.
 """
 
@@ -56,14 +56,14 @@ def traces(sizes: str, batch: int, only: Collection[str], *, timed: bool) -> Ite
 def explained(sizes: str, batch: int, only: Collection[str], seconds: float, limit_s: float) -> Iterator[str]:
     """The page of latencies and their parts."""
     method = Method(Device.named("cpu"), budget_s=seconds, limit_s=limit_s)
-    known: dict[Kernel, float | None] = {}
+    timed = 0
     around = collect()
     yield "# From kernels to models\n"
     yield f"{around['cpu']}, {around['cores']} cores; torch {metadata.version('torch')}; commit {around['git_commit']}."
     chosen = f" --only {' '.join(only)}" if only else ""
     command = f"explained --sizes {sizes} --batch {batch} --seconds {seconds:g}{chosen}"
     yield f"Made by `python -m tools.zoo_kernels {command}`.\n"
-    yield f"- Each distinct kernel was timed once, for {seconds:g} s, hot, with the first model that has it."
+    yield f"- Each kernel was timed once for each model that has it, for {seconds:g} s, hot, just after the latency."
     yield "- [What the columns mean](../guides/kernels.md#the-kernels-of-a-workload), as shares of the latency."
     yield "- More than 100 %: the machine changed in between, or the kernels are so small that a call costs most.\n"
     yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
@@ -73,12 +73,10 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
             if isinstance(trace, str):
                 yield f"| {name} | skipped: {trace} | | | | | | |"
                 continue
-            for case in trace.cases:
-                if case.kernel not in known:
-                    known[case.kernel] = _median_ms(process, case, method)
-                    print(f"{len(known)}: {case}", file=sys.stderr, flush=True)
-            yield _row(name, trace, [known[case.kernel] for case in trace.cases])
-    yield f"\n{len(known)} distinct kernels. Other work used {busy_share():.0%} of the cores at the end."
+            # Those that another model has too are timed again: the machine may have changed since.
+            yield _row(name, trace, [_median_ms(process, case, method) for case in trace.cases])
+            timed += len(trace.cases)
+    yield f"\n{timed} kernels. Other work used {busy_share():.0%} of the cores at the end."
 
 
 def _median_ms(process: CaseProcess, case: Case, method: Method) -> float | None:
