@@ -79,11 +79,13 @@ def main() -> None:
     parser.add_argument("--apart", action="store_true", help="one run after the other")
     parser.add_argument("--results", type=Path, nargs="+", help="of `servemark kernels`; measure nothing")
     asked = parser.parse_args()
+    if len(asked.results or range(asked.runs)) < 2:
+        parser.error("a pair needs two runs: --runs 2 or more, or two --results")
     if asked.results:
         runs = [cast(KernelsDocument, results.read(folder)) for folder in asked.results]
     else:
         cases = cases_in(["fp32"], cases_of(asked.suite, ()))
-        runs = measured(asked.suite, cases, max(asked.runs, 2), apart=asked.apart)
+        runs = measured(asked.suite, cases, asked.runs, apart=asked.apart)
     for line in lines(runs):
         print(line)
 
