@@ -314,12 +314,6 @@ FLAGS = (
         group="metrics",
     ),
     Flag(
-        "remote_write",
-        "Send the metrics by Prometheus remote write, every 5 s and at the end.",
-        metavar="URL",
-        group="metrics",
-    ),
-    Flag(
         "otlp",
         "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
         metavar="URL",

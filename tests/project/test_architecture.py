@@ -121,7 +121,7 @@ USED_BY = {
     "servemark/telemetry/metrics/test_publisher": ["servemark/telemetry/metrics: destinations endpoint process"],
     "servemark/telemetry/test_beat": ["servemark/telemetry: native"],
     "servemark/watching/test_stack": ["servemark/cli: dashboards"],
-    "servemark/telemetry/metrics/test_push": ["servemark/telemetry/metrics: push_gateway remote_write"],
+    "servemark/telemetry/metrics/test_push": ["servemark/telemetry/metrics: push_gateway"],
     "servemark/tuning/test_search": ["servemark/tuning: ledger log space trial"],
     "servemark/tuning/test_session": [
         "servemark/cli: tune",

@@ -443,7 +443,7 @@ class Worker(TypedDict):
 class Telemetry(TypedDict):
     """A place to which the run's metrics were sent."""
 
-    to: Annotated[Literal["push_gateway", "remote_write", "otlp"], "What takes them."]
+    to: Annotated[Literal["push_gateway", "otlp"], "What takes them."]
     url: Annotated[str, "Where it is."]
     sent: Annotated[int, "How often they were taken."]
     failed: Annotated[int, "How often they were not."]

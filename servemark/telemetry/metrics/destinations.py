@@ -23,7 +23,6 @@ class Destinations:
     metrics_linger_s: float = 0.0
     """How long the endpoint stays after the run."""
     push_gateway: str = ""
-    remote_write: str = ""
     otlp: str = ""
     trace_requests: int = 0
     """One in so many requests is traced; 0: none."""
@@ -37,8 +36,6 @@ class Destinations:
         linger_s = at_least("--metrics-linger", options.metrics_linger, 0, SECONDS)
         if linger_s and port is None:
             raise OptionError("--metrics-linger is for the port of the metrics", fix="add --metrics-port PORT")
-        if options.remote_write:
-            _require("--remote-write", "cramjam")
         if options.otlp:
             _require("--otlp", "opentelemetry.exporter.otlp.proto.http")
         trace_requests = whole("--trace-requests", options.trace_requests, 1) if options.trace_requests else 0
@@ -49,7 +46,6 @@ class Destinations:
             metrics_host=options.metrics_host,
             metrics_linger_s=linger_s,
             push_gateway=http_url("--push-gateway", options.push_gateway),
-            remote_write=http_url("--remote-write", options.remote_write),
             otlp=http_url("--otlp", options.otlp),
             trace_requests=trace_requests,
         )
@@ -57,7 +53,7 @@ class Destinations:
     @property
     def any(self) -> bool:
         """Whether there is one."""
-        return self.metrics_port is not None or bool(self.push_gateway or self.remote_write or self.otlp)
+        return self.metrics_port is not None or bool(self.push_gateway or self.otlp)
 
     def options(self) -> dict[str, str]:
         """The flags that say so, by name."""
@@ -66,7 +62,6 @@ class Destinations:
             "metrics_host": self.metrics_host,
             "metrics_linger": text_of(self.metrics_linger_s),
             "push_gateway": self.push_gateway,
-            "remote_write": self.remote_write,
             "otlp": self.otlp,
             "trace_requests": str(self.trace_requests or ""),
         }

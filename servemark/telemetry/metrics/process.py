@@ -68,10 +68,6 @@ def pushers(destinations: Destinations) -> list[Pusher]:
         from servemark.telemetry.metrics.push_gateway import to_gateway
 
         found.append(Pusher("push_gateway", url, to_gateway(url)))
-    if url := destinations.remote_write:
-        from servemark.telemetry.metrics.remote_write import to_receiver
-
-        found.append(Pusher("remote_write", url, to_receiver(url)))
     return found
 
 

@@ -1,11 +1,10 @@
-"""What is sent elsewhere: to a gateway, to a receiver of remote write; and what it costs where nobody takes it."""
+"""Pushing to a gateway, and what it costs where nobody takes the metrics."""
 
 import json
 import time
 from pathlib import Path
 
 import pytest
-from cramjam import snappy
 from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.errors import OptionError
@@ -13,7 +12,6 @@ from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.push import Pusher, reason
-from servemark.telemetry.metrics.remote_write import parse
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from tests.servemark.telemetry.metrics.test_buckets import histogram
 from tests.support.load_config import config
@@ -39,44 +37,23 @@ def test_the_gateway_has_each_run_as_a_group() -> None:
     assert [sample.value for sample in families["servemark_requests"].samples] == [3]
 
 
-def test_a_receiver_of_remote_write_has_every_sample_once() -> None:
-    begun_ms = time.time_ns() // 1_000_000
-    with receiver(status=204) as found, Publisher(Destinations(remote_write=f"{found.url}/api/v1/write")) as publisher:
-        [sent] = publisher.finish(SNAPSHOT, 30)
-        method, path, headers, body = found.requests[-1]
-    assert sent["failed"] == 0
-    assert (method, path) == ("POST", "/api/v1/write")
-    assert headers["content-encoding"] == "snappy"
-    assert headers["x-prometheus-remote-write-version"] == "0.1.0"
-    series = parse("WriteRequest", bytes(snappy.decompress_raw(body))).timeseries
-    found_labels = [[(label.name, label.value) for label in each.labels] for each in series]
-    assert all(labels == sorted(labels) and all(value for _, value in labels) for labels in found_labels)
-    keys = [(dict(labels)["__name__"], dict(labels).get("le")) for labels in found_labels]
-    by_name = dict(zip(keys, series, strict=True))
-    assert len(by_name) == len(series)
-    assert by_name["servemark_requests_total", None].samples[0].value == 3
-    assert by_name["servemark_request_latency_seconds_bucket", "+Inf"].samples[0].value == 3
-    assert all(begun_ms <= each.samples[0].timestamp <= time.time() * 1e3 for each in series)
-
-
 @pytest.mark.parametrize("how", ["refused", "500", "silent"])
 def test_what_nobody_takes_is_counted_told_once_and_waited_for_briefly(
     how: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with receiver(status=500, silent=how == "silent") as found:
         url = f"http://127.0.0.1:{free_port()}" if how == "refused" else found.url
-        with Publisher(Destinations(push_gateway=url, remote_write=url)) as publisher:
+        with Publisher(Destinations(push_gateway=url)) as publisher:
             begun = time.monotonic()
-            sent = publisher.finish(SNAPSHOT, 0.5 if how == "silent" else 30)
+            [sent] = publisher.finish(SNAPSHOT, 0.5 if how == "silent" else 30)
             waited_s = time.monotonic() - begun
     assert waited_s < 20
-    assert [each["to"] for each in sent] == ["push_gateway", "remote_write"]
+    assert sent["to"] == "push_gateway"
     words = {"refused": "Connection refused", "500": "HTTP 500", "silent": "not taken in time"}[how]
-    for each in sent:
-        assert (each["sent"], each["failed"] >= 1) == (0, True)
-        assert words in str(each["error"])
+    assert (sent["sent"], sent["failed"] >= 1) == (0, True)
+    assert words in str(sent["error"])
     if how != "silent":
-        assert capfd.readouterr().err.count("the run goes on") == 2
+        assert capfd.readouterr().err.count("the run goes on") == 1
 
 
 def test_snapshots_are_sent_while_the_run_goes_on() -> None:
@@ -100,7 +77,7 @@ def test_the_reason_is_what_lies_behind_an_error() -> None:
     [
         (["--push-gateway", "localhost:9091"], "no URL"),
         (["--push-gateway", "http://h:x"], "no URL"),
-        (["--remote-write", "http://me:secret@h/write"], "netrc"),
+        (["--otlp", "http://me:secret@h:4318"], "netrc"),
         (["--metrics-linger", "5"], "--metrics-port"),
     ],
 )
