@@ -25,6 +25,7 @@ REGISTRIES = {
 """Folders of like things, however many, and the tests that go through all of them."""
 TOGETHER = {
     "dashboards/grafana": "tests/dashboards/test_build.py",
+    "loadgen/sut": "tests/loadgen/driver/test_event_loop.py",
     "exporters/onnx_passes": "tests/exporters/onnx_passes/test_networks.py",
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
@@ -36,107 +37,6 @@ TOGETHER = {
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""
-USED_BY = {
-    "exporters/pipeline/test_export": ["exporters/pipeline: config_pbtxt isolated job provenance registry"],
-    "exporters/test_precisions": ["servemark/frameworks: onnxruntime openvino"],
-    "integration/test_distributed_run": ["loadgen/distributed: messages worker", "loadgen/measurement: worker_figures"],
-    "integration/test_grpc": ["loadgen/kserve: grpc_stream", "loadgen/targets: grpc"],
-    "integration/test_shared_memory": ["loadgen/targets: http shared_memory"],
-    "integration/test_signals": ["servemark/runs: locust_process"],
-    "loadgen/evaluation/test_mix": ["servemark/runs: mix"],
-    "loadgen/evaluation/test_result": ["loadgen/evaluation: metrics"],
-    "loadgen/kserve/test_grpc_connection": ["loadgen/kserve: grpc_control", "loadgen/transport: server_url"],
-    "loadgen/kserve/test_grpc_inference": [
-        "loadgen/kserve: grpc_messages model_config_messages",
-        "servemark: protobuf",
-    ],
-    "loadgen/locust_bridge/test_session": ["loadgen/evaluation: measured_run", "loadgen/targets: control open"],
-    "loadgen/locust_bridge/test_web_ui": ["loadgen/locust_bridge: server_process"],
-    "loadgen/inputs/test_json_file": ["loadgen/inputs: conversion"],
-    "loadgen/measurement/test_output_agreement": ["servemark/workload: checked"],
-    "loadgen/measurement/test_meter": ["loadgen/measurement: measurement windows"],
-    "loadgen/driver/test_event_loop": ["loadgen/sut: channel target"],
-    "loadgen/mlperf/test_official_loadgen": ["loadgen/mlperf: plan"],
-    "loadgen/shared_memory/test_region": ["loadgen/shared_memory: over_grpc over_http slots"],
-    "loadgen/targets/test_in_process": ["loadgen/targets: engine_threads"],
-    "loadgen/test_locustfiles": ["loadgen: users"],
-    "loadgen/transport/test_http2_frames": ["loadgen/kserve: grpc_call"],
-    "exporters/importing/test_model": [
-        "exporters/importing: described",
-        "exporters/pipeline: imported routes",
-        "servemark/cli: import_",
-        "servemark/workload: imported",
-    ],
-    "project/test_new_workload": ["servemark/cli: _own_models"],
-    "project/test_docs": ["servemark/cli: mlperf", "servemark/runs: mlperf"],
-    "servemark/cli/test_bad_input": ["servemark/cli: _load_flags _options data export list", "servemark: errors"],
-    "servemark/comparison/test_run": ["servemark/cli: compare", "servemark/comparison: hosting preparation rounds"],
-    "servemark/comparison/test_timetable": ["servemark/comparison: warm_up"],
-    "servemark/kernels/measurement/test_run": [
-        "servemark/kernels/measurement: ceilings",
-        "servemark/cli: kernels",
-        "servemark/report: kernels",
-    ],
-    "servemark/kernels/libraries/test_libraries": [
-        "servemark/kernels/libraries: _onnx onnxruntime openvino tensorflow",
-    ],
-    "servemark/kernels/tracing/test_mapping": ["servemark/kernels/tracing: calls"],
-    "servemark/kernels/suites/test_suites": ["servemark/kernels/suites: ai_matrix deepbench quick two_of_four"],
-    "servemark/kernels/test_kernels": ["servemark/kernels/measurement: kernel"],
-    "servemark/machine/test_environment": ["servemark/machine: gpus"],
-    "servemark/max_rate/test_curve": ["servemark/report/terminal: series"],
-    "servemark/comparison/test_document": ["servemark/report/terminal: comparison"],
-    "servemark/quality/metrics/test_metrics": ["servemark/quality: metric registry"],
-    "servemark/runs/test_quality": [
-        "loadgen/driver: labelled",
-        "loadgen/evaluation: quality",
-        "loadgen/inputs: labels",
-        "servemark/cli: quality",
-        "servemark/quality: document journal scoring",
-        "servemark/report: quality",
-        "servemark/runs: labelled",
-        "servemark/workload: labelled",
-    ],
-    "servemark/runs/test_suite": [
-        "servemark/cli: suite",
-        "servemark/report: ai_matrix",
-        "servemark/report/terminal: suite",
-        "servemark/runs: server suite_plan",
-    ],
-    "servemark/models/test_models": ["servemark/workload: registry spec tensor", "servemark/frameworks: tensorflow"],
-    "servemark/history/test_document": [
-        "servemark/cli: history",
-        "servemark/history: collect",
-        "servemark/report/terminal: history",
-    ],
-    "servemark/regression/test_differences": [
-        "servemark/regression: compare saved_runs",
-        "servemark/report/terminal: regression",
-    ],
-    "servemark/results/schema/test_json_schema": ["servemark/cli: schema"],
-    "servemark/results/test_constraints": ["servemark/results: verdict"],
-    "servemark/stats/test_histogram": ["servemark/stats: order_statistics"],
-    "servemark/telemetry/energy/test_meter": ["servemark/telemetry/energy: nvml rapl"],
-    "servemark/telemetry/metrics/test_catalog": ["servemark/telemetry/metrics: snapshot"],
-    "servemark/telemetry/metrics/test_publisher": ["servemark/telemetry/metrics: destinations endpoint process"],
-    "servemark/telemetry/test_beat": ["servemark/telemetry: native"],
-    "servemark/watching/test_stack": ["servemark/cli: dashboards"],
-    "servemark/telemetry/metrics/test_push": ["servemark/telemetry/metrics: push_gateway"],
-    "servemark/tuning/test_search": ["servemark/tuning: ledger log space trial"],
-    "servemark/tuning/test_session": [
-        "servemark/cli: tune",
-        "servemark/tuning: bench",
-        "servemark/comparison: tuned",
-        "servemark/report/terminal: tuning",
-    ],
-    "servers/launch/test_launch": ["servers/launch: guard ports process readiness reloading server"],
-    "servers/triton_backend/test_device_tensors": [
-        "servers/triton_backend: adapter tensors",
-        "servers/engines: _loading",
-        "servemark/repository: model_config",
-    ],
-}
-"""Test files, and modules that are tested there: types, wiring, commands, and halves of what the file tests whole."""
 
 
 def packages() -> list[Path]:
@@ -181,30 +81,23 @@ def test_no_name_of_a_package_is_hidden_by_a_module_of_it(package: Path) -> None
     assert not defined & below
 
 
-def path_of_tests(package: Path, module: str) -> str:
-    """Where the tests of a module are, from tests/."""
-    return f"{package}/test_{module.removeprefix('_')}"
+@pytest.mark.parametrize("package", packages(), ids=str)
+def test_a_package_has_tests_at_its_path(package: Path) -> None:
+    """Wiring is tested with what it connects, so the rule is about packages, not modules."""
+    if str(package) in {*REGISTRIES, *TOGETHER} or not modules(package):
+        return
+    assert list((CHECKOUT / "tests" / package).glob("test_*.py"))
 
 
-def test_every_module_has_tests_at_its_path_or_stands_on_a_list() -> None:
-    elsewhere: dict[tuple[str, str], str] = {}
-    for tests, groups in USED_BY.items():
-        for folder, _, names in (group.partition(": ") for group in groups):
-            elsewhere |= {(folder, name): tests for name in names.split()}
-    missing, needless = [], []
-    for package in packages():
-        for module in modules(package):
-            own = (CHECKOUT / "tests" / f"{path_of_tests(package, module)}.py").exists()
-            listed = elsewhere.pop((str(package), module), None)
-            if own and listed:
-                needless.append(f"{package}/{module}")
-            if not own and not listed and str(package) not in {*REGISTRIES, *TOGETHER}:
-                missing.append(f"{package}/{module}: no tests/{path_of_tests(package, module)}.py")
-    assert not missing
-    assert not needless, "these have tests of their own, and need no place on the list"
-    assert not elsewhere, "these are on the list, and no modules"
+def test_each_folder_of_tests_stands_at_a_package_s_path() -> None:
+    folders = {path.parent.relative_to(CHECKOUT / "tests") for path in (CHECKOUT / "tests").rglob("test_*.py")}
+    assert not [
+        folder
+        for folder in folders
+        if folder.parts[:1] in [(room,) for room in ROOMS] and not (CHECKOUT / folder).is_dir()
+    ]
 
 
 def test_the_tests_on_the_lists_are_there() -> None:
-    named = {*REGISTRIES.values(), *TOGETHER.values(), *(f"tests/{name}.py" for name in USED_BY)}
+    named = {*REGISTRIES.values(), *TOGETHER.values()}
     assert not {name for name in named if not (CHECKOUT / name).exists()}
