@@ -4,12 +4,16 @@ A repository remembers them, so that every engine of a workload is exported with
 """
 
 import json
+import pickle
+import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from servemark.errors import ArtifactError, parsing
+from servemark.output import printable
 from servemark.repository.entry import digest
 
 if TYPE_CHECKING:
@@ -19,8 +23,12 @@ if TYPE_CHECKING:
 FOLDER = ".weights"
 SEEDED = "seeded"
 """Instead of a file: back to the workload's own random weights."""
-SHOWN = 8
-"""Names that an error lists of each kind."""
+SHOWN, MAX_NAME = 8, 200
+"""Names that an error lists of each kind, and characters that it shows of one."""
+SAFETENSORS = ".safetensors"
+_PICKLED, _ZIPPED = b"\x80", b"PK"
+"""How a file begins that torch.save wrote: before version 1.6, and since."""
+_FIX = "save them with safetensors.torch.save_file, or torch.save(model.state_dict(), FILE)"
 _WRAPPERS = ("state_dict", "model_state_dict")
 _COUNTER = "num_batches_tracked"
 """BatchNorm counts its training steps, which inference does not read; older files lack it."""
@@ -59,41 +67,101 @@ class Weights:
                     if name in given and given[name].shape != own[name].shape
                 ],
             ),
+            (
+                "not usable",
+                [
+                    f"{name} ({reason})"
+                    for name in own
+                    if name in given and (reason := _unusable(given[name], own[name])) is not None
+                ],
+            ),
         ]
         if any(names for _, names in problems):
             words = "; ".join(f"{kind}: {_listed(names)}" for kind, names in problems if names)
             raise ArtifactError(
-                f"{self.file} does not fit {workload}: {words}", fix=f"give a state_dict of {workload}'s own network"
+                f"{self.file} does not fit {workload}: {words}",
+                fix=f"give a state_dict of {workload}'s own network, in floating point",
             )
         model.load_state_dict(given, strict=False)
 
 
 def _listed(names: Sequence[str]) -> str:
+    """The first of a file's names, without what would steer a terminal."""
     more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(printable(name[:MAX_NAME]) for name in names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _unusable(value: "torch.Tensor", own: "torch.Tensor") -> str | None:
+    """The reason why a tensor cannot stand for the network's own, None where it can."""
+    import torch
+
+    kind, wanted = (str(each.dtype).removeprefix("torch.") for each in (value, own))
+    if value.layout != torch.strided or value.is_meta:
+        return "sparse or without values"
+    if value.is_quantized or value.is_complex() or value.is_floating_point() != own.is_floating_point():
+        return f"{kind}, not {wanted}"
+    if value.is_floating_point() and value.element_size() == 1:
+        return f"{kind}, whose scale is not in it"
+    # A mask of the network's own may hold infinity.
+    known = not own.isfinite().all() or bool(value.to(own.dtype).isfinite().all())
+    return None if known else "NaN or infinite"
 
 
 def _read(file: Path) -> "Mapping[str, torch.Tensor]":
     """Read safetensors, or a state_dict. Raises ArtifactError: nothing but tensors is read."""
     import torch
 
-    fix = "save them with safetensors.torch.save_file, or torch.save(model.state_dict(), FILE)"
-    with parsing(file, ArtifactError, fix=fix):
-        if file.suffix == ".safetensors":
+    found = _parsed(file)
+    for wrapper in _WRAPPERS:
+        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
+            found = found[wrapper]
+    if not isinstance(found, Mapping) or not found:
+        raise _unreadable(file, f"it holds a {type(found).__name__} and no tensors by name")
+    for name, value in found.items():
+        if not isinstance(name, str):
+            raise _unreadable(file, f"its tensors are named by {type(name).__name__}, not by text")
+        if not isinstance(value, torch.Tensor):
+            raise _unreadable(file, f"{printable(name[:MAX_NAME])!r} in it is not a tensor")
+    return dict(found)
+
+
+def _parsed(file: Path) -> Any:
+    """What a file holds. Raises ArtifactError in our own words, because torch's advise to run the file's code."""
+    import torch
+
+    try:
+        if file.suffix == SAFETENSORS:
             from safetensors.torch import load_file
 
-            found: Any = load_file(file)
-        else:
-            found = torch.load(file, map_location="cpu", weights_only=True)
-        for wrapper in _WRAPPERS:
-            if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
-                found = found[wrapper]
-        if not isinstance(found, Mapping) or not found:
-            raise TypeError(f"it holds a {type(found).__name__} and no tensors by name")
-        other = [name for name, value in found.items() if not isinstance(value, torch.Tensor)]
-        if other:
-            raise TypeError(f"{other[0]!r} in it is no tensor")
-    return dict(found)
+            return load_file(file)
+        with warnings.catch_warnings(action="ignore"):
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except PermissionError:
+        raise _unreadable(file, "permission denied") from None
+    except Exception as error:
+        raise _unreadable(file, _reason(file, error)) from None
+
+
+def _unreadable(file: Path, reason: str) -> ArtifactError:
+    return ArtifactError(f"{file} cannot be read: {reason}", fix=_FIX)
+
+
+def _reason(file: Path, error: Exception) -> str:
+    if not file.stat().st_size:
+        return "it is empty"
+    if file.suffix == SAFETENSORS:
+        return "it is not a safetensors file, or a damaged one"
+    with file.open("rb") as content:
+        head = content.read(len(_ZIPPED))
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            if any(Path(name).name == "constants.pkl" for name in archive.namelist()):
+                return "it is a TorchScript archive, which holds code"
+    if head == _ZIPPED or head.startswith(_PICKLED):
+        if isinstance(error, pickle.UnpicklingError):
+            return "it holds Python objects beside tensors, such as a whole module; reading them could run code"
+        return "it is damaged"
+    return "it is neither safetensors nor what torch.save writes"
 
 
 def remembered(repository: Path, workload: str) -> Weights | None:

@@ -1,5 +1,9 @@
 """Weights of the user's: every engine gets the same, and what does not fit is named."""
 
+import math
+import re
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -92,16 +96,93 @@ class Evil:
         return (print, ("it ran",))
 
 
-@pytest.mark.parametrize("content", ["code", "text", "list"])
+def legacy(content: object, file: Path) -> None:
+    torch.save(content, file, _use_new_zipfile_serialization=False)
+
+
+def script(_: object, file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for member in ("data.pkl", "constants.pkl", "version"):
+            archive.writestr(f"model/{member}", b"")
+
+
+UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "code": (lambda file: torch.save({"a": Evil()}, file), "holds Python objects beside tensors"),
+    "code, legacy": (lambda file: legacy({"a": Evil()}, file), "holds Python objects beside tensors"),
+    "whole module": (lambda file: torch.save(nn.Linear(1, 1), file), "such as a whole module"),
+    "TorchScript": (lambda file: script(None, file), "a TorchScript archive, which holds code"),
+    "text": (lambda file: file.write_text("no weights"), "neither safetensors nor what torch.save writes"),
+    "empty": (lambda file: file.touch(), "it is empty"),
+    "cut off": (lambda file: file.write_bytes(b"PK\3\4 and no more"), "it is damaged"),
+    "list": (lambda file: torch.save([torch.zeros(1)], file), "holds a list and no tensors by name"),
+    "numbers as names": (lambda file: torch.save({0: torch.zeros(1)}, file), "named by int, not by text"),
+    "a number": (lambda file: torch.save({"\33[1ma": 1}, file), r"'\\u001b[1ma' in it is not a tensor"),
+}
+UNSAFE = re.compile(r"weights_only|trust|safe_globals|\x1b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("content", UNREADABLE)
 def test_nothing_but_tensors_is_read(tmp_path: Path, content: str, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "weights.pt"
-    if content == "text":
-        file.write_text("no weights")
-    else:
-        torch.save({"a": Evil()} if content == "code" else [torch.zeros(1)], file)
-    with pytest.raises(ArtifactError, match=r"weights\.pt cannot be read"):
+    write, said = UNREADABLE[content]
+    write(file)
+    with pytest.raises(ArtifactError, match=r"weights\.pt cannot be read: ") as caught:
         Weights.of(file).load_into(nn.Linear(1, 1), "mine")
-    assert "it ran" not in capfd.readouterr().out
+    assert said in caught.value.what
+    assert not UNSAFE.search(str(caught.value))
+    shown = capfd.readouterr()
+    assert "it ran" not in shown.out
+    assert not shown.err
+
+
+@pytest.mark.parametrize("content", [b"", b"no weights", b"\xff" * 8])
+def test_damaged_safetensors_are_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"weights\.safetensors cannot be read: it is (empty|not a safetensors)"):
+        Weights.of(file).load_into(nn.Linear(1, 1), "mine")
+
+
+UNUSABLE = {
+    "int8, not float32": torch.ones(1, 2, dtype=torch.int8),
+    "uint8, not float32": torch.ones(1, 2, dtype=torch.uint8),
+    "complex64, not float32": torch.ones(1, 2, dtype=torch.complex64),
+    "float8_e4m3fn, whose scale is not in it": torch.ones(1, 2).to(torch.float8_e4m3fn),
+    "NaN or infinite": torch.tensor([[1.0, math.nan]]),
+    "NaN or infinite ": torch.tensor([[1e300, 1.0]], dtype=torch.float64),  # in float32
+    "sparse or without values": torch.ones(1, 2).to_sparse(),
+}
+
+
+@pytest.mark.parametrize("said", UNUSABLE)
+def test_quantised_tensors_and_those_that_are_not_numbers_are_refused(tmp_path: Path, said: str) -> None:
+    file, network = tmp_path / "weights.pt", nn.Linear(2, 1)
+    before = network.weight.detach().clone()
+    torch.save({"weight": UNUSABLE[said], "bias": torch.zeros(1)}, file)
+    with pytest.raises(ArtifactError) as caught:
+        Weights.of(file).load_into(network, "mine")
+    assert caught.value.what == f"{file} does not fit mine: not usable: weight ({said.strip()})"
+    assert torch.equal(network.weight, before)
+
+
+def test_half_precision_and_a_mask_of_infinity_fit(tmp_path: Path) -> None:
+    file, network = tmp_path / "weights.pt", nn.Linear(2, 1)
+    network.register_buffer("mask", torch.tensor([0.0, -math.inf]))
+    torch.save(
+        {name: (value * 0 + 1.5).half() if name != "mask" else value for name, value in network.state_dict().items()},
+        file,
+    )
+    Weights.of(file).load_into(network, "mine")
+    assert network.weight.tolist() == [[1.5, 1.5]]
+
+
+def test_names_of_a_file_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    file, network = tmp_path / "weights.pt", nn.Linear(2, 1)
+    torch.save(network.state_dict() | {"\33[2J" + "x" * 1000: torch.zeros(1)}, file)
+    with pytest.raises(ArtifactError) as caught:
+        Weights.of(file).load_into(network, "mine")
+    assert "\33" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize("name", ["resnet50", "vgg16", "densenet121"])
