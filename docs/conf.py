@@ -65,7 +65,7 @@ def _with_navigation(_app: Any, docname: str, source: list[str]) -> None:
 
 def _first_page(app: Any, failure: Exception | None) -> None:
     """Make the first page the one that a browser opens in a folder."""
-    if failure is None:
+    if failure is None and app.builder.format == "html":
         shutil.copyfile(Path(app.outdir, f"{root_doc}.html"), Path(app.outdir, "index.html"))
 
 
