@@ -38,6 +38,8 @@ TOGETHER = 3
 """Samples that have to give the same together as one by one, for the model to take batches."""
 MOST_WORDS = 400
 """Letters of a runtime's error, at most."""
+MAX_NAME = 250
+"""Letters of a tensor's name, at most."""
 DRAFT = ".import-"
 FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
 
@@ -104,6 +106,7 @@ def format_of(path: Path) -> Format:
 def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes: Wishes) -> ImportReport:
     """Answer sampled requests with the format's runtime, and write what came of it."""
     module = exporter(format_.ENGINE)
+    _check_names(path, found)
     max_batch, alone = largest_batch(path, found, wishes)
     inputs = inputs_of(path, found, wishes, batched=max_batch > 0)
     skipped = 1 if max_batch else 0
@@ -151,6 +154,17 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
     write_golden(draft / GOLDEN, golden)
     (draft / DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
     return ImportReport(provisional, document, alone)
+
+
+def _check_names(path: Path, found: Described) -> None:
+    """Names go into requests, tables and the server's configuration. Raises ArtifactError."""
+    for port in (*found.inputs, *found.outputs):
+        if not port.name.isprintable() or not 0 < len(port.name) <= MAX_NAME or {'"', "\\"} & set(port.name):
+            raise unusable(
+                path,
+                f"its tensor {port.name[:MAX_NAME]!r} has a name with quotes, control characters or no end",
+                fix="rename its inputs and outputs",
+            )
 
 
 def _taken(samples: Iterator[Sample]) -> list[Sample]:

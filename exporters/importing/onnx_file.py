@@ -3,11 +3,13 @@
 import functools
 import math
 import shutil
-from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporters.importing.described import OPEN, Described, Port, unusable
+from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept, shown
+from exporters.importing.onnx_parts import parts
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -18,7 +20,8 @@ MAX_BYTES = (2 << 30) - 1
 """protobuf's limit for one message."""
 STANDARD = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 """The domains whose operators ONNX Runtime has itself; com.microsoft's are its own."""
-EXTERNAL = "onnx.save(model, path, save_as_external_data=True) keeps the weights in a file beside it"
+REACHING_OUT = {("com.microsoft", "EPContext"), ("com.microsoft", "Snpe")}
+"""Operators that run another engine's binary, out of the graph or out of a file."""
 DATATYPES = {
     "FLOAT": "FP32",
     "DOUBLE": "FP64",
@@ -47,10 +50,6 @@ def describe(path: Path) -> Described:
     """Read an ONNX file without its weights. Raises ArtifactError."""
     model = _read(path)
     graph = model.graph
-    _check_versions(path, model)
-    _check_operators(path, model)
-    for tensor in external_tensors(graph):
-        _check_external(path, tensor)
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]  # old files list the weights there too
     found = Described(
@@ -76,24 +75,37 @@ def _is_sizes(tensor: "TensorProto") -> bool:
 
 
 def place(path: Path, version: Path) -> None:
-    """Copy the file as model.onnx, its external data under the names that it gives them."""
+    """Copy the file as model.onnx, and what its weights lie in under names of our own."""
     version.mkdir(parents=True)
-    shutil.copyfile(path, version / "model.onnx")
-    for location in sorted({_location(tensor) for tensor in external_tensors(_read(path).graph)}):
-        target = version / location
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path.parent / location, target)
+    model = _read(path)
+    if any(external_tensors(model)):
+        gather(path, model, version)
+        (version / "model.onnx").write_bytes(model.SerializeToString())
+    else:
+        shutil.copyfile(path, version / "model.onnx")
 
 
 def _read(path: Path) -> "ModelProto":
-    import onnx
+    """Parse a file and check all that is checked before anything runs. Raises ArtifactError."""
+    model = _parse(path)
+    _check_versions(path, model)
+    _check_operators(path, model)
+    for tensor in external_tensors(model):
+        kept(path, tensor)
+    for tensor in model.graph.initializer:
+        bytes_of(path, tensor)
+    return model
+
+
+def _parse(path: Path) -> "ModelProto":
     from google.protobuf.message import DecodeError
+    from onnx import ModelProto
 
     size = path.stat().st_size
     if size > MAX_BYTES:
-        raise unusable(path, f"it has {size / 2**30:.1f} GiB, and protobuf reads less than 2", fix=EXTERNAL)
+        raise unusable(path, f"it has {size / 2**30:.1f} GiB, and protobuf reads less than 2", fix=FIX)
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = ModelProto.FromString(path.read_bytes())
     except DecodeError as error:
         raise unusable(path, "it is no ONNX file, or a truncated one", fix="torch.onnx.export writes one") from error
     if not model.ir_version or not model.HasField("graph"):
@@ -141,64 +153,22 @@ def _newest(what: str) -> int:
 
 
 def _check_operators(path: Path, model: "ModelProto") -> None:
+    from onnx import NodeProto
+
     own = {(function.domain, function.name) for function in model.functions}
-    graphs = [model.graph, *model.functions]
-    custom = {
-        f"{node.domain}::{node.op_type}"
-        for each in graphs
-        for node in _nodes(each)
-        if node.domain not in STANDARD and (node.domain, node.op_type) not in own
-    }
-    if custom:
-        raise unusable(
-            path,
-            f"it has custom operators ({', '.join(sorted(custom))}), and servemark loads no libraries of operators",
-            fix="export it without them, or serve it yourself: `servemark run NAME --url URL`",
-        )
-
-
-def _check_external(path: Path, tensor: "TensorProto") -> None:
-    location = _location(tensor)
-    parts = PurePosixPath(location)
-    if not location or parts.is_absolute() or ".." in parts.parts:
-        raise unusable(path, f"its weight {tensor.name!r} lies outside its folder ({location!r})", fix=EXTERNAL)
-    file, said = path.parent / location, {entry.key: entry.value for entry in tensor.external_data}
-    if not file.is_file():
-        raise unusable(
-            path, f"its external data {file} is missing (weight {tensor.name!r})", fix="put it beside the file"
-        )
-    end = int(said.get("offset") or 0) + int(said.get("length") or 0)
-    if file.stat().st_size < end:
-        raise unusable(
-            path,
-            f"its external data {file} has {file.stat().st_size:,} bytes, and weight {tensor.name!r} ends at {end:,}",
-            fix="copy it again",
-        )
-
-
-def _location(tensor: "TensorProto") -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
-
-
-def external_tensors(graph: "GraphProto") -> Iterator["TensorProto"]:
-    """The weights that lie in other files, those of subgraphs and constants included."""
-    from onnx import TensorProto
-
-    tensors = [*graph.initializer]
-    for node in _nodes(graph):
-        for attribute in node.attribute:
-            tensors += [attribute.t, *attribute.tensors]
-            tensors += [tensor for inner in [attribute.g, *attribute.graphs] for tensor in inner.initializer]
-    yield from (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
-
-
-def _nodes(graph: Any) -> Iterator["NodeProto"]:
-    """The nodes of a graph or function and of the graphs inside them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in [attribute.g, *attribute.graphs]:
-                yield from _nodes(inner)
+    called = {(node.domain, node.op_type) for node in parts(model, NodeProto)}
+    custom = {each for each in called if each[0] not in STANDARD} - own
+    for found, what in (
+        (custom, "custom operators ({}), and servemark loads no libraries of operators"),
+        (called & REACHING_OUT, "operators that run other engines' binaries ({})"),
+    ):
+        if found:
+            names = shown(", ".join(f"{domain}::{kind}" for domain, kind in sorted(found)))[1:-1]
+            raise unusable(
+                path,
+                f"it has {what.format(names)}",
+                fix="export it without them, or serve it yourself: `servemark run NAME --url URL`",
+            )
 
 
 def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
@@ -211,7 +181,8 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
             fix="export it with tensors alone (skl2onnx: options={'zipmap': False})",
         )
     tensor = value.type.tensor_type
-    kind = TensorProto.DataType.Name(tensor.elem_type)
+    known = tensor.elem_type in TensorProto.DataType.values()
+    kind = TensorProto.DataType.Name(tensor.elem_type) if known else f"of the unknown type {tensor.elem_type}"
     if kind not in DATATYPES:
         raise unusable(
             path,

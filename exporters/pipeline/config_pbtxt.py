@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from google.protobuf.text_encoding import CEscape
+
 from servemark.workload import Tensor, Workload
 
 TEMPLATE = """\
@@ -75,9 +77,9 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str, device
 
 
 def _tensors(tensors: Sequence[Tensor]) -> str:
-    lines = (
-        f'  {{ name: "{tensor.name}" data_type: TYPE_{_OTHERWISE.get(tensor.datatype, tensor.datatype)} '
+    return ",\n".join(
+        f'  {{ name: "{CEscape(tensor.name.encode(), as_utf8=False)}" '
+        f"data_type: TYPE_{_OTHERWISE.get(tensor.datatype, tensor.datatype)} "
         f"dims: [ {', '.join(map(str, tensor.shape))} ] }}"
         for tensor in tensors
     )
-    return ",\n".join(lines)

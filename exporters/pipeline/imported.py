@@ -1,5 +1,6 @@
 """The user's own file as an artifact: placed as it is, with the golden samples of its import."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,12 @@ from servemark.workload.imported import GOLDEN
 from servemark.workload.spec import Source
 
 AGAIN = "`servemark import PATH --force` imports it again"
+WEIGHTS = "weights_{}.bin"
+"""What an import calls the files of an ONNX file's weights."""
+_NAMES = re.compile(
+    r"model\.onnx|model\.pt2|weights_\d+\.bin|model\.savedmodel/(saved_model\.pb|variables/variables\.[\w.-]+)"
+)
+"""All that an import writes. Anything else beside a model may be a library, which Triton would load."""
 
 
 def sha256_of(kept: Path) -> str:
@@ -23,6 +30,10 @@ def place(source: Source, version: Path) -> Mapping[str, object]:
     kept = source.path.parent
     if not source.path.exists() or sha256_of(kept) != source.facts["sha256"]:
         raise ArtifactError(f"{kept} is not what was imported: it was changed since, or is not whole", fix=AGAIN)
+    for path in kept.rglob("*"):
+        name = path.relative_to(kept).as_posix()
+        if path.is_symlink() or (not path.is_dir() and not _NAMES.fullmatch(name)):
+            raise ArtifactError(f"{kept} holds {name!r}, which no import writes there", fix=AGAIN)
     # No hard links: the onnx package refuses external data that has two names.
     shutil.copytree(kept, version, copy_function=shutil.copyfile, dirs_exist_ok=True)
     return {"imported": source.kind}

@@ -17,6 +17,7 @@ import exporters
 from exporters.importing.model import ImportReport, import_model
 from exporters.importing.samples import Wishes
 from exporters.onnx_passes.quantisation import folded
+from exporters.pipeline.imported import sha256_of
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry, read_golden
 from servemark.workload import Sample, Tensor, Workload, get
@@ -166,6 +167,46 @@ def test_external_data_and_types_left_out_are_no_hindrance_to_other_precisions(t
     file = Entry(tmp_path / "repository", "mine", "onnxruntime").version / "model.onnx"
     with folded(file, tmp_path) as whole:  # what int8 is made of
         assert onnx.load(whole).graph.initializer
+
+
+def test_weights_named_like_a_library_are_data(tmp_path: Path, models: Path) -> None:
+    """The attack: Triton loads libtriton_onnxruntime.so from beside a model, and runs what it holds."""
+    path, library = dense(tmp_path / "evil" / "dense.onnx"), "libtriton_onnxruntime.so"
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location=library, size_threshold=0)
+    report = import_model(path, "mine", models, Wishes(drawn))
+    made = exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
+    assert {each.name for each in (made.folder / "1").iterdir()} == {"model.onnx", "weights_0.bin"}
+    assert [*tmp_path.rglob(library)] == [tmp_path / "evil" / library]
+    golden = read_golden(models / "mine" / GOLDEN, fix="")
+    x = golden.inputs["x"].astype(np.float32)
+    np.testing.assert_allclose(golden.outputs["y"].astype(np.float32), np.maximum(x @ WEIGHTS, 0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["libtriton_onnxruntime.so", "model.py", "weights_0.bin.so", "link"])
+def test_what_a_stranger_put_beside_a_model_is_not_exported(tmp_path: Path, models: Path, name: str) -> None:
+    """The attack: somebody's folder of models, with a digest that fits."""
+    bring(dense(tmp_path / "dense.onnx"))
+    kept = models / "mine" / "1"
+    if name == "link":
+        (kept / "weights_0.bin").symlink_to("/etc/hostname")
+    else:
+        (kept / name).write_bytes(b"code")
+    description = models / "mine" / "model.json"
+    document = json.loads(description.read_text())
+    document["source"]["sha256"] = sha256_of(kept)
+    description.write_text(json.dumps(document))
+    with pytest.raises(ArtifactError, match="which no import writes there"):
+        exporters.export(get("mine"), "onnxruntime", tmp_path / "repository")
+
+
+@pytest.mark.parametrize("name", ['x" } ] parameters { key: "EXECUTION_ENV_PATH', "x\n", "\x1b[2J", "x\\", "x" * 300])
+def test_a_tensor_s_name_is_no_configuration(tmp_path: Path, name: str) -> None:
+    """The attack: Triton's Python backend starts what this parameter names."""
+    shape = (OPEN, 6)
+    ports = [(name, TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)]
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", [name], ["y"])], *ports)
+    with pytest.raises(ArtifactError, match="has a name with quotes, control characters or no end"):
+        bring(path)
 
 
 def test_strings_are_taken_by_the_file_s_own_runtime(tmp_path: Path, models: Path) -> None:

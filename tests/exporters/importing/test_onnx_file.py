@@ -32,35 +32,6 @@ def test_flops_are_not_guessed_where_an_operator_is_not_counted(tmp_path: Path) 
     assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
 
 
-def external(path: Path) -> Path:
-    """A file whose weights lie in another."""
-    model = onnx.load(dense(path))
-    onnx.save(model, path, save_as_external_data=True, location="weights/dense.bin", size_threshold=0)
-    return path
-
-
-def test_external_data_come_along(tmp_path: Path) -> None:
-    (tmp_path / "weights").mkdir()
-    path = external(tmp_path / "dense.onnx")
-    onnx_file.place(path, tmp_path / "1")
-    assert sorted(file.name for file in (tmp_path / "1").rglob("*") if file.is_file()) == ["dense.bin", "model.onnx"]
-    (tmp_path / "weights" / "dense.bin").write_bytes(b"short")
-    with pytest.raises(ArtifactError, match=r"dense\.bin has 5 bytes, and weight 'W' ends at 96"):
-        onnx_file.describe(path)
-    (tmp_path / "weights" / "dense.bin").unlink()
-    with pytest.raises(ArtifactError, match=r"external data .*dense\.bin is missing \(weight 'W'\)"):
-        onnx_file.describe(path)
-
-
-def outside(path: Path) -> Path:
-    """Weights that name a file elsewhere."""
-    (path.parent / "weights").mkdir()
-    model = onnx.load(external(path), load_external_data=False)
-    model.graph.initializer[0].external_data[0].value = "../../etc/passwd"
-    path.write_bytes(model.SerializeToString())
-    return path
-
-
 def text(path: Path) -> Path:
     path.write_text("no model at all")
     return path
@@ -79,6 +50,55 @@ def custom(path: Path) -> Path:
     return save(path, nodes, *ports, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("company", 1)])
 
 
+def of_a_library(path: Path) -> Path:
+    """A node that loads another engine's binary, in the body of a branch."""
+    ports = [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))]
+    value = helper.make_tensor_value_info("z", TensorProto.FLOAT, (1, 6))
+    context = helper.make_node("EPContext", ["x"], ["z"], domain="com.microsoft", ep_cache_context="engine.bin")
+    body = helper.make_graph([context], "body", [], [value])
+    nodes = [
+        helper.make_node("Constant", [], ["yes"], value=helper.make_tensor("v", TensorProto.BOOL, [], [True])),
+        helper.make_node("If", ["yes"], ["y"], then_branch=body, else_branch=body),
+    ]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    return save(path, nodes, *ports, opset_imports=imports)
+
+
+def unknown_type(path: Path) -> Path:
+    model = onnx.load(dense(path))
+    model.graph.input[0].type.tensor_type.elem_type = 1000
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def huge_sizes(path: Path) -> Path:
+    model = onnx.load(dense(path))
+    model.graph.initializer[0].dims[:] = [1 << 62] * 60
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def framed(field: int, inner: bytes) -> bytes:
+    """A message as a field of another."""
+    size, length = len(inner), bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([field << 3 | 2, *length, size]) + inner
+
+
+def deep(path: Path) -> Path:
+    """A graph in a graph, 1,000 times, which the package onnx does not write."""
+    model = onnx.load(dense(path))
+    inner = model.graph.SerializeToString()
+    for _ in range(1000):
+        for field in (6, 5, 1):  # AttributeProto.g, NodeProto.attribute, GraphProto.node
+            inner = framed(field, inner)
+    model.ClearField("graph")
+    path.write_bytes(model.SerializeToString() + framed(7, inner))
+    return path
+
+
 def complex_numbers(path: Path) -> Path:
     nodes = [helper.make_node("Identity", ["x"], ["y"])]
     return save(path, nodes, [("x", TensorProto.COMPLEX64, (1,))], [("y", TensorProto.COMPLEX64, (1,))])
@@ -87,11 +107,14 @@ def complex_numbers(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (outside, r"weight 'W' lies outside its folder \('\.\./\.\./etc/passwd'\)"),
         (text, "it is no ONNX file"),
         (huge, r"it has 3\.0 GiB, and protobuf reads less than 2"),
         (custom, r"custom operators \(company::Mine\), and servemark loads no libraries"),
+        (of_a_library, r"operators that run other engines' binaries \(com\.microsoft::EPContext\)"),
         (complex_numbers, "its input 'x' is COMPLEX64"),
+        (unknown_type, "its input 'x' is of the unknown type 1000"),
+        (huge_sizes, r"its weight 'W' is FLOAT \[.*\] in 60 dimensions, which no file holds"),
+        (deep, "it is no ONNX file"),
         (
             lambda path: dense(path, opset_imports=[helper.make_opsetid("", 99)]),
             r"its opset 99 is newer than \d+, the newest of onnxruntime",

@@ -1,0 +1,17 @@
+"""The configuration of a model says what its workload says, whatever letters that has."""
+
+from dataclasses import replace
+
+from exporters.pipeline import config_pbtxt
+from servemark.repository.model_config import parse
+from servemark.workload import get
+
+
+def test_a_tensor_s_name_stays_a_name() -> None:
+    """A parameter EXECUTION_ENV_PATH is a program that Triton's Python backend starts."""
+    ranking = get("ranking_tiny")
+    name = 'x" data_type: TYPE_FP32 } ] parameters { key: "EXECUTION_ENV_PATH" value: { string_value: "é\\'
+    workload = replace(ranking, inputs=(replace(ranking.inputs[0], name=name), *ranking.inputs[1:]))
+    config = parse(config_pbtxt.render(workload, model="m", engine="pytorch", artifact="model.pt2"))
+    assert config.input[0].name == name
+    assert "EXECUTION_ENV_PATH" not in config.parameters
