@@ -9,6 +9,7 @@ import numpy as np
 from loadgen.inputs.array_files import from_npz, from_npz_folder, from_raw, raw_files
 from loadgen.inputs.generated import random_samples, zero_samples
 from loadgen.inputs.json_file import Step, has_validation, read_steps
+from loadgen.load.flags import DATASET, DRAWN, SYNTHETIC
 from loadgen.load.load_config import LoadConfig
 from servemark import datasets
 from servemark.errors import InputDataError
@@ -16,21 +17,20 @@ from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Sample, Workload
 
-DRAWN = ("random", "zero")
-GENERATED = ("synthetic", *DRAWN)
+GENERATED = (SYNTHETIC, *DRAWN)
 
 
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
     """The samples that `--input-data` names. Raises InputDataError, never substitutes another source."""
     source, served = config.input_data, config.workload.served
-    if config.inputs.named and not (source in DRAWN or (served and source == "synthetic")):
+    if config.inputs.named and not (source in DRAWN or (served and source == SYNTHETIC)):
         raise InputDataError(
             f"--shape and --range are for inputs that are drawn at random, not for --input-data {source}",
             fix="add --input-data random, or leave them out",
         )
     if source in GENERATED:
         return _generated(config)
-    if source == "dataset":
+    if source == DATASET:
         return _dataset(config)
     return samples_at(data_path(config, config.workload.dataset), config.workload)
 
@@ -45,7 +45,7 @@ def samples_at(path: Path, workload: Workload) -> Iterator[Sample]:
 
 def data_path(config: LoadConfig, dataset: str | None) -> Path:
     """Where the real data lie that `--input-data` names. Raises InputDataError where nothing is there."""
-    if config.input_data == "dataset" and dataset is not None:
+    if config.input_data == DATASET and dataset is not None:
         path = config.data_root / dataset
         if not path.exists():
             elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from loadgen.load.arrivals import Distribution
+from loadgen.load.flag import Flag, Joined, Names
 from loadgen.load.input_options import DEFAULT_STRING_LENGTH
 from loadgen.transport.server_url import DEFAULT_URLS
 from servemark.machine.scheduling import Priority
@@ -21,60 +21,18 @@ TENSOR_FORMATS = (AUTO, "binary", "json")
 PRIORITIES = (AUTO, *Priority)
 """How soon the sending thread runs: the best that is permitted for an open loop, or one by name."""
 CPU_LATENCY = (AUTO, ON, OFF)
+SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
+"""Inputs that are no file."""
 
 
-@dataclass(frozen=True)
-class Flag:
-    """One flag, `--request-rate` for the name `request_rate`. Its value is text, or on and off for a `switch`."""
-
-    name: str
-    help: str
-    default: str = ""
-    metavar: str | None = None
-    choices: Sequence[str] = ()
-    short: str = ""
-    """The commands' short form; Locust has its own."""
-    switch: bool = False
-    repeatable: bool = False
-    """It may come again; its values are joined by commas."""
-    group: str = ""
-    """`server`: which server is asked, and how; `arrivals`: how much load and when; `metrics`: who watches it;
-    `decoding`: how answers that are scored become text."""
-    locust_dest: str = ""
-    """Another name for this option of Locust's own."""
-    in_web_ui: bool = False
-    of_locustfiles: bool = False
-    """The commands have no such flag: they take an argument instead, or only give it to a run of theirs."""
-    of_host: bool = False
-    """A path that may differ on every host of a distributed run."""
-    shown_default: str = ""
-
-    @property
-    def of_the_place(self) -> bool:
-        """Whether it says where this run is kept or who made it, not what it is."""
-        return self.of_locustfiles or self.name == "out"
-
-    @property
-    def option(self) -> str:
-        """As the command line spells it."""
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def dest(self) -> str:
-        """Its attribute of the parsed options."""
-        return self.locust_dest or self.name
-
-    @property
-    def value(self) -> str | bool:
-        """Its value where it is not given."""
-        return False if self.switch else self.default
-
+NOTHING, PROGRAM, PATH, HOST = Names
 
 FLAGS = (
-    Flag("model", "Workload", of_locustfiles=True, in_web_ui=True),
-    Flag("engine", "Inference engine, by Triton's backend name.", DEFAULT_ENGINE, in_web_ui=True),
+    Flag("model", NOTHING, "Workload", of_locustfiles=True, in_web_ui=True),
+    Flag("engine", NOTHING, "Inference engine, by Triton's backend name.", DEFAULT_ENGINE, in_web_ui=True),
     Flag(
         "precision",
+        NOTHING,
         f"What the engine computes in: {', '.join(PRECISIONS)}.",
         FULL,
         metavar="P",
@@ -83,6 +41,7 @@ FLAGS = (
     ),
     Flag(
         "url",
+        HOST,
         "A running server, http[s]://HOST:PORT[#metrics=PORT]. A command without it starts one.",
         metavar="URL",
         short="-u",
@@ -91,34 +50,49 @@ FLAGS = (
     ),
     Flag(
         "protocol",
+        NOTHING,
         "http or grpc; http unless --url is grpc[s]://.",
         choices=("", *DEFAULT_URLS),
         short="-i",
         group="server",
     ),
-    Flag("streaming", "gRPC: one stream for each connection instead of calls.", switch=True, group="server"),
-    Flag("headers", "Headers of every request, one Name: value a line.", metavar="FILE", group="server", of_host=True),
-    Flag("tls_ca", "PEM: the CA to trust instead of the system's.", metavar="FILE", group="server", of_host=True),
-    Flag("client_cert", "PEM: the client's certificate (mutual TLS).", metavar="FILE", group="server", of_host=True),
-    Flag("client_key", "PEM: the client's key, if in another file.", metavar="FILE", group="server", of_host=True),
+    Flag("streaming", NOTHING, "gRPC: one stream for each connection instead of calls.", switch=True, group="server"),
+    Flag(
+        "headers",
+        PATH,
+        "Headers of every request, one Name: value a line.",
+        metavar="FILE",
+        group="server",
+        of_host=True,
+    ),
+    Flag("tls_ca", PATH, "PEM: the CA to trust instead of the system's.", metavar="FILE", group="server", of_host=True),
+    Flag(
+        "client_cert", PATH, "PEM: the client's certificate (mutual TLS).", metavar="FILE", group="server", of_host=True
+    ),
+    Flag(
+        "client_key", PATH, "PEM: the client's key, if in another file.", metavar="FILE", group="server", of_host=True
+    ),
     Flag(
         "shared_memory",
+        NOTHING,
         "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
         SHARED_MEMORY[0],
         metavar="KIND",
         choices=SHARED_MEMORY,
         group="server",
     ),
-    Flag("model_name", "The model's name on the server, else WORKLOAD_ENGINE.", group="server"),
-    Flag("model_version", "Its version; else the server chooses.", metavar="V", short="-x", group="server"),
+    Flag("model_name", NOTHING, "The model's name on the server, else WORKLOAD_ENGINE.", group="server"),
+    Flag("model_version", NOTHING, "Its version; else the server chooses.", metavar="V", short="-x", group="server"),
     Flag(
         "bls_composing_models",
+        NOTHING,
         "Models that this one calls, whose statistics are shown too; an ensemble's are known.",
         metavar="A,B:2",
         group="server",
     ),
     Flag(
         "input_tensor_format",
+        NOTHING,
         "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
         AUTO,
         metavar="F",
@@ -127,6 +101,7 @@ FLAGS = (
     ),
     Flag(
         "output_tensor_format",
+        NOTHING,
         "HTTP: the same for the answers.",
         AUTO,
         metavar="F",
@@ -135,6 +110,7 @@ FLAGS = (
     ),
     Flag(
         "request_parameter",
+        NOTHING,
         "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
         metavar="NAME:VALUE:TYPE",
         repeatable=True,
@@ -142,23 +118,33 @@ FLAGS = (
     ),
     Flag(
         "sequence_length",
+        NOTHING,
         "Stateful models: so many requests after each other share a correlation id.",
         metavar="N",
         group="server",
     ),
     Flag(
         "num_of_sequences",
+        NOTHING,
         "Open loop: sequences in flight; of a closed loop --concurrency are.",
         "4",
         metavar="N",
         group="server",
     ),
-    Flag("start_sequence_id", "Correlation id of the first sequence.", "1", metavar="N", group="server"),
-    Flag("serve", "Start Triton for this run, and stop it after.", switch=True, of_locustfiles=True),
-    Flag("batch_size", "Samples in a request.", "1", metavar="N", short="-b", in_web_ui=True),
-    Flag("concurrency", "Closed loop: requests in flight.", metavar="N", group="arrivals", locust_dest="num_users"),
+    Flag("start_sequence_id", NOTHING, "Correlation id of the first sequence.", "1", metavar="N", group="server"),
+    Flag("serve", NOTHING, "Start Triton for this run, and stop it after.", switch=True, of_locustfiles=True),
+    Flag("batch_size", NOTHING, "Samples in a request.", "1", metavar="N", short="-b", in_web_ui=True),
+    Flag(
+        "concurrency",
+        NOTHING,
+        "Closed loop: requests in flight.",
+        metavar="N",
+        group="arrivals",
+        locust_dest="num_users",
+    ),
     Flag(
         "request_rate",
+        NOTHING,
         "Open loop: requests/s on a schedule; without it a closed loop.",
         metavar="R",
         group="arrivals",
@@ -166,6 +152,7 @@ FLAGS = (
     ),
     Flag(
         "stages",
+        NOTHING,
         "Open loop in steps, seconds:rate, like 10:100,10:400.",
         metavar="S:R,...",
         group="arrivals",
@@ -173,6 +160,7 @@ FLAGS = (
     ),
     Flag(
         "trace",
+        PATH,
         "Open loop from a CSV or JSONL file of arrival times.",
         metavar="FILE",
         group="arrivals",
@@ -180,6 +168,7 @@ FLAGS = (
     ),
     Flag(
         "trace_speed",
+        NOTHING,
         "Play the trace so many times as fast; 1 if not given.",
         metavar="X",
         group="arrivals",
@@ -187,6 +176,7 @@ FLAGS = (
     ),
     Flag(
         "request_distribution",
+        NOTHING,
         "Gaps between arrivals: poisson, constant or gamma (bursts).",
         Distribution.POISSON.value,
         metavar="D",
@@ -196,22 +186,25 @@ FLAGS = (
     ),
     Flag(
         "gamma_cv",
+        NOTHING,
         "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.",
         metavar="CV",
         group="arrivals",
         in_web_ui=True,
     ),
-    Flag("duration", "Measured seconds; a closed loop may go on longer.", "15", metavar="S", in_web_ui=True),
+    Flag("duration", NOTHING, "Measured seconds; a closed loop may go on longer.", "15", metavar="S", in_web_ui=True),
     Flag(
         "warmup",
+        NOTHING,
         "Seconds before that, which do not count; auto: until the latency is steady.",
         AUTO,
         metavar="S",
         in_web_ui=True,
     ),
-    Flag("seed", "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
+    Flag("seed", NOTHING, "Seed of schedule and inputs.", "0", metavar="N", in_web_ui=True),
     Flag(
         "slo",
+        NOTHING,
         "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.",
         metavar="pXX:MS,...",
         repeatable=True,
@@ -219,68 +212,84 @@ FLAGS = (
     ),
     Flag(
         "input_data",
+        PATH,
         "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).",
-        "synthetic",
+        SYNTHETIC,
+        plain="|".join((SYNTHETIC, *DRAWN, DATASET)),
         in_web_ui=True,
     ),
-    Flag("quality", "Score the answers by the labels of the data set (--input-data dataset).", switch=True),
+    Flag("quality", NOTHING, "Score the answers by the labels of the data set (--input-data dataset).", switch=True),
     Flag(
         "language_model",
+        PATH,
         "Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.",
         metavar="FILE",
         group="decoding",
     ),
-    Flag("lm_alpha", "Weight of the language model.", "0.5", metavar="X", group="decoding"),
-    Flag("lm_beta", "Added to a text's score for each word.", "1.5", metavar="X", group="decoding"),
-    Flag("beam_width", "Texts that the beam search keeps.", "100", metavar="N", group="decoding"),
+    Flag("lm_alpha", NOTHING, "Weight of the language model.", "0.5", metavar="X", group="decoding"),
+    Flag("lm_beta", NOTHING, "Added to a text's score for each word.", "1.5", metavar="X", group="decoding"),
+    Flag("beam_width", NOTHING, "Texts that the beam search keeps.", "100", metavar="N", group="decoding"),
     Flag(
         "shape",
+        NOTHING,
         "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
         metavar="NAME:3,224,224",
         repeatable=True,
     ),
     Flag(
         "range",
+        NOTHING,
         "random: an input's least and greatest value; may come again.",
         metavar="NAME:0:30521",
         repeatable=True,
     ),
-    Flag("string_length", "random: letters of each string.", str(DEFAULT_STRING_LENGTH), metavar="N"),
-    Flag("string_data", "random: this string instead, in each element.", metavar="TEXT"),
+    Flag("string_length", NOTHING, "random: letters of each string.", str(DEFAULT_STRING_LENGTH), metavar="N"),
+    Flag("string_data", NOTHING, "random: this string instead, in each element.", metavar="TEXT"),
     Flag(
         "data_root",
+        PATH,
         "Where data sets lie, one folder for each.",
         str(DATA_ROOT),
         metavar="DIR",
         of_host=True,
         shown_default="data",
     ),
-    Flag("out", "Where result directories are made.", str(RESULTS), metavar="DIR", shown_default="results"),
-    Flag("result_dir", "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
-    Flag("start_file", "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
+    Flag("out", PATH, "Where result directories are made.", str(RESULTS), metavar="DIR", shown_default="results"),
+    Flag("result_dir", PATH, "The result directory itself, made by the caller.", metavar="DIR", of_locustfiles=True),
+    Flag("start_file", PATH, "Begin at the time (monotonic ns) in this file.", metavar="FILE", of_locustfiles=True),
     Flag(
         "command_options",
+        PROGRAM,
         "What the caller was given besides; the result keeps it for a rerun.",
         metavar="JSON",
         of_locustfiles=True,
     ),
-    Flag("request_log", "Keep each request's times: requests.csv in the result.", switch=True),
+    Flag("request_log", NOTHING, "Keep each request's times: requests.csv in the result.", switch=True),
     Flag(
         "power_command",
+        PROGRAM,
         "Meter energy by this command: one figure in watts a line, until it is ended.",
         metavar="CMD",
     ),
-    Flag("power_boundary", "What that command meters; wall if not given.", metavar="NAME"),
-    Flag("sampling_rate", "Readings of CPU, GPU and power a second, for series.json; 0: none.", "10", metavar="HZ"),
+    Flag("power_boundary", NOTHING, "What that command meters; wall if not given.", metavar="NAME"),
+    Flag(
+        "sampling_rate",
+        NOTHING,
+        "Readings of CPU, GPU and power a second, for series.json; 0: none.",
+        "10",
+        metavar="HZ",
+    ),
     Flag(
         "request_timeout",
+        NOTHING,
         "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",
         "30",
         metavar="S",
     ),
-    Flag("max_in_flight", "Open loop: most requests in flight; others wait.", "1024", metavar="N"),
+    Flag("max_in_flight", NOTHING, "Open loop: most requests in flight; others wait.", "1024", metavar="N"),
     Flag(
         "priority",
+        NOTHING,
         "Sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
         AUTO,
         metavar="P",
@@ -288,6 +297,7 @@ FLAGS = (
     ),
     Flag(
         "cpu_latency_qos",
+        NOTHING,
         "Cores kept out of idle states while it sends: auto (in a virtual machine, not metered), on, off.",
         AUTO,
         metavar="Q",
@@ -295,13 +305,15 @@ FLAGS = (
     ),
     Flag(
         "metrics_port",
+        HOST,
         "Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
         metavar="PORT",
         group="metrics",
     ),
-    Flag("metrics_host", "Where that port listens.", LOOPBACK, metavar="HOST", group="metrics"),
+    Flag("metrics_host", HOST, "Where that port listens.", LOOPBACK, metavar="HOST", group="metrics"),
     Flag(
         "metrics_linger",
+        NOTHING,
         "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
         "0",
         metavar="S",
@@ -309,25 +321,29 @@ FLAGS = (
     ),
     Flag(
         "push_gateway",
+        HOST,
         "Push the metrics to a Prometheus Pushgateway, every 5 s and at the end.",
         metavar="URL",
         group="metrics",
     ),
     Flag(
         "otlp",
+        HOST,
         "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
         metavar="URL",
         group="metrics",
     ),
     Flag(
         "trace_requests",
+        NOTHING,
         "HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.",
         metavar="N",
         group="server",
     ),
-    Flag("max_error_share", "Largest failed share of a valid run.", "0.01", metavar="X"),
+    Flag("max_error_share", NOTHING, "Largest failed share of a valid run.", "0.01", metavar="X"),
     Flag(
         "model_repository",
+        PATH,
         "Triton model repository.",
         str(MODEL_REPOSITORY),
         metavar="DIR",
@@ -336,21 +352,6 @@ FLAGS = (
     ),
 )
 BY_NAME = {flag.name: flag for flag in FLAGS}
-
-
-class _Joined(argparse.Action):
-    """A flag that may come again: its values with commas between."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - as argparse calls it
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,  # noqa: ARG002
-    ) -> None:
-        """Add a value to those before."""
-        before = getattr(namespace, self.dest, "")
-        setattr(namespace, self.dest, f"{before},{values}" if before else values)
 
 
 def names_of(group: str) -> tuple[str, ...]:
@@ -378,7 +379,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, loc
             settings["choices"] = list(flag.choices)
         else:
             if flag.repeatable:
-                settings["action"] = _Joined
+                settings["action"] = Joined
             # Locust itself computes with its number of users.
             settings |= {"metavar": flag.metavar, "type": int if locust and flag.dest == "num_users" else str}
         parser.add_argument(flag.option, **settings)

@@ -2,12 +2,14 @@
 
 import functools
 import inspect
+import re
 from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from loadgen.inputs.labels import scorable
-from loadgen.load.flags import AUTO, BY_NAME, FLAGS, Flag, names_of
+from loadgen.load.flag import Flag
+from loadgen.load.flags import AUTO, BY_NAME, FLAGS, names_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import SAME_WARMUP_S, ConstantRate, Gaps
 from loadgen.targets.any_model import workload_of
@@ -35,7 +37,7 @@ def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[C
             flag.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None if flag.repeatable else usual[flag.dest],
-            annotation=Annotated[_type_of(flag), option(flag.name)],
+            annotation=Annotated[_type_of(flag), option(flag.name), flag.names, re.compile(flag.plain)],
         )
         for flag in flags
     ]

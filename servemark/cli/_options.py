@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from loadgen.load.flag import Names
 from loadgen.load.flags import BY_NAME
 from servemark.output import ERRORS, EVERYTHING, SAYS
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
@@ -52,31 +54,41 @@ def completed(incomplete: str) -> list[str]:
 
 
 WorkloadName = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.", autocompletion=completed)
+    str,
+    typer.Argument(metavar="WORKLOAD", help="Workload; `servemark list` shows them.", autocompletion=completed),
+    Names.NOTHING,
 ]
 Json = Annotated[
     bool,
     typer.Option("--json", callback=_say(ERRORS), help="Print one JSON document, and nothing else but errors."),
+    Names.NOTHING,
 ]
 Verbose = Annotated[
     bool,
     typer.Option("--verbose", "-v", callback=_say(EVERYTHING), help="Show every constraint and figure."),
+    Names.NOTHING,
 ]
-Engine = Annotated[str, option("engine")]
-Precision = Annotated[str, option("precision")]
-Repository = Annotated[Path, option("model_repository")]
-DataRoot = Annotated[Path, option("data_root")]
+Engine = Annotated[str, option("engine"), BY_NAME["engine"].names]
+Precision = Annotated[str, option("precision"), BY_NAME["precision"].names]
+Repository = Annotated[Path, option("model_repository"), BY_NAME["model_repository"].names]
+DataRoot = Annotated[Path, option("data_root"), BY_NAME["data_root"].names]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT
 DEFAULT_ENGINE = entry.DEFAULT_ENGINE
 DEFAULT_PRECISION = entry.FULL
-Device = Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N; else what the model's config.pbtxt says.")]
+Device = Annotated[
+    str,
+    typer.Option(metavar="DEVICE", help="cpu or cuda:N; else what the model's config.pbtxt says."),
+    Names.NOTHING,
+]
 EngineOption = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY[=VALUE]", help="Engine's own parameter, like compile=true; may come again."),
+    Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
+    re.compile(r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?"),
 ]
-Instances = Annotated[int | None, count("--instances", "Instances of the model on each device.")]
+Instances = Annotated[int | None, count("--instances", "Instances of the model on each device."), Names.NOTHING]
 
 
 BARE = "auto"

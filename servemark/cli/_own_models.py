@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from loadgen.load.flag import Names
 from servemark.workload.imported import DEFAULT_MODELS, MODELS
 from servemark.workload.registry import WORKLOADS
 
@@ -21,13 +22,15 @@ Workloads = Annotated[
         metavar="PATH",
         help="Python file of a workload of your own, or a folder of them; may be given again.",
     ),
+    Names.PROGRAM,
 ]
-
 
 Models = Annotated[
     Path | None,
     typer.Option("--models", metavar="DIR", help="Where `servemark import` keeps models.", show_default=DEFAULT_MODELS),
+    Names.PROGRAM,
 ]
+"""Of a folder's models the files run in an engine, as far as that can be trusted."""
 
 
 def takes_own_models(command: Command) -> Command:

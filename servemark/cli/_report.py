@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from loadgen.load.flag import Names
 from servemark.errors import ResultError
 from servemark.max_rate.curve import curve
 from servemark.output import note
@@ -17,7 +18,9 @@ from servemark.results.schema.run import Result
 
 PAGE = "report.html"
 Report = Annotated[
-    bool, typer.Option("--report", help="Write report.html, one self-contained page, beside the result.")
+    bool,
+    typer.Option("--report", help="Write report.html, one self-contained page, beside the result."),
+    Names.NOTHING,
 ]
 
 

@@ -1,5 +1,6 @@
 """A run's options in a YAML file: read with the line of each, checked against the command's own, and written."""
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ import yaml
 
 from servemark.cli._options import MayStandBare
 from servemark.cli._ranges import LOADS
+from servemark.cli._trust import is_own, require_trust
 from servemark.errors import InputDataError, OptionError, ServemarkError, parsing
 
 Value = str | bool | list[str]
 _META = "servemark.run_file"
-_NOT_OPTIONS = {"help", "config_file"}
+_NOT_OPTIONS = {"help", "config_file", "trust"}
 _BOOLEAN, _NOTHING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null"
 
 
@@ -84,6 +86,8 @@ class RunFile:
             raise OptionError(f"{where} is no single value", fix="write one value behind the colon")
         if node.tag == _NOTHING or not node.value:
             raise OptionError(f"{where} has no value", fix="give it one, or leave the line out")
+        if not is_text(node.value):
+            raise OptionError(f"{where} holds what no command line can", fix="write plain text")
         return str(node.value)
 
     def place_of(self, words: str, keys: Collection[str]) -> str | None:
@@ -117,6 +121,14 @@ def is_switch(parameter: Any) -> bool:
     return bool(getattr(parameter, "is_flag", False))
 
 
+def is_text(value: str) -> bool:
+    """Whether a command line can hold it: no NUL, no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+
+
 def is_repeatable(parameter: Any) -> bool:
     """Whether it may come again."""
     return bool(getattr(parameter, "multiple", False))
@@ -128,6 +140,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
         known = parameters(context.command)
         file = RunFile.read(path, known)
         context.default_map = dict(defaults(file.values, known))
+        context.obj = None if is_own(path) else path
         context.meta[_META] = file
     return path
 
@@ -158,6 +171,7 @@ class TakesDefaults(MayStandBare):
             for parameter in self.params:
                 if parameter.name in LOADS and not _typed(ctx, parameter.name):
                     ctx.params[parameter.name] = parameter.default
+        require_trust(ctx)
         return rest
 
     def invoke(self, ctx: Any) -> Any:

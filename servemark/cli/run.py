@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from loadgen.evaluation.mix import parse_mix
+from loadgen.load.flag import Names
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
 from servemark.cli._command import one_command
@@ -34,6 +35,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points, search_bounds
 from servemark.cli._report import Report, write_report
 from servemark.cli._run_file import ConfigFile, TakesDefaults
+from servemark.cli._trust import Trust
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
@@ -65,6 +67,7 @@ def run(
             help="Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server.",
             autocompletion=completed,
         ),
+        Names.NOTHING,
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
@@ -72,19 +75,27 @@ def run(
     option: EngineOption = None,
     instances: Instances = None,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving.")
+        bool,
+        typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving."),
+        Names.NOTHING,
     ] = False,
-    concurrency_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency.")] = "",
-    request_rate_range: Annotated[str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate.")] = "",
+    concurrency_range: Annotated[
+        str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency."), Names.NOTHING
+    ] = "",
+    request_rate_range: Annotated[
+        str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate."), Names.NOTHING
+    ] = "",
     max_rate: Annotated[
         str,
         typer.Option(metavar="[LOW:HIGH]", help="Search for the highest rate that meets --slo, between two rates."),
+        Names.NOTHING,
     ] = "",
-    workers: Annotated[int, count("--workers", "Processes that send the load, each a share of it.")] = 1,
-    repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed.")] = 1,
+    workers: Annotated[int, count("--workers", "Processes that send the load, each a share of it."), Names.NOTHING] = 1,
+    repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed."), Names.NOTHING] = 1,
     *,
     load: Namespace,
     config_file: ConfigFile = None,  # noqa: ARG001 - its callback reads it
+    trust: Trust = False,  # noqa: ARG001 - what reads the command line looks at it
     report: Report = False,
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the processes that report

@@ -11,6 +11,7 @@ Triton reads the first two and ignores the rest.
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"
+_ENGINE = re.compile(r"[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Entry:
     workload: str
     engine: str
     precision: str = FULL
+
+    def __post_init__(self) -> None:
+        """Check the engine, which is part of a folder's name. Raises ArtifactError."""
+        if not _ENGINE.fullmatch(self.engine):
+            raise ArtifactError(f"{self.engine!r} is no name for an engine", fix="servemark doctor lists the engines")
 
     @classmethod
     def of_folder(cls, folder: Path) -> Self:

@@ -80,7 +80,7 @@ def test_what_differs_is_said(saved: Path, servemark: Servemark) -> None:
     document = directory.read(saved)
     packages = {**document["environment"]["packages"], "numpy": "0.9"}
     change(saved, environment={**document["environment"], "packages": packages})
-    _, _, err = servemark("rerun", str(saved), "--duration", "none")
+    _, _, err = servemark("rerun", str(saved), "--trust", "--duration", "none")
     assert f"differs from {saved}: packages.numpy was 0.9, is " in err
     assert err.count("differs from") == 1
 
@@ -110,7 +110,7 @@ def test_a_rerun_measures(servemark: Servemark, tmp_path: Path) -> None:
         options |= {"request_distribution": "constant", "duration": "15"}
         result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
         directory.write(tmp_path, {**result, "config": {**result["config"], "options": options}})
-        servemark("rerun", str(tmp_path), "--duration", "0.5", "--out", str(out), "--json")
+        servemark("rerun", str(tmp_path), "--trust", "--duration", "0.5", "--out", str(out), "--json")
         again = the_result(out)
         assert len(server.requests()) == accounted(again)
     assert again["metrics"]["latency_ms"]["count"] == 25

@@ -24,6 +24,11 @@ request-log: true
 """
 
 
+@pytest.fixture(autouse=True)
+def in_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The loads that runs would make."""

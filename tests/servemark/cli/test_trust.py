@@ -1,0 +1,232 @@
+"""Attacks by a file of somebody else's: what it names is neither run, opened nor asked before a yes."""
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.load.flag import Names
+from loadgen.load.flags import BY_NAME
+from servemark.cli import _trust, build, run
+from servemark.cli._run_file import is_repeatable, is_switch, parameters, written
+from servemark.cli._trust import Declared, declared
+from servemark.errors import OptionError
+from servemark.results import directory
+from servemark.workload import get
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.locust_run import server_of
+from tests.support.measured import evenly, load_result
+
+RUN = build().commands["run"]
+KNOWN = parameters(RUN)
+DECLARED = declared(RUN)
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The loads that runs would make, which go no further."""
+    found: list[Any] = []
+
+    def stop(load: Any, **_: str) -> None:
+        found.append(load)
+        raise OptionError("not run")
+
+    monkeypatch.setattr(run, "resolve", stop)
+    return found
+
+
+def result_with(folder: Path, **options: Any) -> Path:
+    """A result whose options somebody else has written."""
+    result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
+    named = {"workload": "ranking_tiny", "duration": "0.5", "warmup": "0.1"} | options
+    directory.write(folder, {**result, "config": {**result["config"], "options": named}})
+    return folder
+
+
+def test_every_option_of_a_run_says_what_it_names() -> None:
+    assert DECLARED.keys() == {parameter.name for parameter in KNOWN.values()}
+    for name in DECLARED.keys() & BY_NAME.keys():
+        assert DECLARED[name].names is BY_NAME[name].names
+
+
+def test_an_option_that_says_nothing_is_asked_for() -> None:
+    assert _trust.NOT_DECLARED.asked("x")
+
+
+@pytest.mark.parametrize("name", sorted(n for n, p in KNOWN.items() if DECLARED[p.name].names is not Names.NOTHING))
+def test_what_a_result_names_waits_for_a_yes(
+    name: str, servemark: Servemark, tmp_path: Path, stopped: list[Any]
+) -> None:
+    value = ["/somewhere"] if is_repeatable(KNOWN[name]) else "/somewhere"
+    assert not is_switch(KNOWN[name])
+    result = result_with(tmp_path, **{name: value})
+    code, out, err = servemark("rerun", str(result))
+    assert (code, out, stopped) == (BAD_INPUT, "", [])
+    assert f"{DECLARED[KNOWN[name].name].names}: --{name} " in err
+    assert "add --trust" in err
+    _, _, err = servemark("rerun", str(result), "--trust")
+    assert "add --trust" not in err
+
+
+def test_what_names_nothing_needs_no_yes(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
+    plain = {
+        "input-data": "random",
+        "option": ["compile=true"],
+        "device": "cuda:0",
+        "slo": "p90:50",
+        "engine": "pytorch",
+    }
+    servemark("rerun", str(result_with(tmp_path, **plain)))
+    assert len(stopped) == 1
+
+
+def test_a_program_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
+    """The meter of a result runs with --trust, which shows that the attack works, and not without."""
+    ran = tmp_path / "ran"
+    with server_of(get("ranking_tiny")) as server:
+        command = f"sh -c 'touch {ran}; while :; do echo 5; sleep 0.1; done'"
+        result = result_with(tmp_path, **{"power-command": command, "url": server.url, "request_rate": "20"})
+        code, _, err = servemark("rerun", str(result), "--out", str(tmp_path / "out"))
+        assert (code, ran.exists(), server.requests()) == (BAD_INPUT, False, [])
+        assert "program: --power-command \"sh -c 'touch" in err
+        assert f"host: --url '{server.url}'" in err
+        servemark("rerun", str(result), "--out", str(tmp_path / "out"), "--trust")
+        assert ran.exists()
+        assert server.requests()
+
+
+def test_a_workload_file_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
+    ran, code = tmp_path / "ran", tmp_path / "evil.py"
+    code.write_text(f"open({str(ran)!r}, 'w')\nWORKLOAD = 5\n")
+    result = result_with(tmp_path, workload="evil", workloads=[str(code)])
+    servemark("rerun", str(result))
+    assert not ran.exists()
+    servemark("rerun", str(result), "--trust")
+    assert ran.exists()
+
+
+def test_a_local_file_is_not_sent(servemark: Servemark, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("password: 1234\n")
+    with server_of(get("ranking_tiny")) as server:
+        result = result_with(tmp_path, headers=str(secret), url=server.url)
+        code, _, err = servemark("rerun", str(result))
+        assert (code, server.requests()) == (BAD_INPUT, [])
+    assert "1234" not in err
+
+
+def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
+    _, _, err = servemark("rerun", str(result_with(tmp_path, option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"])))
+    assert "program: --option ['compile=true', 'EXECUTION_ENV_PATH=/tmp/env']" in err
+    assert not stopped
+
+
+def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path) -> None:
+    result = result_with(tmp_path, engine="onnxruntime/../../../tmp/model")
+    code, _, err = servemark("rerun", str(result))
+    assert code == BAD_INPUT
+    assert "'onnxruntime/../../../tmp/model' is no name for an engine" in err
+
+
+def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
+    result = result_with(tmp_path, url="http://theirs:1", trace="theirs.csv")
+    servemark("rerun", str(result), "--url", "http://mine:1", "--request-rate", "5")
+    assert [load.host for load in stopped] == ["http://mine:1"]
+
+
+@pytest.mark.parametrize(("answer", "made"), [("y\n", 1), ("\n", 0), ("n\n", 0)])
+def test_a_terminal_is_asked(
+    answer: str, made: int, servemark: Servemark, tmp_path: Path, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_trust, "_at_a_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    code, _, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1\x1b[2J")))
+    assert code == BAD_INPUT
+    assert len(stopped) == made
+    assert "host: --url 'http://theirs:1\\x1b[2J'" in err
+
+
+def test_the_options_as_a_file_are_shown_with_what_they_name(servemark: Servemark, tmp_path: Path) -> None:
+    code, out, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1")), "--print")
+    assert code == 0
+    assert "url: http://theirs:1\n" in out
+    assert err == "look at these lines before a run: url\n"
+
+
+@pytest.mark.parametrize("value", [5, None, {"a": 1}, [5], ["a", None], True, "\0", "\ud800", 1e400])
+@pytest.mark.parametrize("name", ["duration", "slo", "url", "json"])
+def test_a_value_of_another_kind_is_refused(
+    name: str, value: Any, servemark: Servemark, tmp_path: Path, stopped: list[Any]
+) -> None:
+    if name == "json" and value is True:
+        pytest.skip("it is of this kind")
+    (result_with(tmp_path) / "result.json").write_text(_with(tmp_path, name, value))
+    code, _, err = servemark("rerun", str(tmp_path), "--trust")
+    assert (code, stopped) == (BAD_INPUT, [])
+    assert f"is no value of {name}" in err
+
+
+def _with(folder: Path, name: str, value: Any) -> str:
+    document = directory.read(folder)
+    document["config"]["options"][name] = value
+    return json.dumps(document)
+
+
+class TestConfig:
+    """`--config`: one's own lies in the working directory."""
+
+    @pytest.fixture
+    def file(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        own = tmp_path / "own"
+        own.mkdir()
+        monkeypatch.chdir(own)
+        file = own / "run.yaml"
+        file.write_text(written({"workload": "ranking_tiny", "url": "http://mine:1", "power-command": "meter"}))
+        return file
+
+    def test_ones_own_is_taken(self, file: Path, servemark: Servemark, stopped: list[Any]) -> None:
+        servemark("run", "--config", str(file))
+        assert [load.power_command for load in stopped] == ["meter"]
+
+    def test_one_of_elsewhere_is_asked_for(
+        self, file: Path, servemark: Servemark, stopped: list[Any], tmp_path: Path
+    ) -> None:
+        elsewhere = file.rename(tmp_path / "run.yaml")
+        file.symlink_to(elsewhere)
+        for path in (elsewhere, file):
+            code, _, err = servemark("run", "--config", str(path))
+            assert (code, stopped) == (BAD_INPUT, [])
+            assert "program: --power-command 'meter'" in err
+        servemark("run", "--config", str(elsewhere), "--trust")
+        assert len(stopped) == 1
+
+    def test_one_that_everybody_may_change_is_asked_for(
+        self, file: Path, servemark: Servemark, stopped: list[Any]
+    ) -> None:
+        file.chmod(0o666)
+        servemark("run", "--config", str(file))
+        assert not stopped
+
+    def test_one_of_another_user_is_asked_for(
+        self, file: Path, servemark: Servemark, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: other)
+        servemark("run", "--config", str(file))
+        assert not stopped
+
+    def test_a_file_does_not_trust_itself(self, file: Path, servemark: Servemark, stopped: list[Any]) -> None:
+        file.write_text("trust: true")
+        code, _, err = servemark("run", "--config", str(file))
+        assert (code, stopped) == (BAD_INPUT, [])
+        assert "'trust' is no option of a run" in err
+
+
+def test_a_declaration_counts_for_each_value() -> None:
+    assert not Declared(Names.NOTHING, DECLARED["url"].plain).asked("/x")
+    assert DECLARED["option"].asked(("compile=true", "a=/x"))
+    assert DECLARED["option"].asked(["a=true\n"])
+    assert not DECLARED["option"].asked(["a=true", "b=4", "c"])
