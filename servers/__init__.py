@@ -1,4 +1,4 @@
-"""Where inference runs: Triton (embedded, on PATH, in Docker) and the engines it runs.
+"""Inference servers: Triton (embedded, on PATH, in Docker) and the engines that it runs.
 
     with open_server("auto", repository, ["resnet50_onnxruntime"], http_port=8000) as server:
         ...                         # started and ready; server.http is "127.0.0.1:8000"

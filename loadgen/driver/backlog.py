@@ -49,7 +49,7 @@ class Backlog:
         del self._stretches[:over], self._ends[:over]
 
     def waited(self, scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these requests had to wait."""
+        """Mark the requests that had to wait."""
         if not self._stretches:
             return np.zeros(len(scheduled), dtype=np.bool_)
         first, last = (np.frombuffer(each, np.int64) for each in (self._stretches, self._ends))

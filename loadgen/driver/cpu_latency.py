@@ -54,7 +54,7 @@ class CpuLatency:
             self._held = None
 
     def _unwanted(self) -> str | None:
-        """Why it is not held; None where it is wanted."""
+        """Return the reason why the lock is not held; None if it is wanted."""
         if self._asked == ON:
             return None
         if self._asked != AUTO:

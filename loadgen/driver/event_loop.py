@@ -28,12 +28,11 @@ _CLOSED, _CONNECTING, _IDLE = State.CLOSED, State.CONNECTING, State.IDLE
 
 MS = 1_000_000
 YIELD_NS = 5 * MS
-"""How long Locust's greenlets wait for their turn at most."""
+"""Maximum time that Locust's greenlets wait for their turn."""
 TIMEOUT_SCAN_NS = 100 * MS
-"""How often requests in flight are checked for their time-out."""
+"""Interval between checks of the requests in flight for their time-out."""
 GIVE_UP_NS = 5 * MS
-"""How long requests that were never sent are given up without a break. A crowd of them takes seconds, in which answers
-that have come in time would not be read in time."""
+"""Maximum time spent at once on giving up unsent requests. Many take seconds, in which answers would be read late."""
 REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
 CLIENT_ERROR = "client_error"
@@ -157,7 +156,7 @@ class Driver:
                 self._top_up(arrivals, clock())
 
     def _wait(self, due: int | None, tick: int) -> list[tuple[int, int]]:
-        """What has come, as soon as something has; nothing at the next arrival's time, or about that of the tick."""
+        """Wait for events; return none at the next arrival's time, or at about that of the tick."""
         poll: Callable[[float, int], list[tuple[int, int]]] = self._epoll.poll
         left = tick - self._clock()
         # epoll's time-out has whole milliseconds and is rounded up: good enough for a tick, and one system call.
@@ -173,7 +172,7 @@ class Driver:
         return events
 
     def sent_since(self, scheduled: int) -> int:
-        """How many requests that were scheduled at that time or later are sent and not answered."""
+        """Count the unanswered requests that were scheduled at that time or later."""
         busy = (channel for channel in self._channels.values() if channel.payload is not None)
         return sum(channel.sent > 0 and channel.scheduled >= scheduled for channel in busy)
 
@@ -349,7 +348,7 @@ class Driver:
 
 
 def _kind_and_words(error: Exception) -> tuple[str, str]:
-    """What a request is counted as whose channel failed, by the server's doing or by an error of its own."""
+    """Return error kind and message of a failed channel, whether the server or a bug of its own is the cause."""
     if isinstance(error, ConnectionFailed):
         return error.kind, str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -30,7 +30,7 @@ class LabelledAnswers:
     def seen(
         self, on_request: Callable[[Outcome, str], None], interval_start: Callable[[], int]
     ) -> Callable[[Outcome, str], None]:
-        """What sees every outcome, and then hands it on."""
+        """Wrap a handler so that labelled outcomes are seen first."""
 
         def see(outcome: Outcome, words: str) -> None:
             examples = outcome.payload.examples

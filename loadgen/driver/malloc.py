@@ -1,4 +1,4 @@
-"""What the C library does with memory that Python frees: the generator wants it kept."""
+"""Settings of the C library's allocator: the generator keeps the memory that Python frees."""
 
 import ctypes
 
@@ -7,7 +7,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 MMAP_THRESHOLD_BYTES = 32 << 20
 """Blocks up to this size come from the heap; glibc takes no more."""
 TRIM_THRESHOLD_BYTES = 256 << 20
-"""So much free memory at the heap's end stays with the process."""
+"""Free heap memory kept by the process instead of returned to the OS."""
 
 
 def tune_malloc() -> bool:

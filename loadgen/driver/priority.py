@@ -95,7 +95,7 @@ class SendersPriority:
         self.granted = Granted(note="; ".join(reasons))
 
     def _wanted(self, before: Attributes, reasons: list[str]) -> list[Priority]:
-        """What to try, in order; why nothing is."""
+        """List the priorities to try, in order, and append the reasons against the others."""
         if self._asked != AUTO:
             return [Priority(self._asked)]
         if not ordinary(before):

@@ -35,7 +35,7 @@ class Tracing:
             yield payload if number % self._every else self._marked(payload)
 
     def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """What sees every outcome before `on_request` does."""
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
 
         def see(outcome: Outcome, words: str) -> None:
             if isinstance(outcome.payload, TracedPayload) and outcome.sent and len(self._spans) < MAX_SPANS:

@@ -1,4 +1,4 @@
-"""How many requests are due, sent, and on their way at one moment of a run."""
+"""Numbers of requests that are due, sent and in flight at one moment of a run."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class Traffic:
 
     @classmethod
     def of_workers(cls, reports: Iterable[dict[str, int]], scheduled: int | None) -> Self:
-        """What the workers together have; `scheduled` where a schedule says it better than their last reports."""
+        """Add up the workers' reports; `scheduled` replaces theirs if a schedule is more exact."""
         parts = [cls(**report) for report in reports]
         return cls(
             scheduled=sum(part.scheduled for part in parts) if scheduled is None else scheduled,
@@ -34,6 +34,6 @@ class Traffic:
 
 
 def scheduled_by(schedule: npt.NDArray[np.int64], warmup_ns: int, elapsed_ns: int) -> int:
-    """How many arrivals were due so long after the warm-up's end; a schedule counts from its start."""
+    """Count the arrivals due until a time after the warm-up's end; a schedule counts from its start."""
     first, last = np.searchsorted(schedule, [warmup_ns, warmup_ns + max(elapsed_ns, 0)])
     return int(last - first)

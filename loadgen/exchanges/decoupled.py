@@ -117,7 +117,7 @@ class DecoupledStream(GrpcStream):
 
 
 def _is_final(response: Any) -> bool:
-    """Whether nothing follows it. An error without a word about it ends its request."""
+    """Return True if no response follows this one. An error without a final flag ends its request."""
     for parameter in response.infer_response.parameters:
         if parameter.key == FINAL:
             return bool(parameter.value.bool_param)
@@ -133,7 +133,7 @@ class AnswerRecorder:
         self._raw: list[tuple[int, tuple[int, ...]]] = []
 
     def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """What sees every outcome before `on_request` does."""
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
 
         def see(outcome: Outcome, words: str) -> None:
             response = outcome.response

@@ -71,7 +71,7 @@ class InSequence(Payload):
 
 
 class Sequences:
-    """What all connections of a run share: the length of each sequence, the ids, and how a request is stamped."""
+    """State that all connections of a run share: sequence lengths, correlation ids, and how a request is marked."""
 
     def __init__(self, length: int, first_id: int, stamp: Stamp) -> None:
         self.length, self._first_id, self._stamp = length, first_id, stamp
@@ -144,7 +144,7 @@ class SequenceRecorder:
         self._broken = array("q")
 
     def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """What sees every outcome before `on_request` does."""
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
 
         def see(outcome: Outcome, words: str) -> None:
             payload = outcome.payload

@@ -1,1 +1,1 @@
-"""Where the values of requests come from: drawn at random, files, a workload's own. Imports no target and no run."""
+"""Sources of the values of requests: random, files, a workload's own samples. Imports no target and no run."""

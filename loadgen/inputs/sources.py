@@ -44,7 +44,7 @@ def samples_at(path: Path, workload: Workload) -> Iterator[Sample]:
 
 
 def data_path(config: LoadConfig, dataset: str | None) -> Path:
-    """Where the real data lie that `--input-data` names. Raises InputDataError where nothing is there."""
+    """Return the path of the real data that `--input-data` names. Raises InputDataError if nothing is there."""
     if config.input_data == DATASET and dataset is not None:
         path = config.data_root / dataset
         if not path.exists():

@@ -33,7 +33,7 @@ MAX_COMPOSING = 32
 MAX_QUOTED = 200
 """Characters that an error shows of a server's words."""
 _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What reading a document raises that is not laid out as Triton's."""
+"""Exceptions that reading a document raises if its layout is not Triton's."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Control:
         return document
 
     def _words(self, words: str) -> str:
-        """What an error shows of a server's words."""
+        """Shorten a server's message for an error."""
         return self.access.redact(words.strip())[:MAX_QUOTED]
 
     def _ready(self, model: str, fix: str) -> bool:
-        """Whether the model can be asked. Raises ServerError where no server answers, or one that lets us not in."""
+        """Return True if the model can be asked. Raises ServerError if no server answers, or if it refuses us."""
         reply = self.ask(f"{model_path(model, self.version)}/ready", fix=fix)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
@@ -103,11 +103,11 @@ class Control:
         )
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
-        """What the server says of a model: its metadata (""), "config" or "stats". Raises ServerError."""
+        """Ask the server for a model's metadata (""), "config" or "stats". Raises ServerError."""
         return self._json(f"{model_path(model, self.version)}/{kind}".rstrip("/"))
 
     def lists_binary_tensors(self) -> bool | None:
-        """Whether the server says that it knows the extension for binary tensors; None where it says nothing."""
+        """Return True if the server lists the extension for binary tensors; None if it lists no extensions."""
         try:
             extensions = self._json("/v2").get("extensions", [])
         except ServerError:
@@ -121,7 +121,7 @@ class Control:
             raise ServerError(f"the server at {self.url} does not serve {model!r}{version}", fix=fix)
 
     def served_model(self, model: str) -> ServedModel:
-        """What a model takes and gives, as the server says. Raises ServerError."""
+        """Return a model's inputs and outputs, as the server describes them. Raises ServerError."""
         self.require_ready(model, "name a model that is served there: MODEL, --model-version, --url")
         metadata = self._document(model, "")
         try:
@@ -159,7 +159,7 @@ class Control:
         return Placement(engine, device, None, unnamed or None)
 
     def decoupled(self, model: str) -> bool:
-        """Whether the model may answer a request more or less than once; False where its server does not say."""
+        """Return True if the model may answer a request more or less than once; False if its server does not say."""
         try:
             return bool((self._document(model, "config").get("model_transaction_policy") or {}).get("decoupled"))
         except (ServerError, *_OTHER_SHAPE):
@@ -248,5 +248,5 @@ def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """What a person can act on."""
+    """Return the part of an error that a person can act on."""
     return (error.strerror or f"{type(error).__name__} {error}")[:200].lower()

@@ -1,4 +1,4 @@
-"""What all connections that call one gRPC method share: its header block, the meaning of its answers and statuses."""
+"""State that all connections calling one gRPC method share: its header block, known answers and statuses."""
 
 import functools
 import re
@@ -28,7 +28,7 @@ STATUSES = (
 )  # fmt: skip
 """gRPC's status codes by number."""
 RESET_STATUS = {7: "unavailable", 8: "cancelled", 11: "resource_exhausted", 12: "permission_denied"}
-"""What gRPC makes of HTTP/2's error codes; all others are "internal"."""
+"""gRPC statuses of HTTP/2's error codes; all other codes are "internal"."""
 
 
 def enclose(message: bytes) -> bytes:
@@ -98,7 +98,7 @@ class Form(NamedTuple):
 
     @property
     def short(self) -> bool:
-        """Whether it may be remembered."""
+        """Return True if the answer is short enough to be remembered."""
         return len(self.middle) + len(self.end) <= MAX_REMEMBERED_BYTES
 
     def message(self, data: bytes, stream: bytes) -> bytes | None:

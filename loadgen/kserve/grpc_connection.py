@@ -27,9 +27,9 @@ from loadgen.transport.limits import TooLarge
 from loadgen.transport.tcp import Address
 
 _REMEMBERED = 1024
-"""How many forms of responses are remembered; beyond them each response is read frame by frame."""
+"""Maximum number of remembered response forms; beyond it each response is read frame by frame."""
 _GRANT = window_update(0, 0)[:HEAD_BYTES]
-"""What a leave to send more on the connection begins with: Triton puts one behind each response."""
+"""First bytes of a WINDOW_UPDATE of the connection; Triton sends one after each response."""
 _GRANT_BYTES = HEAD_BYTES + 4
 _BUSY = State.BUSY  # see loadgen/driver/event_loop.py
 
@@ -166,7 +166,7 @@ class GrpcConnection(Http2Channel):
         return body
 
     def _without_status(self, trailers: dict[str, str]) -> tuple[str, str]:
-        """What an answer without grpc-status is counted as: a proxy's own, perhaps. Raises ProtocolViolation."""
+        """Classify an answer without grpc-status, perhaps from a proxy. Raises ProtocolViolation."""
         fields = self._fields or trailers
         status = fields.get(":status", "")
         if status == "200" or not re.fullmatch("[1-9][0-9][0-9]", status):

@@ -109,7 +109,7 @@ def _exchange(connection: GrpcConnection) -> GrpcAnswer:
 
 
 def _step(connection: GrpcConnection, event: int) -> GrpcAnswer | None:
-    """What the driver does with an event."""
+    """Handle an event as the driver does."""
     if connection.state is State.BUSY:
         if event & WRITE:
             connection.writable()

@@ -37,7 +37,7 @@ _TYPED_CONTENTS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-"""Where the values of a datatype stand if they are not raw (InferTensorContents); those of FP16 and BF16 always are."""
+"""Fields of InferTensorContents by datatype, for values that are not raw. FP16 and BF16 are always raw."""
 
 
 def encode_request(
@@ -113,7 +113,7 @@ class AnswerReader:
         }
 
     def error_message(self, enclosed: bytes) -> str:
-        """What an answer says about its failure."""
+        """Return the error message of an answer."""
         if self.streamed:
             try:
                 return str(parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:]).error_message)
@@ -156,7 +156,7 @@ def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 
 def _contents(enclosed: bytes, *, streamed: bool) -> list[tuple[int, int]]:
-    """Where the tensors' contents lie: first byte and the one after the last; nowhere in a message of another form."""
+    """Return the first and last byte offsets of the tensors' contents; empty if the message has another form."""
     found = []
     wanted, position = (_INFER_RESPONSE if streamed else _RAW_CONTENTS), PREFIX_BYTES
     while position < len(enclosed):

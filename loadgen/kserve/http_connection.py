@@ -140,7 +140,7 @@ class Connection(TcpChannel):
         return Response(head, data, begin, error)
 
     def _skip_interim(self, data: bytes) -> tuple[bytes, int]:
-        """What has come without interim responses, and where its body begins; 0 while its head is not whole."""
+        """Drop interim responses; return the rest and the offset of its body, 0 while its head is incomplete."""
         while (end := data.find(HEAD_END)) >= 0:
             begin = end + len(HEAD_END)
             if not self._checker.head(data[:end]).interim:

@@ -25,13 +25,13 @@ from servemark.workload import Arrays, Tensor
 
 HEAD_END = b"\r\n\r\n"
 MAX_FORMS = 4
-"""How many forms of JSON answers are tried; a server has one, or one for each shape of its outputs."""
+"""Maximum number of JSON answer forms tried; a server has one form, or one for each shape of its outputs."""
 REMEMBERED = 1024
-"""How many distinct response heads are remembered; a server that varies them is parsed anew each time."""
+"""Maximum number of distinct response heads remembered; a server that varies them is parsed each time."""
 
 
 class Formats(NamedTuple):
-    """How tensors travel, each `binary` (the protocol's extension) or `json`."""
+    """Encodings of the tensors, each `binary` (the protocol's extension) or `json`."""
 
     inputs: str
     outputs: str
@@ -83,7 +83,7 @@ def encode_request(
 
 
 def model_path(model: str, version: str) -> str:
-    """Where a server has a model, or one version of it."""
+    """Return the path of a model, or of one version of it."""
     path = f"/v2/models/{quote(model, safe='')}"
     return f"{path}/versions/{quote(version, safe='')}" if version else path
 
@@ -104,7 +104,7 @@ class MalformedResponse(ConnectionFailed):
 
 @dataclass(frozen=True)
 class Head:
-    """What a response's head says. `json_length` is None where the body is JSON without binary tensors."""
+    """A parsed response head. `json_length` is None if the body is JSON without binary tensors."""
 
     status: int
     content_length: int
@@ -113,7 +113,7 @@ class Head:
 
     @property
     def interim(self) -> bool:
-        """Whether the response itself is still to come (RFC 9110, section 15.2)."""
+        """Return True if the final response is still to come (RFC 9110, section 15.2)."""
         return self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS
 
 
@@ -228,7 +228,7 @@ def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
 
 
 def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
-    """Whether a described shape is that of a batch of the tensor, or of the tensor where there are no batches."""
+    """Return True if the shape is that of a batch of the tensor, or of the tensor itself without batches."""
     lead = [batch_size] if batch_size else []
     return (
         isinstance(shape, list)

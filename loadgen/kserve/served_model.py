@@ -1,4 +1,4 @@
-"""What a server says that a model takes and gives: its metadata and, where there is one, Triton's configuration."""
+"""Description of a served model's inputs and outputs: its metadata and, if there is one, Triton's configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What Triton's counters and error messages say of a run: times inside the server, restarts, a backend that died."""
+"""Figures of a run from Triton's counters and error messages: times in the server, restarts, a dead backend."""
 
 import re
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 
 _TIMES = ("queue", "compute_input", "compute_infer", "compute_output")
 COMPOSING = "composing"
-"""Where statistics, and figures, hold those of the models that a pipeline is made of."""
+"""Key for the statistics and figures of the models that a pipeline calls."""
 _MAX_COUNTER = 1 << 64
 
 
 def is_whole(statistics: Any) -> bool:
-    """Whether a model's statistics have every counter that is read; half of them would be worse than none."""
+    """Return True if the statistics have every counter that is read, because half of them would mislead."""
     try:
         durations = [statistics["inference_stats"][key] for key in ("success", *_TIMES)]
         counters = [statistics["inference_count"], statistics["execution_count"]]
@@ -36,7 +36,7 @@ def is_whole(statistics: Any) -> bool:
 def server_metrics(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
 ) -> ServerFigures:
-    """What the server did between two statistics: mean times of a request in ms and executed batch sizes.
+    """Return mean times per request (ms) and executed batch sizes between two readings of the statistics.
 
     Statistics may hold those of a pipeline's models, `composing`: each has its own figures.
     """
@@ -90,7 +90,7 @@ def failure_kind(kind: str, message: str) -> str:
 
 
 def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
-    """Whether the model was loaded anew: its counter went back, or is below what it answered in the interval.
+    """Return True if the model was loaded again: its counter fell, or is below its answers in the interval.
 
     Not the counter's growth: a busy server may answer the first reading so late that much of the interval is over.
     """

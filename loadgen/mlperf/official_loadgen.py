@@ -39,7 +39,7 @@ CONNECT_AHEAD = 64
 
 @dataclass
 class LoadGenOutcomes:
-    """What this side saw: each request's latency from LoadGen's call on, failed ones, and answers to golden samples."""
+    """Outcomes seen by this side: latencies from LoadGen's call on, failures, and answers to golden samples."""
 
     latency: Histogram = field(default_factory=Histogram)
     errors: Counter[str] = field(default_factory=Counter)
@@ -208,7 +208,7 @@ def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -
 
 
 def read_accuracy_log(logs: Path) -> dict[int, bytes]:
-    """What was logged of each sample of the library, by its index; nothing of one that failed. Raises ResultError."""
+    """Read the logged answer of each sample by its index; b"" if it failed. Raises ResultError."""
     file = logs / "mlperf_log_accuracy.json"
     with parsing(file, ResultError, fix="run it again"):
         return {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in json.loads(file.read_text())}

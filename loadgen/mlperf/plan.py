@@ -1,4 +1,4 @@
-"""What MLCommons' LoadGen is asked for: a scenario and its settings."""
+"""Settings for MLCommons' LoadGen: a scenario and its parameters."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ MULTI_STREAM_SAMPLES = 8
 
 
 class MlperfScenario(StrEnum):
-    """How queries come (rules, "Scenarios")."""
+    """Pattern in which queries arrive (rules, "Scenarios")."""
 
     SINGLE_STREAM = "SingleStream"
     """The next query when the last is answered."""
@@ -28,7 +28,7 @@ class MlperfScenario(StrEnum):
 
 @dataclass(frozen=True)
 class MlperfPlan:
-    """What LoadGen is asked for; `latency_ms` and `percentile` bound the latency of Server, which alone needs them."""
+    """Settings for LoadGen; `latency_ms` and `percentile` bound the latency of Server, which alone needs them."""
 
     scenario: MlperfScenario
     expected_qps: float

@@ -24,7 +24,7 @@ class Region(Protocol):
 
     @property
     def registration(self) -> dict[str, Any]:
-        """What the server has to know in order to find it."""
+        """Return the fields that the server needs in order to find the region."""
 
     def write(self, offset: int, data: bytes) -> None:
         """Copy into it."""

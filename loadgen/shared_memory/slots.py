@@ -30,13 +30,13 @@ class SharedTensor(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, str | int]:
-        """What names it in a message. An offset of 0 is left out: over gRPC a 0 would be no value."""
+        """Return the parameters that name it in a message. An offset of 0 is left out, because gRPC drops a 0."""
         named: dict[str, str | int] = {"shared_memory_region": self.region, "shared_memory_byte_size": self.size}
         return {**named, "shared_memory_offset": self.offset} if self.offset else named
 
 
 class RequestEncoding(Protocol):
-    """How a protocol names tensors in shared memory."""
+    """Encoding of tensors in shared memory by one protocol."""
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""

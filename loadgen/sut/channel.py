@@ -1,4 +1,4 @@
-"""What the driver sees of the system under test: channels that carry one request at a time, and their answers."""
+"""The driver's view of the system under test: channels that carry one request at a time, and their answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from servemark.workload import Arrays, Tensor
 
 READ, WRITE = 0x001, 0x004
-"""What a channel waits for: epoll's EPOLLIN and EPOLLOUT."""
+"""Events that a channel waits for: epoll's EPOLLIN and EPOLLOUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Payload:
     """One request, made ahead; `golden_rows` are the rows of the golden samples it is made of, if it is."""
 
     request: Any
-    """What the target's channels send: bytes on the wire, arrays in-process."""
+    """Request in the form that the target's channels send: bytes on the wire, arrays in-process."""
     golden_rows: tuple[int, ...] = ()
     examples: tuple[int, ...] = ()
     """The labelled examples that its rows are, where their answers are scored."""
@@ -43,7 +43,7 @@ class Answer(Protocol):
 
 
 class Outcome(NamedTuple):
-    """What became of one request; times in ns of the monotonic clock. `sent` is 0 where it never went out."""
+    """Result of one request; times in ns of the monotonic clock. `sent` is 0 if it was never sent."""
 
     payload: Payload
     scheduled: int
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 class State(Enum):
-    """What a channel is doing."""
+    """State of a channel."""
 
     CLOSED = auto()
     CONNECTING = auto()

@@ -12,7 +12,7 @@ from servemark.workload import Arrays
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a model runs, as the target says; None where it does not say."""
+    """Device and engine of a model, as the target reports them; None if it does not."""
 
     engine: str | None
     device: str | None
@@ -27,15 +27,15 @@ class Placement:
 
 
 class Target(Protocol):
-    """What is measured. `prepare` comes first, `close` last."""
+    """A system under test. `prepare` is called first, `close` last."""
 
     @property
     def protocol(self) -> str:
-        """How requests reach it, as the result names it: http, grpc, in-process."""
+        """Return the protocol, as the result names it: http, grpc, in-process."""
 
     @property
     def shared_memory(self) -> str:
-        """Where tensors lie: none, system, cuda."""
+        """Return the kind of shared memory that holds the tensors: none, system, cuda."""
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -43,11 +43,11 @@ class Target(Protocol):
 
     @property
     def local(self) -> bool:
-        """Whether it computes on this machine, whose energy meters can be read."""
+        """Return True if the target computes on this machine, so that its energy meters can be read."""
 
     @property
     def decoupled(self) -> bool:
-        """Whether it answers a request any number of times. Known once it is prepared."""
+        """Return True if it may answer a request any number of times. Known once it is prepared."""
 
     def processes(self) -> list[int]:
         """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.
@@ -62,7 +62,7 @@ class Target(Protocol):
         """Make the endless stream of requests ahead, the golden ones among them. Raises InputDataError."""
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        """What makes a request of a batch. Raises OptionError where its memory is set out before the run."""
+        """Return a function that makes a request of a batch. Raises OptionError if its memory is too small."""
 
     def connect(self) -> Channel:
         """Make a closed channel to it, which the driver opens."""
@@ -72,7 +72,7 @@ class Target(Protocol):
 
     @property
     def no_statistics(self) -> str:
-        """Why there are none, where there are none."""
+        """Return the reason why there are no statistics; "" if there are."""
 
     def close(self) -> None:
         """Give everything back."""

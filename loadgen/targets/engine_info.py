@@ -1,4 +1,4 @@
-"""What really runs a model, as servemark's backends say it among Triton's metrics."""
+"""Engine and device that really run a model, as servemark's backends report them among Triton's metrics."""
 
 import re
 from dataclasses import replace

@@ -16,7 +16,7 @@ from servemark.workload import Arrays, Tensor
 LOAD_TIMEOUT_S = 900.0
 """Building a TensorRT engine or compiling a program at its first load takes minutes."""
 STOP_TIMEOUT_S = 60.0
-"""How long a thread that is in the middle of a batch is waited for; a thread cannot be ended from outside."""
+"""Maximum wait for a thread in the middle of a batch, because a thread cannot be ended from outside."""
 INTERRUPTED_STOP_TIMEOUT_S = 3.0
 """The same where a signal ends the process, and the thread with it."""
 
@@ -30,18 +30,18 @@ class InProcessEngine(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs: `cpu` or `cuda:N`."""
+        """Return the device: `cpu` or `cuda:N`."""
 
     @property
     def provider(self) -> str:
-        """What really computes."""
+        """Return the provider that really computes."""
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch."""
 
 
 class Result(NamedTuple):
-    """What an engine made of a request."""
+    """An engine's answer to a request."""
 
     outputs: Arrays
     error: str | None = None

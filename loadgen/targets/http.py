@@ -46,7 +46,7 @@ class HttpTarget:
 
     @property
     def address(self) -> Address:
-        """Where the server listens, resolved once. Raises ServerError."""
+        """Return the server's address, resolved once. Raises ServerError."""
         if self._address is None:
             self._address = self._config.access.address(self.url)
         return self._address

@@ -1,4 +1,4 @@
-"""Which target a configuration asks for."""
+"""Choose the target that a configuration asks for."""
 
 from loadgen.driver.malloc import tune_malloc
 from loadgen.load.load_config import LoadConfig

@@ -22,7 +22,7 @@ from servemark.workload import Arrays
 IN_USE = "currently in use"
 """Triton's words where a request that was given up, the first one of a cold model perhaps, still has the region."""
 IN_USE_S, POLL_S = 2.0, 0.02
-"""How long such a request is waited for, and how often it is asked."""
+"""Maximum wait for a request that still uses its slot, and the interval between checks."""
 
 
 class SharedMemoryTarget:
@@ -46,7 +46,7 @@ class SharedMemoryTarget:
 
     @property
     def local(self) -> bool:
-        """Whether the server listens on this machine's loopback."""
+        """Return True if the server listens on this machine's loopback."""
         return self._target.local
 
     def processes(self) -> list[int]:

@@ -21,7 +21,7 @@ RECEIVED_FRAME = 1 << 20
 
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 4, 5
 _REMEMBERED = 1024
-"""How many distinct header blocks are remembered; a server that varies them has them decoded anew."""
+"""Maximum number of distinct header blocks remembered; a server that varies them has each decoded."""
 
 unpack_head = struct.Struct(">IBI").unpack_from
 """(length << 8 | kind, flags, stream) of the 9 bytes at an offset."""
@@ -71,7 +71,7 @@ PREFACE = (
     )
     + window_update(0, MAX_WINDOW_SIZE - DEFAULT_WINDOW)
 )
-"""What a client says first."""
+"""First bytes that a client sends."""
 
 
 def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:

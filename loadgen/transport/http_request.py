@@ -51,7 +51,7 @@ def ask(
 
 
 class _Answer(io.RawIOBase):
-    """What a socket receives until a deadline."""
+    """Raw stream of the bytes that a socket receives until a deadline."""
 
     def __init__(self, source: socket.socket, deadline: float) -> None:
         self._source, self._deadline, self._room = source, deadline, MAX_BYTES

@@ -1,4 +1,4 @@
-"""What a server may make this side hold in memory; docs/explanation/limits.md lists all of it."""
+"""Limits on the memory that a server can make the generator hold; docs/explanation/limits.md lists all of them."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ MAX_UNSENT_FRAMES = 1 << 14
 MAX_BYTES_PER_VALUE_BYTE = 16
 """JSON spells a value of 2 bytes with 22 characters, and one of 1 byte with 6."""
 MAX_VARIABLE_SIZE = 4096
-"""What an axis counts for whose size varies from answer to answer, and in bytes an element of BYTES."""
+"""Size assumed for an axis of variable size, and bytes assumed for an element of BYTES."""
 
 
 class TooLarge(ConnectionFailed):

@@ -7,7 +7,7 @@ from servemark.quantities import one_of
 
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 SCHEMES = {"http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc"}
-"""What a URL begins with -> the protocol; the s is TLS."""
+"""Protocol of each URL scheme; the s means TLS."""
 
 METRICS = "#metrics="
 """Comes after a server's URL, before the host and port of its metrics, where these are not Triton's default."""
@@ -15,12 +15,12 @@ DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
 
 
 def protocol_of(url: str) -> str:
-    """How the server is asked: http or grpc, with or without TLS."""
+    """Return the protocol of a URL, http or grpc, with or without TLS."""
     return SCHEMES[url.partition(":")[0]]
 
 
 def is_secure(url: str) -> bool:
-    """Whether its scheme means TLS."""
+    """Return True if the URL's scheme means TLS."""
     return url.startswith(("https:", "grpcs:"))
 
 
@@ -50,7 +50,7 @@ def normal_url(text: str, protocol: str = "") -> str:
 
 
 def _has_valid_port(place: str) -> bool:
-    """Whether what follows the host is a port, or nothing."""
+    """Return True if a port, or nothing, follows the host."""
     try:
         return urlsplit(f"//{place}").port != 0
     except ValueError:
@@ -58,7 +58,7 @@ def _has_valid_port(place: str) -> bool:
 
 
 def metrics_url(url: str, given: str) -> str | None:
-    """Where a server's metrics are: as given after METRICS, else beside Triton's default ports. Raises OptionError."""
+    """Return the URL of a server's metrics: the given one, else that of Triton's default ports. Raises OptionError."""
     parts = urlsplit(url)
     if not given:
         beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"

@@ -24,7 +24,7 @@ RECEIVE_BYTES = 1 << 16
 MAX_RECEIVE_BYTES = 4 << 20
 """Most bytes taken at once where more is announced: memory for them is set aside before they come."""
 PROBE_TIMEOUT_S = 2.0
-"""How long each address of a name with several is tried."""
+"""Timeout for each address of a name that has several."""
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
@@ -39,7 +39,7 @@ _KINDS = {
 
 
 class Socket(_OriginalSocket):
-    """What a channel sends and receives with: plain TCP, or a subclass that wraps what goes over it."""
+    """Socket of a channel: plain TCP, or a subclass that wraps the bytes."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ class TcpChannel:
         self.fd = -1
 
     def _receive(self, most: int = RECEIVE_BYTES) -> bytes | None:
-        """What has come, None where nothing has. Raises ConnectionFailed, also where the server has closed."""
+        """Return the bytes received, None if there are none. Raises ConnectionFailed, also if the server has closed."""
         try:
             data = self._socket.recv(most)
         except BlockingIOError:

@@ -135,7 +135,7 @@ class TlsSocket(Socket):
 
 
 def reason(error: ssl.SSLError) -> str:
-    """What went wrong, in words."""
+    """Describe a TLS error in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"
     name = error.reason or str(error)

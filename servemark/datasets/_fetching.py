@@ -30,12 +30,12 @@ UNUSABLE = (
     zipfile.BadZipFile,
     subprocess.SubprocessError,
 )
-"""What a source raises that cannot be reached, or that holds something else."""
+"""Exceptions of a source that cannot be reached, or that holds something else."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where files can be had; `get` may raise what is in UNUSABLE."""
+    """Source of files; `get` may raise the exceptions of UNUSABLE."""
 
     name: str
     get: Callable[[], Files]
@@ -71,7 +71,7 @@ def download(url: str) -> bytes:
 
 
 def trusted(content: bytes, sha256: str) -> bytes:
-    """What came, if it is what its digest says. Raises ValueError."""
+    """Return the content if it has this digest. Raises ValueError."""
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ValueError(f"its SHA-256 is {found}, not {sha256}")

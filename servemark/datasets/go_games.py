@@ -28,7 +28,7 @@ Board = npt.NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Position:
-    """What a player saw: the boards now and before, the newest first, their colour, and where they played."""
+    """A player's view: the boards now and before, the newest first, their colour, and their move."""
 
     boards: tuple[Board, ...]
     side: int

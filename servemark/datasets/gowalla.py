@@ -17,7 +17,7 @@ _FIX = f"lay out Ranking Distillation's split as {KEY}/{FILE}: lines of `user it
 
 
 def is_here(folder: Path) -> bool:
-    """Whether a folder holds this data set."""
+    """Return True if a folder holds this data set."""
     return (folder / FILE).exists()
 
 

@@ -48,7 +48,7 @@ class Faces:
     names: Sequence[str]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of pictures."""
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[npt.NDArray[np.float32], int]:

@@ -87,7 +87,7 @@ class Histogram:
         self._sum_squares += other._sum_squares
 
     def without(self, part: "Histogram") -> "Histogram":
-        """What is left of it without some that it counts; minimum and maximum stay its own."""
+        """Subtract a part that it counts; minimum and maximum stay its own."""
         rest = Histogram()
         rest.counts, rest.count = self.counts - part.counts, self.count - part.count
         rest.min_ns, rest.max_ns = self.min_ns, self.max_ns
@@ -109,7 +109,7 @@ class Histogram:
         return self.at_rank(self._rank(percentile))
 
     def count_above(self, limit_ms: float) -> int:
-        """How many samples exceeded a limit, to the histogram's resolution."""
+        """Count the samples above a limit, to the histogram's resolution."""
         values_ms, counts = self.recorded()
         return int(counts[values_ms > limit_ms].sum())
 
@@ -215,7 +215,7 @@ class Histogram:
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Self:
-        """What `pack` made."""
+        """Rebuild a histogram from `pack`'s output."""
         histogram = cls()
         slots, counts, histogram.count, histogram.min_ns, histogram.max_ns = packed[:5]
         histogram._sum_ns, histogram._sum_squares = packed[5:]

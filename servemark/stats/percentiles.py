@@ -15,7 +15,7 @@ def percentile_key(percentile: float) -> str:
 
 
 def samples_needed(percentile: float) -> int:
-    """How high samples a percentile asks for: 10 beyond it, 10 / (1 - p)."""
+    """Return the number of samples that a percentile needs: 10 beyond it, 10 / (1 - p)."""
     return math.ceil(round(1000 / (100 - percentile), 6))
 
 
@@ -40,7 +40,7 @@ def requests_to_show(percentile: float, over: int, confidence: float = EARLY_STO
 
 
 def requests_missing(percentile: float, over: int, requests: int) -> int | None:
-    """How many requests like these are missing to show the percentile to lie within the bound: 0 where they show it.
+    """Return the number of further such requests that would show the percentile within the bound: 0 if it is shown.
 
     As large a share of the further ones would lie over it. None: no number would show it.
     """
@@ -59,7 +59,7 @@ def requests_missing(percentile: float, over: int, requests: int) -> int | None:
 
 
 def beyond_luck(percentile: float, over: int, requests: int, confidence: float = EARLY_STOPPING_CONFIDENCE) -> bool:
-    """Whether so many requests over a bound show that the percentile lies beyond it.
+    """Return True if this number of requests over a bound shows that the percentile lies beyond it.
 
     If the percentile kept the bound, so many over it among these requests would be luck: the chance of that,
     Binomial(n, 1 - p) >= over, is at most 1 - confidence.
@@ -68,7 +68,7 @@ def beyond_luck(percentile: float, over: int, requests: int, confidence: float =
 
 
 def over_allowed(percentile: float, requests: int, confidence: float = EARLY_STOPPING_CONFIDENCE) -> int | None:
-    """How many of these requests may exceed a bound that their percentile is shown to keep; None: they are too few."""
+    """Return the number of requests that may exceed a bound which their percentile keeps; None: they are too few."""
     share = _share_over(percentile)
     if _chance_of_at_most(0, requests, share) > 1 - confidence:
         return None

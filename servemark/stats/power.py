@@ -1,4 +1,4 @@
-"""What an interval could have told: the smallest difference that it would have shown, and how many runs show a smaller.
+"""Power of a comparison: the smallest difference it can detect, and the number of runs for a smaller one.
 
 Both follow from the interval's width alone, so they hold for every method that makes one.
 """
@@ -8,7 +8,7 @@ import math
 from servemark.stats.ratios import Ratio
 
 POWER = 0.8
-"""How often the recommended number of runs decides (Cohen, Statistical Power Analysis, section 2.4: 0.80)."""
+"""Share of cases that the recommended number of runs decides (Cohen, Statistical Power Analysis, section 2.4: 0.80)."""
 MAX_RUNS = 1000
 
 
@@ -24,7 +24,7 @@ def detectable(ratio: Ratio) -> float | None:
 def runs_needed(
     ratio: Ratio, runs: tuple[int, int], share: float, confidence: float, *, paired: bool = False
 ) -> int | None:
-    """So many runs on each side decide about a difference of a share in POWER of all cases; None: over MAX_RUNS.
+    """Return the runs on each side that detect a difference in POWER of all cases; None: over MAX_RUNS.
 
     The half width is t(confidence) * s * sqrt(1/a + 1/b), with s what one run varies by and a and b the runs; in pairs
     t(confidence) * s * sqrt(1/a). That gives s, and the smallest n with (t(confidence) + t(POWER)) * s * sqrt(2/n)

@@ -1,4 +1,4 @@
-"""How much two measurements differ, as a ratio with its 95 % interval: in pairs, over repeats, within one run each.
+"""Ratios of two measurements with their 95 % interval: in pairs, over repeats, within one run each.
 
 Ratios are averaged as their logarithms (the geometric mean), so that A to B is the inverse of B to A.
 """
@@ -43,7 +43,7 @@ class Ratio:
 
     @property
     def significant(self) -> bool | None:
-        """Whether the interval leaves out 1; None where there is none."""
+        """Return True if the interval leaves out 1; None if there is no interval."""
         return None if self.low is None or self.high is None else self.low > 1 or self.high < 1
 
     @property

@@ -1,4 +1,4 @@
-"""Whether values over time are steady: how far they lie apart, and whether they go one way."""
+"""Tests of steadiness for values over time: their spread, and a trend in one direction."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ def max_over_min(values: Sequence[float]) -> float:
 
 
 def drift(values: Sequence[float], *, carry_over: bool) -> float | None:
-    """How the last third of values over time stands to the first, where they drift; None where they do not.
+    """Return the ratio of the last third of the values to the first, if they drift; None if they do not.
 
     They drift if they go one way and the medians of the thirds differ by more than 10 %. Kendall's rank test at 0.5 %
     tells whether independent values go one way. Windows of a queue are not independent, since each begins with what the
@@ -45,7 +45,7 @@ def _in_order(values: Sequence[float]) -> bool:
 
 
 def has_trend(values: Sequence[float], level: float = TREND_LEVEL) -> bool:
-    """Whether values go one way rather than to and fro: Kendall's rank test, by which 4 values never do."""
+    """Return True if values go one way rather than to and fro (Kendall's rank test, by which 4 values never do)."""
     from scipy.stats import kendalltau
 
     return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= level)

@@ -1,18 +1,18 @@
-"""Where a series' initial transient ends: MSER, White's rule for the truncation of a simulation's start."""
+"""End of a series' initial transient: MSER, White's rule for the truncation of a simulation's start."""
 
 import numpy as np
 import numpy.typing as npt
 
 METHOD = "MSER"
 LAST = 5
-"""So many values are never all that is kept: a few that happen to be alike would look like the steadiest end."""
+"""Minimum number of values kept, because a few that happen to be alike would look like the steadiest end."""
 IRRELEVANT = 0.05
 """Values that differ by so much of their mean need no cutting: without it, a series that comes ever closer to its end
 has no steady part."""
 
 
 def truncation_point(values: npt.NDArray[np.float64]) -> int:
-    """How many of the first values to leave out, of more than LAST.
+    """Return the number of first values to leave out, of more than LAST.
 
     The marginal standard error of what is kept, s / sqrt(n - d), is smallest when d values are left out (K. P. White,
     An Effective Truncation Heuristic for Bias Reduction in Simulation Output, Simulation 69, 1997). A d beyond n / 2

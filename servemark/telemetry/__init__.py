@@ -1,1 +1,1 @@
-"""What is read while something runs: meters of this machine. Imports no stage."""
+"""Meters of this machine that are read during a run. Imports no stage."""

@@ -13,7 +13,7 @@ _NAP_S = 0.2
 
 @dataclass
 class Cost:
-    """What a beat has cost so far."""
+    """Cost of a periodic call so far."""
 
     beats: int = 0
     skipped: int = 0
@@ -55,7 +55,7 @@ class Beat:
 
     @property
     def cost(self) -> Cost:
-        """What it has cost so far."""
+        """Return its cost so far."""
         return self._pace.cost
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What GPU boards say of themselves while a run goes on (NVML API reference, device queries)."""
+"""Readings of GPU boards during a run (NVML API reference, device queries)."""
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -14,7 +14,7 @@ THROTTLE_REASONS = {
     "hw_thermal": "nvmlClocksThrottleReasonHwThermalSlowdown",
     "hw_power_brake": "nvmlClocksThrottleReasonHwPowerBrakeSlowdown",
 }
-"""Why clocks are lower than the load would have them. An idle board and clocks set by the user are no throttling."""
+"""Reasons for lower clocks. An idle board and clocks set by the user do not count as throttling."""
 
 Query = tuple[tuple[Column, ...], Callable[[], Sequence[float]]]
 

@@ -8,7 +8,7 @@ from servemark.telemetry.recording import Column, Reading
 
 CPU = Column("cpu_utilization_ratio", "ratio")
 STOLEN = Column("cpu_stolen_ratio", "ratio")
-"""What other virtual machines took of the CPU."""
+"""CPU time taken by other virtual machines."""
 MEMORY = Column("memory_used_bytes", "bytes")
 _FIRST = "a share needs two readings"
 

@@ -17,7 +17,7 @@ MAX_COLUMNS = 512
 
 
 class Column(NamedTuple):
-    """What one figure of a series is, named as the Prometheus metric; this machine's own without `servemark_`."""
+    """One figure of a series, named as the Prometheus metric; this machine's own without `servemark_`."""
 
     name: str
     unit: str
@@ -48,7 +48,7 @@ class Recording:
 
     @property
     def readings_per_point(self) -> int:
-        """How many readings a point has since the series was thinned last."""
+        """Return the number of readings per point since the series was last thinned."""
         return self._per_point
 
     def add(self, time_s: float, reading: Reading) -> None:

@@ -1,4 +1,4 @@
-"""What is read of the machines during one run: this one's meters, and the server's own metrics beside them."""
+"""Readings of the machines during one run: this one's meters, and the server's own metrics beside them."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ class RunTelemetry:
         return sum(sampler.cpu_s for sampler in self._samplers) / max(self._end_s - self._start_s, 1e-9)
 
     def to_dict(self, measured_ns: tuple[int, int]) -> MachineSeries | None:
-        """What series.json holds, with the measured interval (monotonic ns). None: nothing was read."""
+        """Return the content of series.json with the measured interval (monotonic ns). None: nothing was read."""
         if not self._samplers:
             return None
         measured_from_s, measured_until_s = (round(time_ns / 1e9 - self._start_s, 6) for time_ns in measured_ns)

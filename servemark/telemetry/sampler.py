@@ -72,7 +72,7 @@ class Sampler:
 
     @property
     def absent(self) -> dict[str, str]:
-        """What could not be opened or never answered, and why."""
+        """Return the sources that could not be opened or never answered, with the reasons."""
         silent = {name: source.trouble for name, source in self._sources.items() if not source.answered}
         return self._absent | {name: trouble for name, trouble in silent.items() if trouble}
 
@@ -105,7 +105,7 @@ class _Guarded:
 
     @property
     def answered(self) -> bool:
-        """Whether it ever had figures."""
+        """Return True if it ever had figures."""
         return bool(self._columns)
 
     def read(self) -> Reading:

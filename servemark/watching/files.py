@@ -8,9 +8,9 @@ from dashboards import EXPORTED, FOLDER
 from servemark.errors import OptionError
 
 GENERATOR = "127.0.0.1:9464"
-"""Where a run is expected to show its metrics: the port that OpenTelemetry's exporters for Prometheus use."""
+"""Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
 TRITON = "127.0.0.1:8002"
-"""Where Triton shows its own."""
+"""Address at which Triton shows its own metrics."""
 TARGETS = "prometheus/targets"
 
 

@@ -28,7 +28,7 @@ INSTALL = "apt-get install prometheus, or install Docker with its compose plugin
 
 @dataclass(frozen=True)
 class Stack:
-    """What is to be watched, and where it is shown.
+    """Targets to watch, and the ports that show them.
 
     `folder` gets the files and Prometheus's data. `entry` of the model repository is what Triton serves, in containers.
     """
@@ -43,7 +43,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Watching:
-    """What was started: URLs, Grafana's None where there is none, and the process that holds it all."""
+    """A started stack: URLs, Grafana's None if there is none, and the process that holds it all."""
 
     prometheus: str
     grafana: str | None

@@ -29,11 +29,11 @@ class Engine(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs: `cpu` or `cuda:N`."""
+        """Return the device: `cpu` or `cuda:N`."""
 
     @property
     def provider(self) -> str:
-        """What really computes, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
+        """Return the provider, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""
@@ -48,7 +48,7 @@ class DeviceEngine(Protocol):
 
 
 class EngineModule(Protocol):
-    """What a module of this package offers."""
+    """Interface of an engine's module."""
 
     ARTIFACT: str
     """The file name Triton expects in a model's version directory."""

@@ -46,7 +46,7 @@ class DeviceSession:
 
     @property
     def keeps_graphs(self) -> bool:
-        """Whether it replays a CUDA graph for each combination of input shapes."""
+        """Return True if it replays a CUDA graph for each combination of input shapes."""
         return self._graphs is not None
 
     def run(self, inputs: Mapping[str, "torch.Tensor"]) -> TorchTensors:

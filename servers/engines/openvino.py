@@ -91,7 +91,7 @@ def _check_type(core: "openvino.Core", precision: str) -> None:
 
 
 def _has_int8(compiled: "openvino.CompiledModel") -> bool:
-    """Whether the compiled graph computes a product in 8 bits: its nodes say what they run in."""
+    """Return True if the compiled graph computes a product in 8 bits, which its nodes report."""
     return any(
         node.get_rt_info()["layerType"].astype(str) in PRODUCTS
         and node.get_rt_info()["runtimePrecision"].astype(str) in {"i8", "u8"}

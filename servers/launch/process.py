@@ -21,7 +21,7 @@ TAIL_BYTES = 16_384
 
 @dataclass(frozen=True)
 class Command:
-    """What to run: `remove` are glob patterns of files to delete, `afterwards` a command to run once it has ended.
+    """A process to run: `remove` are glob patterns of files to delete, `afterwards` a command to run once it has ended.
 
     `claim` is a file that is there, and locked, for as long as the command may run.
     """

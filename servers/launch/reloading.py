@@ -43,7 +43,7 @@ def load_model(server: Server, model: str, timeout_s: float) -> None:
 
 
 def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[str]:
-    """What is still there of the model's end; a process goes some 2 s after the model is gone from the index."""
+    """List the remains of an unloaded model; a process ends about 2 s after the model has left the index."""
     _, body = _post(server, "index", REQUEST_TIMEOUT_S)
     states = {entry["name"]: entry.get("state") for entry in json.loads(body)}
     left = [f"the end of {model}"] if states.get(model) in {"READY", "UNLOADING", "LOADING"} else []

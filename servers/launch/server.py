@@ -29,7 +29,7 @@ KEY_FIELD = "servemark-key"
 
 @dataclass(frozen=True)
 class ServerJob:
-    """What a Triton is to serve, and where it listens."""
+    """Models that a Triton is to serve, and its address."""
 
     repository: Path
     """Holds the models to serve and no others, each as a link."""
@@ -40,7 +40,7 @@ class ServerJob:
     scratch: Path
     """A directory of this server alone, for its log and for what it needs to start."""
     reloadable: bool = False
-    """Whether models may be loaded and unloaded while it runs, by who sends the key."""
+    """Allow clients that send the key to load and unload models while the server runs."""
     otlp: str = ""
     """The OpenTelemetry collector that gets the spans of requests which carry a traceparent."""
     key: str = field(default_factory=secrets.token_hex, repr=False)

@@ -27,7 +27,7 @@ STUB_TIMEOUT_S = 600
 CANNOT_EXECUTE = 127
 
 _PREFIX = re.compile(r"servemark_[0-9]+_[0-9a-f]+_")
-"""How the names of one server's regions begin: what servemark's process is called here, and a word of the server's."""
+"""Start of the names of one server's regions: servemark's process id, and a random word of the server's."""
 _CLAIM = "claim"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DeviceTensors:
-    """What `servers.triton_backend.tensors` does with numpy, with PyTorch on one device."""
+    """Same interface as `servers.triton_backend.tensors`, with PyTorch tensors on one device."""
 
     def __init__(self, device: str) -> None:
         import torch

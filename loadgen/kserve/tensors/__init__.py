@@ -1,1 +1,1 @@
-"""How tensors travel: their values as raw bytes and as JSON, and JSON answers that are not parsed each time."""
+"""Encodings of tensors: raw bytes, JSON, and JSON answers that are compared instead of parsed."""

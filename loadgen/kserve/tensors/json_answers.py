@@ -42,7 +42,7 @@ class JsonForm:
         return form if known and short and form.fits(body) else None
 
     def fits(self, body: bytes) -> bool:
-        """Whether an answer has this form: the same but for an id, and as many numbers in each tensor."""
+        """Return True if an answer has this form: only its id and its numbers may differ."""
         position = 0
         for part, count in zip(self.parts, self.counts, strict=False):
             if not body.startswith(part, position):

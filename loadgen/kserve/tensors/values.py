@@ -20,7 +20,7 @@ NOT_IN_JSON = ("FP16", BF16)
 """KServe v2 has no JSON for them (Open Inference Protocol, "Tensor Data")."""
 _LENGTH = struct.Struct("<I")
 _HALF = 0x7FFF
-"""What rounds a FP32 to the nearest BF16, and one more where that is to be even."""
+"""Constant that rounds FP32 to the nearest BF16; one more is added to round half to even."""
 
 
 def to_bytes(array: Array, datatype: str) -> bytes:
@@ -64,7 +64,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def raw_size_fits(size: int, tensor: Tensor, shape: Sequence[int]) -> bool:
-    """Whether a tensor of this shape may take so many bytes."""
+    """Return True if a tensor of this shape may take this number of bytes."""
     least = _count(shape) * tensor.itemsize
     return size >= least if tensor.datatype == BYTES else size == least
 
@@ -100,5 +100,5 @@ def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
 
 
 def json_count(data: Any, tensor: Tensor) -> int:
-    """How many elements an answer's values are. Raises ValueError, TypeError where they are none of the datatype."""
+    """Count the elements of an answer's values. Raises ValueError, TypeError if they do not fit the datatype."""
     return int(np.array(data, tensor.dtype).size)

@@ -16,7 +16,7 @@ VISIBLE = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def installed() -> bool:
-    """Whether AMD's library is there."""
+    """Return True if AMD's library is installed."""
     return importlib.util.find_spec("amdsmi") is not None
 
 

@@ -19,9 +19,9 @@ from servemark.telemetry.energy.meter import Boundary, Meter, UnavailableError
 from servemark.telemetry.native import start_thread
 
 FIRST_LINE_S = 5.0
-"""How long its first line is waited for, before the run."""
+"""Maximum wait for its first line, before the run."""
 STOP_S = 2.0
-"""How long it may take to end."""
+"""Maximum time for it to end."""
 SILENT = 3.0
 """It is lost when it says nothing for so many of its own intervals."""
 MAX_LINE = 1 << 16
@@ -70,12 +70,12 @@ class Lines:
         return (self.watts[len(self.times_ns) - 1],)
 
     def none_came(self) -> str:
-        """Why there is no figure."""
+        """Return the reason why there is no figure."""
         garbage = f": {self.garbage} lines are none, the first {self.first_garbage!r}" if self.garbage else ""
         return f"the power command wrote no figure{garbage}"
 
     def check(self, from_ns: int, until_ns: int) -> str | None:
-        """Why these lines do not tell a window's power: too few, or none for long."""
+        """Return the reason why these lines do not give a window's power: too few, or a long gap."""
         times = self.times_ns
         first, last = bisect.bisect_left(times, from_ns), bisect.bisect_right(times, until_ns)
         if last - first < 2:

@@ -13,9 +13,9 @@ Boundary = str
 """gpu_board, cpu_package, dram, or what the user says that a power command meters."""
 
 COUNTER_PERIOD_S = 1.0
-"""How often a counter is read: to see that it moves, and before it wraps around (a package's after 260 kJ)."""
+"""Interval between readings of a counter, to see that it moves before it wraps around (a package's after 260 kJ)."""
 POWER_PERIOD_S = 0.05
-"""How often power is read: NVML's is itself refreshed every 20 to 100 ms."""
+"""Interval between readings of power: NVML refreshes its own every 20 to 100 ms."""
 UPDATE_S: dict[Source, float] = {
     "nvml_total_energy": 0.1,
     "nvml_power": 1.0,
@@ -23,15 +23,15 @@ UPDATE_S: dict[Source, float] = {
     "rapl": 0.001,
     "power_command": 0.0,
 }
-"""How old a reading may be: a shorter window would show what was before it. NVML's power is a mean of the last second
-on Ampere and newer; RAPL is refreshed every ms; a command says by its lines how often it is."""
+"""Maximum age of a reading: a shorter window would show what was before it. NVML's power is a mean of the last second
+on Ampere and newer; RAPL is refreshed every ms; a command shows its interval by its lines."""
 MOST_W = 10_000.0
 """Of one part. A counter that grows faster has started anew, or leapt."""
 STUCK_S = 1.0
 """A part that uses nothing for so long is not metered."""
 
 Check = Callable[[int, int], str | None]
-"""Why the window between two times (ns) cannot be trusted, None where it can."""
+"""Function that returns why the window between two times (ns) cannot be trusted, None if it can."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Meter:
 
     @property
     def counts(self) -> bool:
-        """Whether it reads joules, not watts."""
+        """Return True if it counts joules instead of measuring watts."""
         return self._ranges_j is not None
 
     def joules(self, samples: Sequence[Sample]) -> float:
@@ -170,7 +170,7 @@ class Meter:
         return self.evaluate(samples, error)
 
     def evaluate(self, samples: Sequence[Sample], error: str | None = None) -> EnergyReading:
-        """What the samples of a window add up to; `error` is what went wrong while they were taken."""
+        """Add up the samples of a window; `error` is the failure that happened while they were taken."""
         window_s = (samples[-1].time_ns - samples[0].time_ns) / 1e9 if samples else 0.0
         found = (window_s, len(samples), self.source, self.boundary)
         try:

@@ -19,7 +19,7 @@ PER_DECADE = 26
 SCHEMA = 5
 """Native bounds grow by 2^(2^-5), 2.2 %; schema 4 would have 4.4 %."""
 ZERO_THRESHOLD_S = 5e-7
-"""What a histogram with 1 µs of resolution calls 0."""
+"""Threshold below which a histogram with 1 µs of resolution counts 0."""
 
 
 class Native(NamedTuple):
@@ -47,7 +47,7 @@ def bounds_s(lowest_s: float, highest_s: float = HIGHEST_S) -> tuple[float, ...]
 
 
 def classic(histogram: Histogram, bounds: tuple[float, ...]) -> list[int]:
-    """How many samples each bound is not exceeded by, and all of them."""
+    """Count the samples up to each bound, and all of them."""
     values_ms, counts = histogram.recorded()
     bucket = np.searchsorted(np.array(bounds), values_ms / 1e3, side="left")
     counted = np.bincount(bucket, counts, minlength=len(bounds) + 1)

@@ -1,4 +1,4 @@
-"""Where a run's metrics go, as the flags say."""
+"""Destinations of a run's metrics, as the flags name them."""
 
 import importlib.util
 from argparse import Namespace
@@ -15,13 +15,13 @@ MAX_PORT = 65_535
 
 @dataclass(frozen=True)
 class Destinations:
-    """Where metrics are exposed and sent; nowhere unless it is told."""
+    """Endpoint and receivers of the metrics; none by default."""
 
     metrics_port: int | None = None
     """0: a free one; None: no endpoint."""
     metrics_host: str = LOOPBACK
     metrics_linger_s: float = 0.0
-    """How long the endpoint stays after the run."""
+    """Time for which the endpoint stays after the run."""
     push_gateway: str = ""
     otlp: str = ""
     trace_requests: int = 0
@@ -52,7 +52,7 @@ class Destinations:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Return True if there is a destination."""
         return self.metrics_port is not None or bool(self.push_gateway or self.otlp)
 
     def options(self) -> dict[str, str]:

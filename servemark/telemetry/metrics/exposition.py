@@ -99,7 +99,7 @@ def protobuf(snapshot: Snapshot) -> bytes:
 def by_metric(
     snapshot: Snapshot,
 ) -> Iterator[tuple[Metric, Histogram | list[tuple[tuple[str, ...], float]]]]:
-    """What there is of each metric, in the catalog's order: a histogram, or labels and values."""
+    """Group a snapshot by metric, in the catalog's order: a histogram, or labels and values."""
     for metric in METRICS:
         if (histogram := snapshot.histograms.get(metric.name)) is not None:
             yield metric, histogram
@@ -140,7 +140,7 @@ def _pairs(labels: dict[str, str]) -> list[Any]:
 
 
 def _prefers_protobuf(accept: str) -> bool:
-    """Whether the protobuf form is asked for at least as much as any text."""
+    """Return True if the client prefers protobuf to text, or accepts both equally."""
     asked = [_media_range(part) for part in accept.split(",")]
     quality = max((q for kind, parameters, q in asked if _is_protobuf(kind, parameters)), default=0.0)
     others = (q for kind, parameters, q in asked if not _is_protobuf(kind, parameters))

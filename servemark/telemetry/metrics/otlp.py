@@ -131,7 +131,7 @@ def _unit(metric: Metric) -> str:
 
 
 class _Words(logging.Handler):
-    """What the exporters say: they log why they failed, and return only that they did. The first words say most."""
+    """Log handler that keeps the exporters' first message: they log why they failed, and return only that they did."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ class Metrics:
 
     @property
     def url(self) -> str | None:
-        """Where the endpoint is."""
+        """Return the URL of the endpoint."""
         return self._endpoint.url if self._endpoint else None
 
     def take(self, packed: Any) -> None:

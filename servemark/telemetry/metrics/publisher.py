@@ -21,7 +21,7 @@ from servemark.telemetry.metrics.snapshot import Snapshot, Span
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 5.0
 _ANSWER_S = 0.5
-"""What has waited so long for its places says so a little later."""
+"""Extra time for the process to report, after its own deadline."""
 PIPE_BYTES = 1 << 20
 """A snapshot has some 50 kB."""
 
@@ -122,7 +122,7 @@ class Publisher:
         return True
 
     def _answer(self, timeout_s: float) -> dict[str, Any] | None:
-        """What it says next, a line of JSON; None where it says nothing."""
+        """Return its next line of JSON; None if it sends nothing."""
         deadline, line = time.monotonic() + timeout_s, b""
         while not line.endswith(b"\n"):
             if not select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))[0]:

@@ -19,7 +19,7 @@ Send = Callable[[Snapshot], None]
 
 
 class Sent(TypedDict):
-    """What was sent to one place."""
+    """Counts of one destination."""
 
     to: str
     url: str
@@ -47,7 +47,7 @@ class Pusher:
         self._final.set()
 
     def result(self, within_s: float) -> Sent:
-        """What was sent; waits so long for the last one."""
+        """Return the counts; wait for the last push within `within_s`."""
         ended = self._ended.wait(within_s)
         error = self._sent["error"] if ended else "the last snapshot was not taken in time"
         return {**self._sent, "failed": self._sent["failed"] + (not ended), "error": error}

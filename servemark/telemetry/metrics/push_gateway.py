@@ -13,7 +13,7 @@ JOB = "servemark"
 
 
 def to_gateway(url: str) -> Send:
-    """What sends to the gateway at this URL; a snapshot takes the place of the one before."""
+    """Return a function that pushes to the gateway at this URL; a snapshot replaces the one before."""
 
     def send(snapshot: Snapshot) -> None:
         group = {"run": snapshot.run_labels["run"]}

@@ -1,4 +1,4 @@
-"""What a run knows at one moment, by the names of the catalog, and its traced requests; as another process takes it."""
+"""State of a run at one moment, by the catalog's names, with its traced requests; another process reads it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Snapshot:
 
     @classmethod
     def unpack(cls, packed: Sequence[Any]) -> Self:
-        """What `pack` made."""
+        """Rebuild a snapshot from `pack`'s output."""
         run, samples, histograms = packed
         known = [Sample(*sample) for sample in samples if sample[0] in BY_NAME]
         return cls(run, known, {name: Histogram.unpack(each) for name, each in histograms.items()})
