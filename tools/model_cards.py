@@ -16,8 +16,8 @@ _HEAD = """# Models
 One card for each built-in workload. `python -m tools.model_cards` writes this page from the registry, and a test
 checks that it is current.
 
-- FLOPs are those of the mean request that the generator sends, forwards. A multiply-add counts as 2
-  ([FLOPs](../explanation/metrics.md#flops)).
+- FLOPs are those that the network computes for the mean request that the generator sends, its padding included. A
+  multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
 - Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
 - Weights are random, from a seed.
 - The layouts of the [data sets](#data-sets) stand at the end.
@@ -50,8 +50,7 @@ def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
     yield "citation", workload.citation
     yield "whose network", workload.origin or ""
     yield "parameters", "" if workload.parameters is None else f"{workload.parameters:,}"
-    longest = "" if workload.flops_longest is None else f" (longest request: {workload.flops_longest / 1e9:,.4g})"
-    yield "GFLOPs", "" if workload.flops is None else f"{workload.flops / 1e9:,.4g}{longest}"
+    yield "GFLOPs", _gflops(workload)
     yield "inputs", _tensors(workload.inputs)
     yield "outputs", _tensors(workload.outputs)
     yield "maximum batch", str(workload.max_batch)
@@ -64,6 +63,14 @@ def _rows(workload: Workload) -> Iterator[tuple[str, str]]:
     if workload.dataset:
         yield "data set", f"`DATA_ROOT/{workload.dataset}`: {_summary(workload.read, 'read')}"
     yield "load it with", f"`locust -f loadgen/{workload.locustfile}.py --model {workload.name}`"
+
+
+def _gflops(workload: Workload) -> str:
+    if workload.flops is None:
+        return ""
+    others = {"without padding": workload.flops_without_padding, "longest request": workload.flops_longest}
+    told = "; ".join(f"{label}: {flops / 1e9:,.4g}" for label, flops in others.items() if flops is not None)
+    return f"{workload.flops / 1e9:,.4g}" + (f" ({told})" if told else "")
 
 
 def _tensors(tensors: Sequence[Tensor]) -> str:

@@ -62,6 +62,7 @@ def _row(workload: Workload) -> dict[str, Any]:
         "suites": list(workload.suites),
         "parameters": workload.parameters,
         "flops": workload.flops,
+        "flops_without_padding": workload.flops_without_padding,
         "max_batch": workload.max_batch,
         "slo": str(workload.slo) if workload.slo else None,
         "inputs": [{"name": t.name, "datatype": t.datatype, "shape": list(t.shape)} for t in workload.inputs],

@@ -69,8 +69,9 @@ class Source:
 class Workload:
     """One model with its interface, its requests and, where it is known, all else that the zoo knows of its own.
 
-    `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts the forward pass of
-    the mean request, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs"). None: not known.
+    `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts what the network
+    computes for the mean request, its padding included, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs").
+    None: not known.
     """
 
     name: str
@@ -99,6 +100,8 @@ class Workload:
     labelled: Callable[[Path], LabelledSet] | None = None
     """The same data with its labels, as `quality.metric` takes them; raises as `read`."""
     agreement: Agreement = field(default_factory=Agreement)
+    flops_without_padding: int | None = None
+    """What the mean request would need at its own length; None where nothing is padded."""
     flops_longest: int | None = None
     """Of the longest request and answer; None where all requests are the same work."""
     origin: str | None = None
@@ -141,6 +144,7 @@ class Variant(Generic[Sizes]):
     flops: int | None = None
     agreement: Agreement | None = None
     """None: that of the other one."""
+    flops_without_padding: int | None = None
     flops_longest: int | None = None
 
 
@@ -185,6 +189,7 @@ def define(
             outputs=outputs(variant.sizes),
             parameters=variant.parameters,
             flops=variant.flops,
+            flops_without_padding=variant.flops_without_padding,
             flops_longest=variant.flops_longest,
             max_batch=max_batch,
             slo=slo,

@@ -23,6 +23,14 @@ MODULES: dict[str, Any] = {
     "deepspeech2": deepspeech2,
 }
 TINY = [f"{name}_tiny" for name in MODULES]
+FRAMES = {
+    "deepspeech": {"flops": 490, "flops_without_padding": 371, "flops_longest": 1750},
+    "deepspeech2": {"flops": 965, "flops_without_padding": 744, "flops_longest": 3501},
+    "deepspeech_tiny": {"flops": 52, "flops_without_padding": 47, "flops_longest": 64},
+    "deepspeech_streaming_tiny": {"flops": 52, "flops_without_padding": 47, "flops_longest": 64},
+    "deepspeech2_tiny": {"flops": 159, "flops_without_padding": 146, "flops_longest": 201},
+}
+"""Frames of which a workload's FLOPs are."""
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -154,6 +162,33 @@ def test_windows_hold_nine_frames_on_either_side() -> None:
         assert torch.equal(windows[0, t], torch.cat(frames))
 
 
+@pytest.mark.parametrize("name", [*MODULES, *TINY])
+def test_frames_of_the_mean_request_are_those_that_the_generator_draws(name: str) -> None:
+    """As many as it has, and as many as it is padded to."""
+    module, rng = MODULES[name.removesuffix("_tiny")], np.random.default_rng(0)
+    sizes = module.TINY if name.endswith("_tiny") else getattr(module, "FULL", None) or module.Sizes()
+    seconds = [sizes.durations.draw(rng) for _ in range(20_000)]
+    spoken = [_frames(module is deepspeech2, int(each * 16_000)) for each in seconds]
+    padded = [next(size for size in sizes.buckets if size >= frames) for frames in spoken]
+    expected = FRAMES.get(name) or FRAMES["deepspeech"]
+    assert np.mean(spoken) == pytest.approx(expected["flops_without_padding"], rel=0.02)
+    assert np.mean(padded) == pytest.approx(expected["flops"], rel=0.02)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_waveform_has_as_many_frames_as_its_samples_make(name: str) -> None:
+    module = MODULES[name.removesuffix("_tiny")]
+    sample = (deepspeech2 if module is deepspeech2 else deepspeech).sample
+    for samples in (9_600, 9_999, 20_480):
+        silence = sample(module.TINY, np.full(samples, 0.1, np.float32))
+        assert int(silence["n_frames"][0]) == _frames(module is deepspeech2, samples)
+
+
+def _frames(spectrogram: bool, samples: int) -> int:
+    """Of 20 ms every 10 ms, centred; or every second one of 25 ms every 10 ms."""
+    return 1 + samples // 160 if spectrogram else (1 + -(-(samples - 400) // 160) + 1) // 2
+
+
 def recurrent_flops(model: nn.Module, steps: int) -> int:
     """Twice the weights of all recurrent and dense layers, in every step; biases add nothing."""
     layers = (module for module in model.modules() if isinstance(module, nn.RNNBase | nn.Linear))
@@ -182,18 +217,12 @@ def test_log_probabilities_decoded_greedily_are_the_letters_of_deepspeech() -> N
     assert len(set(said)) == len(samples)
 
 
-@pytest.mark.parametrize("longest", [False, True])
+@pytest.mark.parametrize("figure", ["flops", "flops_without_padding", "flops_longest"])
 @pytest.mark.parametrize("name", TINY)
-def test_flops_are_twice_the_multiplications(name: str, longest: bool) -> None:
-    """Of an utterance of mean or longest duration, without its padding."""
+def test_flops_are_twice_the_multiplications(name: str, figure: str) -> None:
+    """Of as many frames as the mean request is padded to, as it has, and as the longest one has."""
     workload = get(name)
-    module, axis = MODULES[name.removesuffix("_tiny")], workload.inputs[0].variable_axes[0]
-    durations = module.TINY.durations
-    seconds = durations.longest_s if longest else durations.mean_s
-    sample = (deepspeech2 if module is deepspeech2 else deepspeech).sample
-    silence = sample(module.TINY, np.full(int(seconds * 16_000), 0.1, np.float32))
-    frames = int(silence["n_frames"][0])
-    assert silence["n_frames"] <= silence[workload.inputs[0].name].shape[axis - 1]
+    frames = FRAMES[name][figure]
     model = workload.build()
     convolutions = 0
 
@@ -207,8 +236,7 @@ def test_flops_are_twice_the_multiplications(name: str, longest: bool) -> None:
     shape = [1, *(frames if size == -1 else size for size in workload.inputs[0].shape)]
     model(torch.randn(shape), torch.tensor([[frames]], dtype=torch.int32))
     steps = (frames + 1) // 2 if name.startswith("deepspeech2") else frames
-    expected = workload.flops_longest if longest else workload.flops
-    assert recurrent_flops(model, steps) + convolutions == expected
+    assert recurrent_flops(model, steps) + convolutions == getattr(workload, figure)
 
 
 @pytest.mark.parametrize("name", TINY)

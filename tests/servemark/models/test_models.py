@@ -93,6 +93,16 @@ def test_flops_are_those_that_pytorch_counts(built: tuple[Workload, nn.Module]) 
     assert counter.get_total_flops() == workload.flops
 
 
+@every_workload
+def test_a_workload_that_pads_its_requests_counts_them_with_and_without(workload: Workload) -> None:
+    """An input that tells a length is of one that is padded to more."""
+    padded = any(tensor.name == "length" or tensor.name.endswith(("_len", "n_frames")) for tensor in workload.inputs)
+    assert not padded or workload.flops_without_padding is not None
+    if workload.flops_without_padding is not None:
+        assert workload.flops is not None
+        assert 0 < workload.flops_without_padding < workload.flops <= (workload.flops_longest or workload.flops)
+
+
 @every_tiny
 def test_tiny_variant_has_the_interface_of_its_workload(workload: Workload) -> None:
     full = get(workload.name.removesuffix("_tiny"))

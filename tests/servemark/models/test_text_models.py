@@ -1,12 +1,14 @@
 """Models of words in the ones that came with later sources: their recurrence, attention and windows by plain code."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from servemark.models import aoa_reader, rnn_lm, sentiment
+from servemark.models import aoa_reader, din, rnn_lm, sentiment
 from servemark.workload import get
 from tests.support.workload_data import answer, batch_of
 
@@ -29,10 +31,13 @@ def test_rnn_lm_s_requests_have_states_like_the_model_s() -> None:
     assert [h.std().item(), c.std().item()] == pytest.approx(rnn_lm.STATE_STD, rel=0.4)
 
 
-@pytest.mark.parametrize(("module", "name"), [(rnn_lm, "rnn_lm"), (aoa_reader, "aoa_reader")])
+@pytest.mark.parametrize(
+    ("module", "name"), [(rnn_lm, "rnn_lm"), (aoa_reader, "aoa_reader"), (aoa_reader, "aoa_reader_tiny")]
+)
 def test_parameters_and_flops_are_those_of_the_sizes(module: Any, name: str) -> None:
     """FLOPs are twice the weights at each word, and the products of attention."""
-    workload, sizes = get(name), module.Sizes()
+    workload = get(name)
+    sizes = module.TINY if name.endswith("_tiny") else module.Sizes()
     with torch.device("meta"):
         model: nn.Module = module.network(sizes)
     assert sum(p.numel() for p in model.parameters()) == workload.parameters
@@ -41,8 +46,30 @@ def test_parameters_and_flops_are_those_of_the_sizes(module: Any, name: str) -> 
         assert workload.flops == 2 * sum(matrices.values()) * sizes.length
     else:
         encoder = sum(size for key, size in matrices.items() if key.startswith("story"))
-        looked = 2 * sizes.hidden * sizes.story * sizes.question + (sizes.question + sizes.candidates) * sizes.story
-        assert workload.flops == 2 * encoder * (sizes.story + sizes.question) + 2 * looked
+        means = round(433 / 1024 * sizes.story), sizes.question // 2
+        lengths = {"flops": (sizes.story, sizes.question), "flops_without_padding": means}
+        for figure, (story, question) in lengths.items():
+            looked = 2 * sizes.hidden * story * question + (question + sizes.candidates) * story
+            assert getattr(workload, figure) == 2 * encoder * (story + question) + 2 * looked, figure
+
+
+@pytest.mark.parametrize("name", ["sentiment", "sentiment_tiny", "din", "din_tiny"])
+def test_flops_without_padding_are_those_of_a_network_as_long_as_the_mean_request(name: str) -> None:
+    workload = get(name)
+    module: Any = sentiment if name.startswith("sentiment") else din
+    sizes = module.TINY if name.endswith("_tiny") else module.Sizes()
+    requests = [torch.zeros(1, 1, dtype=torch.int32, device="meta")]
+    with torch.device("meta"), FlopCounterMode(display=False) as counter, torch.no_grad():
+        if module is sentiment:
+            mean = round(230 / 400 * sizes.length)
+            words = torch.zeros(1, mean, dtype=torch.int32)
+            module.network(replace(sizes, length=mean)).eval()(words, *requests)
+        else:
+            mean = int(min(8, sizes.history / 2))
+            history = torch.zeros(1, mean, dtype=torch.int32)
+            categories = torch.zeros(sizes.items, dtype=torch.int32)
+            module.network(replace(sizes, history=mean), categories).eval()(*requests, history, *requests)
+    assert counter.get_total_flops() == workload.flops_without_padding
 
 
 def test_the_reader_answers_as_the_paper_s_formulas() -> None:
