@@ -1,4 +1,4 @@
-"""What shows a run while it goes on: Grafana dashboards, Prometheus's configuration and rules, Kubernetes manifests.
+"""Views of a run in progress: Grafana dashboards, Prometheus's configuration and rules, Kubernetes manifests.
 
 Data, and the code that writes the dashboards' JSON from Python. Reads metrics alone: imports none of the other rooms.
 """
@@ -6,6 +6,6 @@ Data, and the code that writes the dashboards' JSON from Python. Reads metrics a
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""Where the files are: in a checkout, or in the installed package."""
+"""Folder of the files: in a checkout, or in the installed package."""
 EXPORTED = ("compose.yaml", "compose.gpu.yaml", "grafana/json", "grafana/provisioning", "prometheus")
-"""What a Prometheus and a Grafana need of them, and what starts both in containers."""
+"""Files that a Prometheus and a Grafana need, and those that start both in containers."""

@@ -21,7 +21,7 @@ DASHBOARDS = {
 }
 """File name -> what makes the dashboard."""
 OF_INTERVALS = ("auto", "auto_count", "auto_min")
-"""What the SDK writes for every variable, and Grafana has for variables that are intervals alone."""
+"""Keys that the SDK writes for every variable, although Grafana has them for interval variables only."""
 
 
 def text(made: dashboard.Dashboard) -> str:

@@ -1,4 +1,4 @@
-"""What the trained weights score on each engine, through Triton: `python -m recipes.measure [WORKLOAD ...]`.
+"""Score the trained weights on each engine, through Triton: `python -m recipes.measure [WORKLOAD ...]`.
 
 Exports each workload with its recipe's weights for every engine and for fp32, fp16 and int8 where the engine has them,
 scores the whole test set through the server, and writes docs/results/quality.md.
@@ -89,7 +89,7 @@ def _value(found: QualityScore) -> float:
 
 
 def _provenance(workload: str) -> str:
-    """Where the weights come from, as their file says."""
+    """Return the origin of the weights, as their file names it."""
     from safetensors import safe_open
 
     with safe_open(WEIGHTS / f"{workload}.safetensors", "np") as file:

@@ -31,7 +31,7 @@ SIZES = replace(Sizes(), users=ml_100k.USERS, items=ml_100k.ITEMS, candidates=10
 EPOCHS, BATCH, RATE, DECAY = 20, 1024, 5e-4, 1e-6
 NEGATIVES = 4
 AVERAGING = 0.999
-"""What is kept of the averaged weights at each step."""
+"""Share of the averaged weights that is kept at each step."""
 METRIC = f"HR@{TOP}"
 Pairs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -112,7 +112,7 @@ def _epoch(
 
 
 def _expected_hit_ratio(histories: Histories, model: "nn.Module") -> float:
-    """How likely each user's last film but one is among the best ten, before 99 drawn of those not rated until then.
+    """Estimate how likely each user's last film but one is among the best ten, before 99 drawn unrated ones.
 
     One draw for each user would tell less: its standard error is 0.015.
     """

@@ -1,4 +1,4 @@
-"""What every recipe does: a fixed seed, the best epoch by validation, weights as safetensors with their provenance."""
+"""Steps of every recipe: a fixed seed, the best epoch by validation, weights as safetensors with their provenance."""
 
 import copy
 import platform

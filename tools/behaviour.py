@@ -1,4 +1,4 @@
-"""What the command line does, recorded and compared: a net under a change that should change nothing.
+"""Record and compare the command line's behaviour: a safety net for a change that should change nothing.
 
 `python tools/behaviour.py record CHECKOUT OUT` runs the commands of behaviour.txt on a checkout, in some
 six minutes. OUT keeps the exit code, the words and every file of each.
@@ -204,7 +204,7 @@ class Recording:
         return re.sub(r"\b(\d\d-\d+(\.\d+)?|\d{3}-(screen|\w+))(?=/)", "<n>", text)
 
     def facts(self, name: str) -> dict[str, set[str]]:
-        """What a command must do again: path -> the values that are there."""
+        """Return the facts that a command must repeat: path -> the values found there."""
         found: dict[str, set[str]] = defaultdict(set)
         if (code := self.commands[name] / "code").exists():
             found["exit code"].add(self.code(name, code.read_text().strip()))

@@ -85,7 +85,7 @@ def newest(folder: Path) -> Path:
 
 
 def closing(found: Sequence[Path]) -> str:
-    """What was seen, how many verdicts are VALID, and what to do next."""
+    """Summarise the demo: the runs, the number of VALID verdicts, and the next step."""
     results = [read_run(folder) for folder in found]
     valid = sum(result["verdict"]["valid"] for result in results)
     lines = ["What you have seen:"]

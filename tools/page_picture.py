@@ -27,7 +27,7 @@ _TOP = """(() => {{
 
 
 def picture(page: Path, *, width: int, height: int | None, dark: bool, top: str = "") -> Image.Image:
-    """What Chromium draws of a page. Raises LookupError where no heading has the text."""
+    """Draw a page with Chromium. Raises LookupError if no heading has the text."""
     with tempfile.TemporaryDirectory() as folder, browser.page(Path(folder), width=max(width, PHONE)) as tab:
         scale = 2 if width < PHONE else 1
         metrics = {"width": width, "height": 900, "deviceScaleFactor": scale, "mobile": width < PHONE}

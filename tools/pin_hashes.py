@@ -30,7 +30,7 @@ Hashes = Mapping[tuple[str, str], set[str]]
 
 
 def head(lock: Path) -> str:
-    """How a lock's file of hashes begins."""
+    """Return the first lines of a lock's file of hashes."""
     return HEAD.format(lock=lock.name, hashes=lock.with_suffix(".hashes").name)
 
 
@@ -67,7 +67,7 @@ def of_python(lock: Sequence[str], python: str) -> list[str]:
 
 
 def ask_pip(lock: Path, python: str) -> dict[str, Any]:
-    """What pip would install of a lock for a Python version."""
+    """Ask pip what it would install of a lock for a Python version."""
     with tempfile.TemporaryDirectory() as folder:
         report, wanted = Path(folder, "report.json"), Path(folder, "wanted.txt")
         wanted.write_text("\n".join(of_python(lock.read_text().splitlines(), python)))

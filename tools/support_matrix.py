@@ -1,4 +1,4 @@
-"""What runs where: tries the export of every workload on every engine in every precision, and keeps what came of it.
+"""Try the export of every workload on every engine in every precision, and keep the outcomes.
 
     python -m tools.support_matrix --size tiny
     python -m tools.support_matrix --size full --engine openvino --precision fp32
@@ -41,7 +41,7 @@ KINDS = {
     "cannot run": "conversion",
     "has no": "device",
 }
-"""What an ArtifactError says -> the class of the reason."""
+"""Class of each reason, by a phrase of the ArtifactError."""
 
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
 NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
@@ -102,7 +102,7 @@ class Record:
                 self._cells[Cell(cell["workload"], cell["engine"], cell["precision"])] = cell
 
     def has(self, cell: Cell) -> bool:
-        """Whether the cell has been tried at this size or a larger one."""
+        """Return True if the cell has been tried at this size or a larger one."""
         found = self._cells.get(cell)
         return found is not None and found["ok"] is not None and found["size"] in {self._size, "full"}
 
@@ -193,7 +193,7 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
 
 
 def _refused(kind: str, reason: str, precision: str) -> dict[str, Any]:
-    """What an ArtifactError tells of the model; of this machine's CPU it would tell nothing, and stays untried."""
+    """Describe a refusal that is about the model; one that is about this machine's CPU stays untried."""
     if precision == "int8" and kind == "agreement" and int8_overflows():
         kind, reason = "device", NO_VNNI
     return {"ok": None if kind == "device" else False, "kind": kind, "reason": reason}

@@ -1,4 +1,4 @@
-"""How fast and how precise the load generator is: a registry of benchmarks, one command each.
+"""Speed and precision of the load generator: a registry of benchmarks, one command each.
 
     python -m benchmarks.generator http            # or: grpc, streaming, latency, json, image, image-shm, ...
     python -m benchmarks.generator all > docs/results/generator.txt

@@ -22,7 +22,7 @@ MILLION, MIB = 1_000_000, 1 << 20
 SHOWN = (1, 2, 5, 10)
 """Millions of requests after which memory is read."""
 FLAT = Aim(most=4.0)
-"""What the requests after the first million may add in MiB: the histograms of ten windows are 1.8 when all are in use.
+"""Maximum growth in MiB after the first million requests: the histograms of ten windows take 1.8 when all are in use.
 Three numbers kept of each request would add 206."""
 CONCURRENCY = 32
 S = 1_000_000_000

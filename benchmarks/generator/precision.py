@@ -1,4 +1,4 @@
-"""How exact the meter is: measured times against what a server did, by the server's own log.
+"""Precision of the meter: measured times compared with the server's own log.
 
     python -m benchmarks.generator.precision
 

@@ -1,4 +1,4 @@
-"""What recording one request costs, in ns of CPU: handing over its outcome, and its share of the counting."""
+"""Cost of recording one request, in ns of CPU: handing over its outcome, and its share of the counting."""
 
 import time
 

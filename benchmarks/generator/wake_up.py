@@ -1,4 +1,4 @@
-"""How long this machine takes to wake a process that waits: what no meter in another process can be exact beyond.
+"""Time in which this machine wakes a waiting process, which bounds the precision of a meter in another process.
 
 python -m benchmarks.generator.wake_up
 """

@@ -1,1 +1,1 @@
-"""What benchmarks share: servers, loads, pairs and meters. Imports no benchmark."""
+"""Parts that the benchmarks share: servers, loads, pairs and meters. Imports no benchmark."""

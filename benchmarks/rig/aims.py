@@ -1,4 +1,4 @@
-"""What a benchmark is to reach, held beside what it reached."""
+"""Aims of a benchmark, compared with its results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Aim:
     most: float | None = None
 
     def met(self, value: float) -> bool:
-        """Whether a value keeps both bounds; NaN keeps none."""
+        """Return True if a value keeps both bounds; NaN keeps none."""
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def verdict(self, value: float) -> str:

@@ -1,4 +1,4 @@
-"""What a load generator is asked to do, of whom, and what one run of it gives."""
+"""Description of a load, its server, and the figures of one run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a server listens, each as "host:port"."""
+    """Addresses of a server, each as "host:port"."""
 
     http: str
     grpc: str = ""
@@ -36,7 +36,7 @@ class Endpoints:
         return self.grpc if load.protocol == "grpc" else self.http
 
     def counter(self, model: str) -> Callable[[], int]:
-        """How many requests have succeeded, by the server's own statistics."""
+        """Return a function that counts the successful requests by the server's own statistics."""
         control = Control(f"http://{self.http}")
 
         def answered() -> int:

@@ -52,7 +52,7 @@ def measure(
 
 
 def flags(load: Load, url: str) -> list[str]:
-    """What tells Locust to make this load."""
+    """Return Locust's arguments for this load."""
     arguments = ["--host", f"{load.protocol}://{url}", "--model", load.model, "--model-name", load.model]
     arguments += ["--shared-memory", load.shared_memory]
     if load.streaming:

@@ -55,7 +55,7 @@ class NullServer:
 
 
 class Replies:
-    """What the server says. `counts` has the answers of each of its processes, and this is the one at `place`."""
+    """Replies of the server. `counts` has the answers of each of its processes, and this is the one at `place`."""
 
     def __init__(self, counts: memoryview, place: int) -> None:
         self.counts, self.place = counts, place
@@ -81,7 +81,7 @@ class Replies:
         }
 
     def get(self, path: str) -> bytes:
-        """What both generators ask before and after a run; everything else is 404."""
+        """Answer the questions that both generators ask before and after a run; everything else is 404."""
         documents = {
             "/v2": {"name": "null", "version": "1", "extensions": ["model_configuration", "statistics"]},
             f"/v2/models/{MODEL}": self._metadata,

@@ -60,7 +60,7 @@ def measure(server: Endpoints, load: Load, seconds: float) -> Figures:
 
 
 def flags(load: Load, url: str) -> list[str]:
-    """What tells perf_analyzer to make this load; everything else is its default, as its documentation shows it."""
+    """Return perf_analyzer's arguments for this load; everything else is its default, as its documentation shows it."""
     arguments = ["-m", load.model, "-u", url, "-i", load.protocol]
     if load.streaming:
         arguments.append("--streaming")

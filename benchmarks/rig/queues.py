@@ -60,7 +60,7 @@ class Queue:
     def latencies_s(
         self, rate: float, duration_s: float, warmup_s: float, rng: np.random.Generator
     ) -> npt.NDArray[np.float64]:
-        """What a run of a load generator would see of a server that was idle before."""
+        """Return the latencies that a run of a load generator would see of a server that was idle before."""
         count = rng.poisson(rate * (warmup_s + duration_s))
         arrivals = np.sort(rng.uniform(0, warmup_s + duration_s, count))
         services = rng.exponential(1, count) if self.exponential else np.ones(count)

@@ -1,1 +1,1 @@
-"""What serving costs: Triton, its Python backend, and engines in-process."""
+"""Cost of serving: Triton, its Python backend, and engines in-process."""

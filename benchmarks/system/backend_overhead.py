@@ -1,4 +1,4 @@
-"""What a Triton backend adds to its engine: compute_infer of an executed batch against the same engine in this process.
+"""Overhead of a Triton backend: compute_infer of an executed batch against the same engine in this process.
 
     python -m benchmarks.system.backend_overhead [--workload ranking] [--request-batch 8] [--pairs 5] [--seconds 3]
 
@@ -54,7 +54,7 @@ SETTINGS = Settings(max_batch=BATCH, queue_delay_us=2000)
 
 @dataclass(frozen=True)
 class Executions:
-    """What Triton counts of a model's executions."""
+    """Triton's counts of a model's executions."""
 
     count: int
     compute_infer_ns: int

@@ -1,4 +1,4 @@
-"""How well `--max-rate` finds the highest rate of servers whose highest rate is known by theory.
+"""Accuracy of `--max-rate` on servers whose highest rate is known by theory.
 
     python -m benchmarks.system.max_rate                  # a hundred searches of each queue on a simulated clock
     python -m benchmarks.system.max_rate --real 5         # real ones, against the golden server as these queues
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def true_rate(self) -> float:
-        """What a search should find, in requests/s."""
+        """Return the rate that a search should find, in requests/s."""
         return self.queue.highest_rate(PERCENTILE, self.limit_s)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ REAL = (CASES[0], CASES[2])
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search said."""
+    """Answer of a search."""
 
     rate: float | None
     interval: tuple[float, float] | None

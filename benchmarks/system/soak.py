@@ -73,7 +73,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Slice:
-    """What the request log says of a part of the interval; times in ms, percentiles as numpy interpolates them."""
+    """Figures of a part of the interval, from the request log; times in ms, percentiles as numpy interpolates them."""
 
     requests: int
     errors: int

@@ -1,4 +1,4 @@
-"""What watching a run costs it: a generator whose metrics are scraped every second, against one without, in turns.
+"""Cost of watching a run: a generator whose metrics are scraped every second, against one without, interleaved.
 
     python -m benchmarks.system.telemetry [--rate 5000] [--pairs 10] [--seconds 10] [--out docs/results/telemetry.md]
 

@@ -1,4 +1,4 @@
-"""What the dashboards' panels have in common: targets, sizes, legends, variables, the marks where stages begin."""
+"""Shared parts of the dashboards' panels: targets, sizes, legends, variables, the marks where stages begin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

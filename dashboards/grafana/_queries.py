@@ -40,7 +40,7 @@ def highest(metric: str, *more: str, by: tuple[str, ...] = ()) -> str:
 
 
 def total(metric: str, *more: str, by: tuple[str, ...] = (), chosen: str = CHOSEN) -> str:
-    """What counters have reached in the time shown.
+    """Query the increase of counters in the time shown.
 
     A run is a process of its own and counts from 0. So this is all of each run, the end of those that are over too.
     """

@@ -64,7 +64,7 @@ class Node:
         return self.value(index).first
 
     def has(self, index: int) -> bool:
-        """Whether an optional input is given."""
+        """Return True if an optional input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def static(self, index: int) -> Array:

@@ -75,7 +75,7 @@ def _pool(node: Node, kind: str, outside: float) -> Value:
 
 
 def _to_whole_windows(x: Any, window: list[int], strides: list[int], pads: Any) -> list[int]:
-    """What is missing for a last window that starts within the image or the padding before it."""
+    """Return the padding that a last window needs if it starts within the image or the padding before it."""
     missing = []
     for size, width, stride, (before, after) in zip(x.shape[1:-1], window, strides, pads.tolist(), strict=True):
         if size is None:

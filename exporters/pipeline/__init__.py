@@ -1,1 +1,1 @@
-"""What every export goes through: job, parity, provenance, config.pbtxt, registry. Imports no engine by name."""
+"""Steps that every export shares: job, parity, provenance, config.pbtxt, registry. Imports no engine by name."""

@@ -1,4 +1,4 @@
-"""What every export does around the engine's own step: build, check, compare, describe, swap in."""
+"""Steps of every export around the engine's own: build, check, compare, describe, swap in."""
 
 import contextlib
 import dataclasses
@@ -38,7 +38,7 @@ DRAFT = ".export-"
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What an export did: `config_kept` says that a config.pbtxt edited by hand was left as it is."""
+    """Result of an export: `config_kept` is True if a config.pbtxt edited by hand was left as it is."""
 
     workload: str
     engine: str
@@ -48,7 +48,7 @@ class ExportReport:
     config_kept: bool
     manifest: Mapping[str, Any]
     outdated: str | None = None
-    """Why an entry that was there has been made anew."""
+    """Reason for replacing an entry that was there."""
 
 
 def require_exporter(engine: str, precision: str) -> Exporter:

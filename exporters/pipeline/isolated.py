@@ -13,7 +13,7 @@ from servemark.repository.entry import Entry
 from servemark.workload import get
 
 GRACE_S = 3.0
-"""How long an export that is cut short may take to remove its draft; the next export removes what it leaves."""
+"""Time for an interrupted export to remove its draft; the next export removes a draft that is left."""
 
 
 class Task(NamedTuple):
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
     @property
     def entry(self) -> Entry:
-        """Where it is made."""
+        """Return the entry to be made."""
         return Entry(self.repository, self.workload, self.engine, self.precision)
 
     def export(self) -> ExportReport:

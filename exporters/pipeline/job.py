@@ -44,7 +44,7 @@ class Job:
     precision: str
     path: Path
     origin_entry: Callable[[], Origin] | None
-    """What it is made from; exported first where it is not current. None where it is made from the module."""
+    """Source of the artifact, exported first if it is not current. None: it is made from the module."""
     known: Golden | None
     """Golden samples that are there already, of the same workload and versions."""
     weights: Weights | None = None

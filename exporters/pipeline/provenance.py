@@ -1,4 +1,4 @@
-"""What decides an artifact: the versions that write it and its workload's source. An equal one is not made again."""
+"""Provenance of an artifact: the versions that write it and its workload's source. An equal one is not made again."""
 
 import ast
 import hashlib
@@ -56,7 +56,7 @@ def source_digest(workload: Workload) -> str:
 
 
 def _belongs(name: str, own: str, beside: Path) -> bool:
-    """Whether a module is the zoo's, of the workload's package, or a file beside a workload that has no package."""
+    """Return True for a module of the zoo or of the workload's package, or for a file beside a lone workload file."""
     package, first = own.rpartition(".")[0], name.partition(".")[0]
     if any(f"{name}.".startswith(f"{each}.") for each in (ZOO, package) if each):
         return True

@@ -16,7 +16,7 @@ from servemark.workload.agreement import PRECISIONS
 
 
 class Exporter(Protocol):
-    """What a module of an engine offers."""
+    """Interface of an engine's exporter module."""
 
     ARTIFACT: str
     """The file's (or directory's) name in the version directory."""
@@ -25,7 +25,7 @@ class Exporter(Protocol):
     EXTRA: str
     """The extra of pyproject.toml that installs them."""
     PRECISIONS: tuple[str, ...]
-    """What it can write; the first is fp32."""
+    """Precisions that it can write; the first is fp32."""
     REFUSED: Mapping[str, str]
     """The other precisions, each with the reason why there is no such export."""
     FROM_ONNX: tuple[str, ...]
@@ -33,7 +33,7 @@ class Exporter(Protocol):
     READS: tuple[str, ...]
     """The engines, besides ONNX's, whose fp32 artifact can take the module's place where a model is an imported one."""
     DEVICE: str
-    """Where config.pbtxt puts the model: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
+    """Device of the model in config.pbtxt: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
 
     def write(self, job: Job) -> Mapping[str, object]:
         """Write `job.path` with a dynamic batch dimension; returns what the manifest should say of its format.

@@ -1,4 +1,4 @@
-"""What an artifact is made from: PyTorch's module, or another engine's fp32 entry, which is exported first."""
+"""Source of an artifact: PyTorch's module, or another engine's fp32 entry, which is exported first."""
 
 from exporters.pipeline.registry import engines, exporter
 from servemark.errors import OptionError

@@ -1,4 +1,4 @@
-"""How far another process's monotonic clock lies from ours, from round trips of messages."""
+"""Offset of another process's monotonic clock, from round trips of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class RoundTrip:
 
     @property
     def length(self) -> int:
-        """How long it took."""
+        """Return the duration of the round trip."""
         return self.received - self.sent
 
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """What is to be added to our time to have theirs; true to within `uncertainty_ns`, whichever way was the slower."""
+    """Offset to add to our time to get theirs; exact to `uncertainty_ns`, whichever way was slower."""
 
     offset_ns: int
     uncertainty_ns: int

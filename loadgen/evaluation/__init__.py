@@ -1,1 +1,1 @@
-"""What was measured becomes the result: figures, observations, verdict. Sends nothing."""
+"""Evaluation turns a measurement into the result: figures, observations, verdict. Sends nothing."""

@@ -1,4 +1,4 @@
-"""What a run shows with confidence of its tail: MLPerf's early-stopping criterion for each percentile."""
+"""Confidence in the tail of a run: MLPerf's early-stopping criterion for each percentile."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What a run says of itself to the process that has started it and draws (`servemark.runs.watched`)."""
+"""Figures that a run sends to the process that has started it and draws (`servemark.runs.watched`)."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ LIVE_FD = "SERVEMARK_LIVE_FD"
 
 
 def descriptor() -> int | None:
-    """Where somebody draws this run, None where it shows its own progress and result."""
+    """Return the descriptor of the process that draws this run, None if the run shows its own progress and result."""
     text = os.environ.get(LIVE_FD, "")
     if text.isdecimal():
         with contextlib.suppress(OSError):
@@ -31,7 +31,7 @@ def descriptor() -> int | None:
 
 
 def feed(measurement: Measurement, to: int) -> Callable[[int], None]:
-    """What writes the figures of a measurement, called with the time (monotonic ns).
+    """Return a function that writes the figures of a measurement, called with the time (monotonic ns).
 
     A reader that does not keep up misses some: the process that sends waits for nobody.
     """

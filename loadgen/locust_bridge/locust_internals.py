@@ -1,4 +1,4 @@
-"""Where Locust has no public way: its inside as read in Locust 2.47.0. An upgrade has this page to check."""
+"""Locust's internals, as read in Locust 2.47.0, where it has no public interface. An upgrade has this file to check."""
 
 import functools
 from collections.abc import Callable
@@ -27,6 +27,6 @@ def remember_default_options() -> None:
 
 
 def request_listeners(environment: Environment) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-    """Who listens to Locust's request event (`EventHook._handlers`), a list that grows, and who of them is Locust."""
+    """Return the listeners of Locust's request event (`EventHook._handlers`), a list that grows, and Locust's own."""
     listeners: list[Callable[..., Any]] = environment.events.request._handlers
     return listeners, [each for each in listeners if getattr(each, "__module__", "") == "locust.runners"]

@@ -15,9 +15,9 @@ from loadgen.locust_bridge.locust_internals import request_listeners
 from loadgen.sut.channel import Outcome
 
 FLUSH_S = 0.1
-"""How long an answer waits at most until Locust's statistics have it."""
+"""Maximum delay until Locust's statistics have an answer."""
 METHOD = "infer"
-"""What Locust calls the type of a request."""
+"""Name that Locust shows as the type of a request."""
 
 
 class LocustStatistics:

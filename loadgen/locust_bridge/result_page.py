@@ -33,7 +33,7 @@ View = Callable[[], Response]
 
 @dataclass
 class Run:
-    """How the last run stands: idle (there was none), running, finished or failed."""
+    """State of the last run: idle (there was none), running, finished or failed."""
 
     state: str = "idle"
     live: Live = lambda: None
@@ -44,7 +44,7 @@ class Run:
     so_far_until: float = 0.0
 
     def to_dict(self) -> dict[str, object]:
-        """What the JSON route gives: the result, with the metrics so far where the run goes on."""
+        """Return the JSON route's document: the result, with the metrics so far while the run goes on."""
         result: Mapping[str, object] | None = self.result
         if self.state == "running" and self.result is not None and (so_far := self._so_far()) is not None:
             measured_s, metrics = so_far
@@ -67,7 +67,7 @@ class Run:
 
 
 class ResultPage:
-    """What the tab shows, and the routes that give it: `servemark/` as a page, `servemark/result` as JSON.
+    """Content of the tab, and its routes: `servemark/` as a page, `servemark/result` as JSON.
 
     Its owner tells it how a run stands: `begin` with a callable for the figures so far, `written` for each state of the
     result that is kept, `failed` where there is none.

@@ -1,4 +1,4 @@
-"""What is read at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
+"""Readings at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
 
 import contextlib
 import time
@@ -14,15 +14,15 @@ from servemark import interrupts
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Boundary, EnergyReading, Meter, PowerCommand, open_meter
 
 IDLE_S = 1.0
-"""How long the idle baseline of the energy meter is taken, where there is a meter."""
+"""Length of the energy meter's idle baseline, if there is a meter."""
 READ_TIMEOUT_S = 10.0
-"""How long the end of a run waits for the target's counters."""
+"""Maximum wait for the target's counters at the end of a run."""
 INTERRUPTED_READ_TIMEOUT_S = 2.0
 """The same where a signal ends it."""
 
 
 class Reading(Protocol):
-    """What is read when the measured interval begins, and again when it ends."""
+    """Reading that is taken when the measured interval begins, and again when it ends."""
 
     def begin(self) -> None:
         """Read it at the start."""
@@ -32,14 +32,14 @@ class Reading(Protocol):
 
 
 class Timed(Protocol):
-    """What knows where the measured interval lies."""
+    """Owner of the measured interval's times."""
 
     @property
     def interval(self) -> Interval:
         """The measured interval, as it is known now."""
 
     def is_over(self, now: int) -> bool:
-        """Whether the measured interval has passed."""
+        """Return True if the measured interval has passed."""
 
 
 class Boundaries:

@@ -10,7 +10,7 @@ from servemark.output import printable
 MAX_KINDS = 50
 """Kinds whose names hold a number of the server's; what comes beyond them is `other`."""
 MAX_MESSAGES = 5
-"""How many different messages of each kind of error are kept."""
+"""Maximum number of different messages kept of each kind of error."""
 MAX_WORDS = 500
 """Characters that are kept of what a server says about one failed request."""
 OTHER = "other"

@@ -1,4 +1,4 @@
-"""Where the machine's CPU time went during the measured interval: to generator, server, or other work."""
+"""CPU time of the machine during the measured interval, by generator, server and other work."""
 
 import os
 import time

@@ -30,10 +30,10 @@ PROGRESS_NS = 1_000_000_000
 
 
 class Load(Protocol):
-    """What sends the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
+    """Source of the load: this process (`Sender`), or workers that it coordinates (`Master`)."""
 
     several: bool
-    """Whether several processes send it."""
+    """True if several processes send the load."""
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule. Raises ServemarkError."""
@@ -53,11 +53,11 @@ class Sending(Timed, Protocol):
     """A load that is on its way."""
 
     interrupted: str | None
-    """Why the run was cut short, if it was."""
+    """Reason why the run was cut short; None if it was not."""
     readings: Sequence[Reading]
-    """What it wants to have read at the boundaries of the interval."""
+    """Readings that it wants at the boundaries of the interval."""
     warmed: Warmed | None
-    """What a warm-up that ends by itself found, None until then."""
+    """Result of a warm-up that ends by itself, None until then."""
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         """Send until every request has its outcome; `on_tick` is called with the time now and then."""
@@ -67,7 +67,7 @@ class Sending(Timed, Protocol):
 
     @property
     def recorder(self) -> Recorder:
-        """What was recorded so far."""
+        """Return the recorder of the outcomes so far."""
 
     def traffic(self, now: int) -> Traffic:
         """The requests that are due, sent and on their way."""
@@ -89,7 +89,7 @@ class Sending(Timed, Protocol):
 
     @property
     def cpu_latency(self) -> dict[str, Any]:
-        """Whether cores were kept out of idle states, as the result holds it; empty where workers did it or not."""
+        """Describe how cores were kept out of idle states, as the result holds it; empty if workers did it."""
 
     @property
     def workers(self) -> list[WorkerFigures]:
@@ -100,7 +100,7 @@ class Sending(Timed, Protocol):
         """Answers to labelled examples, None where they are not scored."""
 
     def checked(self) -> Checked | None:
-        """How the sampled answers agree with the golden ones, None where there are none."""
+        """Compare the sampled answers with the golden ones; None if there are none."""
 
 
 @dataclass
@@ -120,9 +120,9 @@ class Measured:
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
     warmed: Warmed | None = None
-    """What a warm-up that ends by itself found."""
+    """Result of a warm-up that ends by itself."""
     measured_s: float = 0.0
-    """How much of the interval has passed: all of it, unless the run was cut short."""
+    """Length of the interval that has passed: all of it, unless the run was cut short."""
 
 
 class Measurement:

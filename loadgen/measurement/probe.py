@@ -28,7 +28,7 @@ _REMEDIES = {
     "missing_": "the server's answers are not what its metadata says: correct the model's configuration there",
     "timeout": "--request-timeout with more seconds, or see what the server does",
 }
-"""What to do about a failure, by the server's words or by how its kind begins."""
+"""Remedies for a failure, by the server's message or by the start of its kind."""
 
 
 def require_answer(
@@ -67,7 +67,7 @@ def require_answer(
 
 
 def _last(words: str) -> str:
-    """What matters of a server's words: of a Python traceback its last line."""
+    """Return the useful part of a server's message: the last line of a Python traceback."""
     lines = [line for line in words.splitlines() if line.strip()]
     return lines[-1].strip() if lines and "Traceback" in words else words
 

@@ -25,7 +25,7 @@ FLUSH_NS = 50 * MS
 LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
 MAX_SAMPLED_RESPONSES = 200
-"""How many sampled responses are kept for the comparison with the golden outputs."""
+"""Maximum number of sampled responses kept for the comparison with the golden outputs."""
 
 
 Waited = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
@@ -98,7 +98,7 @@ class Recorder:
                 self.interval = self.interval.prolonged
 
     def is_over(self, now: int) -> bool:
-        """Whether the interval has passed and will not be prolonged."""
+        """Return True if the interval has passed and will not be prolonged."""
         return now >= self.interval.end and (self._decided or self._long_enough())
 
     def end_at(self, end_ns: int) -> None:
@@ -106,7 +106,7 @@ class Recorder:
         self._end_at = end_ns
 
     def _long_enough(self) -> bool:
-        """Whether the interval ends here: as it was told, or since it holds enough outcomes, counted already or not."""
+        """Return True if the interval ends here: as configured, or because it holds enough outcomes."""
         start, end = self.interval.start, self.interval.end
         missing = self._least - self.scheduled
         if end >= self._end_at or missing <= 0:

@@ -49,7 +49,7 @@ CONNECT_AHEAD = 64
 AHEAD_NS = 100_000_000
 """A warm-up is ended so long ahead, for the schedule to be moved."""
 START_TIMEOUT_S = 900.0
-"""How long a run that is ready waits for others that begin with it."""
+"""Maximum wait of a run that is ready for others that begin with it."""
 
 FOREMOST = 2
 """libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
@@ -226,7 +226,7 @@ class Sending:
         return self._driver.waiting_since
 
     def is_over(self, now: int) -> bool:
-        """Whether the measured interval has passed."""
+        """Return True if the measured interval has passed."""
         return self.recorder.is_over(now)
 
     @property
@@ -266,7 +266,7 @@ class Sending:
 
     @property
     def cpu_latency(self) -> dict[str, Any]:
-        """Whether cores were kept out of idle states, as the result holds it."""
+        """Describe how cores were kept out of idle states, as the result holds it."""
         return self._cpu_latency.figures
 
     @property
@@ -275,7 +275,7 @@ class Sending:
         return []
 
     def checked(self) -> Checked | None:
-        """How the sampled answers agree with the golden ones, None where there are none."""
+        """Compare the sampled answers with the golden ones; None if there are none."""
         if self._golden is None:
             return None
         workload, limits = self.config.workload, self.config.workload.agreement.at(self.config.precision)
@@ -314,7 +314,7 @@ class Sending:
 
 
 def _wait_politely(_now: int) -> None:
-    """What is done while a first request is on its way."""
+    """Wait while a first request is in flight."""
     interrupts.check()
     give_way()
 

@@ -27,7 +27,7 @@ class Interval:
     edges: tuple[int, ...] = ()
     """Boundaries of the windows, the interval's own included, where they are not of equal length."""
     by_second: bool = False
-    """Whether what happens in each second is kept besides."""
+    """True if each second is counted as well."""
 
     @property
     def window_ns(self) -> float:
@@ -69,7 +69,7 @@ class Interval:
 
 @dataclass
 class Window:
-    """What was scheduled in one window."""
+    """Counts of the requests scheduled in one window."""
 
     latency: Histogram = field(default_factory=Histogram)
     completed: int = 0

@@ -1,4 +1,4 @@
-"""What a result says of each worker of a distributed run."""
+"""Figures of each worker of a distributed run, for the result."""
 
 from dataclasses import asdict, dataclass
 from typing import cast
@@ -23,7 +23,7 @@ class WorkerFigures:
     clock_uncertainty_ms: float
     """Half of the shortest round trip: the worker's clock may be off by so much."""
     trouble: str | None = None
-    """Why its share of the load is not what was asked for, None where it is."""
+    """Reason why its share of the load is not what was asked for, None if it is."""
     priority: Priority | None = None
     priority_note: str | None = None
 

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: engines as the command line names them, exported and placed on a server."""
+"""Participants of a comparison: engines as the command line names them, exported and placed on a server."""
 
 import re
 from collections import Counter

@@ -174,7 +174,7 @@ def _energy(found: Sequence[Result]) -> RowEnergy:
 
 
 def _agreement(found: Sequence[Result]) -> RowAgreement:
-    """What the outputs of all rounds say: the largest errors, the smallest cosine, the fewest equal first choices.
+    """Combine the outputs of all rounds: the largest errors, the smallest cosine, the fewest equal first choices.
 
     Each round checks the same golden samples. A short one may not come to all of them: its count says less.
     """

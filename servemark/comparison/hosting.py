@@ -16,7 +16,7 @@ from servemark.runs.server import address_of, note_death
 START_TIMEOUT_S = 300.0
 """Triton loads the models of a comparison one after another; some engines take a minute to start."""
 ENGINE_BYTES = 1 << 30
-"""What a framework takes in memory besides the model; PyTorch and TensorFlow come near."""
+"""Memory that a framework takes besides the model; PyTorch and TensorFlow come near."""
 WEIGHT_COPIES = 3
 """A file's bytes in memory: as it was read, as the engine packs it, and room for what is computed."""
 
@@ -49,7 +49,7 @@ ServerFactory = Callable[[Participant], AbstractContextManager[str]]
 
 
 def running_servers(participants: Sequence[Participant]) -> ServerFactory:
-    """What runs already, where each participant says; every model is asked for first. Raises ServerError."""
+    """Return servers that run already; every model is asked for first. Raises ServerError."""
     for participant in participants:
         config = participant.config
         control_of(config).require_model(config.model, config.workload, config.entry.serve_command())
@@ -78,6 +78,6 @@ def server_each_turn(repository: Path, protocol: str) -> ServerFactory:
 
 
 def fit_together(folders: Sequence[Path]) -> bool:
-    """Whether all models fit into this machine's free memory at once, by a rough and generous estimate."""
+    """Return True if all models fit into this machine's free memory at once, by a rough and generous estimate."""
     sizes = [sum(file.stat().st_size for file in (folder / "1").rglob("*") if file.is_file()) for folder in folders]
     return sum(WEIGHT_COPIES * size + ENGINE_BYTES for size in sizes) < limits.memory().available_bytes

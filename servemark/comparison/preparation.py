@@ -33,7 +33,7 @@ from servemark.output import note
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: engines, and the run that each of them makes in every round."""
+    """Request for a comparison: engines, and the run that each of them makes in every round."""
 
     engines: str
     """`A,B@int8,C:key=value`; the precision of those without one is the configuration's."""
@@ -44,16 +44,16 @@ class Request:
     urls: Mapping[str, str] = field(default_factory=dict)
     """Servers that run already, by their labels: one engine of all of them is compared."""
     server_runs: bool = False
-    """Whether the configuration's server, or each of `urls`, runs already."""
+    """True if the configuration's server, or each of `urls`, runs already."""
     device: str = ""
     isolate: bool = False
     """A server of its own for each turn."""
     skip_unavailable: bool = False
     max_rate: bool = False
     choose_length: bool = False
-    """Whether the rounds last as long as the slowest engine needs."""
+    """True if the rounds last as long as the slowest engine needs."""
     tune_budget_s: float | None = None
-    """How long each engine may be tuned for; None: it is compared as configured."""
+    """Time budget for tuning each engine; None: it is compared as configured."""
 
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
@@ -86,7 +86,7 @@ class Request:
 
 
 class Preparation:
-    """Who takes part in a comparison, and on which servers, which end with the context.
+    """Participants and servers of a comparison; the servers end with the context.
 
     Entering it raises ServemarkError for the first contender that cannot take part, unless it may be left out.
     """

@@ -1,4 +1,4 @@
-"""What an address means on this machine: whether it is reached from elsewhere, and which processes listen there."""
+"""Addresses on this machine: whether they are reached from elsewhere, and which processes listen there."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ FORWARDERS = frozenset({"docker-proxy", "rootlessport", "slirp4netns", "pasta"})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there; a name is none but `localhost`."""
+    """Return True if only this machine reaches the host; of names only `localhost` counts."""
     with contextlib.suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost"

@@ -1,4 +1,4 @@
-"""What a measurement ran on, for result.json: hardware, operating system, library versions and the state of the code.
+"""Environment of a measurement, for result.json: hardware, operating system, library versions, state of the code.
 
 Whatever cannot be read is None; nothing here raises, imports a framework or takes longer than a few tens of
 milliseconds, since every run calls it.

@@ -22,11 +22,11 @@ class Gpu(TypedDict):
 
 
 class Boards(NamedTuple):
-    """What NVML says of this machine."""
+    """NVML's description of this machine's GPUs."""
 
     gpus: list[Gpu]
     reason: str | None
-    """Why there are none."""
+    """Reason why there are none."""
     driver: str | None = None
     cuda: str | None = None
     """The newest CUDA version that the driver supports."""

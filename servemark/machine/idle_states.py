@@ -1,4 +1,4 @@
-"""How deep an idle core may sleep: Linux's CPU latency QoS (admin-guide/pm/cpuidle, power/pm_qos_interface).
+"""Maximum sleep of an idle core: Linux's CPU latency QoS (admin-guide/pm/cpuidle, power/pm_qos_interface).
 
 A process that holds /dev/cpu_dma_latency open has every core wake up within so many us. At 0 idle cores poll, in a
 virtual machine too, whose host otherwise gives them to somebody else and takes a while to give them back. cyclictest
@@ -24,7 +24,7 @@ def hold_awake(device: Path = DEVICE) -> int:
 
 
 def refusal(device: Path = DEVICE) -> str | None:
-    """Why cores cannot be kept awake from here; None where they can."""
+    """Return the reason why cores cannot be kept awake by this process; None if they can."""
     try:
         os.close(hold_awake(device))
     except OSError as error:

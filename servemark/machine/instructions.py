@@ -7,7 +7,7 @@ VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "asimddp"})
 
 
 def cpu_features(text: str | None = None) -> set[str]:
-    """What /proc/cpuinfo has as `flags`, or `Features` on Arm; nothing where it cannot be read."""
+    """Return the `flags` of /proc/cpuinfo, or `Features` on Arm; an empty set if it cannot be read."""
     if text is None:
         try:
             text = Path("/proc/cpuinfo").read_text(errors="replace")
@@ -21,5 +21,5 @@ def cpu_features(text: str | None = None) -> set[str]:
 
 
 def int8_overflows() -> bool:
-    """Whether sums of 8-bit products may overflow on this CPU."""
+    """Return True if sums of 8-bit products may overflow on this CPU."""
     return not VNNI & cpu_features()

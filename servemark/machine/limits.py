@@ -1,4 +1,4 @@
-"""How many cores and how much memory this process may use, which in a container is less than the machine has, and why.
+"""Cores and memory that this process may use, and the reason; in a container they are less than the machine has.
 
 The machine's figures are what /proc shows in a container too. Control groups: Linux, Documentation/admin-guide,
 cgroup-v2.rst (cpu.max, memory.max) and cgroup-v1 (cpu.cfs_quota_us, memory.limit_in_bytes).
@@ -13,7 +13,7 @@ from typing import Literal
 import psutil
 
 SYSTEM = Path("/")
-"""Where /proc and /sys lie."""
+"""Root of /proc and /sys."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Cores:
 
     @property
     def allowed(self) -> int:
-        """How many threads can be kept busy: a quota of 1.5 takes two of them to use up."""
+        """Return the number of threads that can be kept busy: a quota of 1.5 is used up by two."""
         return self.affinity if self.quota is None else min(self.affinity, math.ceil(self.quota))
 
     @property
     def limited_by(self) -> Literal["machine", "affinity", "quota"]:
-        """What sets the number of allowed ones."""
+        """Return what limits the number of usable cores."""
         if self.allowed < self.affinity:
             return "quota"
         return "affinity" if self.affinity < self.machine else "machine"
@@ -56,14 +56,14 @@ class Memory:
 
 
 def cores(system: Path = SYSTEM) -> Cores:
-    """How many cores this process may use now."""
+    """Return the cores that this process may use now."""
     quotas = [quota for group in _groups(system, "cpu") if (quota := _quota(group)) is not None]
     affinity = len(os.sched_getaffinity(0))
     return Cores(os.cpu_count() or affinity, affinity, min(quotas, default=None))
 
 
 def memory(system: Path = SYSTEM) -> Memory:
-    """How much memory this process may use now, with what else is in its control groups."""
+    """Return the memory that this process may use now, and the other use of its control groups."""
     machine = psutil.virtual_memory()
     limits, free = [], [machine.available]
     for group in _groups(system, "memory"):
@@ -76,7 +76,7 @@ def memory(system: Path = SYSTEM) -> Memory:
 
 
 def _groups(system: Path, controller: str) -> list[Path]:
-    """Where a controller's files lie for this process: its own group last, those around it, which bind it too, before.
+    """List a controller's folders for this process: the groups around its own first, because they bind it too.
 
     A container is shown its own group as the root, or a path that it cannot see, of which the root is left.
     """
@@ -104,7 +104,7 @@ def _quota(group: Path) -> float | None:
 
 
 def _used(group: Path) -> int:
-    """What of a group's memory is not given back when there is need: all but the files in the cache that lie idle."""
+    """Return the part of a group's memory that cannot be reclaimed: all but idle files in the cache."""
     used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes") or 0
     stat = dict(line.split() for line in _text(group / "memory.stat").splitlines())
     return used - int(stat.get("total_inactive_file") or stat.get("inactive_file") or 0)

@@ -1,4 +1,4 @@
-"""How Linux schedules a thread among others: real-time round robin, a shorter slice, or as every thread.
+"""Scheduling of a thread by Linux: real-time round robin, a shorter slice, or like every thread.
 
 sched(7), sched_setattr(2). Slices of a thread's own: Linux 6.12, EEVDF, whose `sched_runtime` of a SCHED_OTHER thread
 is the slice that it asks for. A shorter one has an earlier deadline, so the thread runs sooner after it has woken up.
@@ -33,7 +33,7 @@ _CALLS = {
 
 
 class Priority(StrEnum):
-    """How soon a thread runs that has woken up, the best first."""
+    """Priority of a thread that has woken up, the best first."""
 
     REALTIME = "realtime"
     SLICE = "slice"
@@ -106,7 +106,7 @@ def schedule(priority: Priority, before: Attributes) -> None:
 
 
 def refusal(priority: Priority) -> str | None:
-    """Why the calling thread may not be scheduled so, None where it may; it is left as it was."""
+    """Return the reason why the calling thread may not get a priority, None if it may; the thread is left as it was."""
     try:
         before = Attributes.now()
         try:
@@ -119,12 +119,12 @@ def refusal(priority: Priority) -> str | None:
 
 
 def is_realtime(found: Attributes) -> bool:
-    """Whether a thread goes before all ordinary ones."""
+    """Return True if a thread precedes all ordinary ones."""
     return found.policy in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 def ordinary(found: Attributes) -> bool:
-    """Whether nobody has chosen another scheduling for the thread: chrt, nice."""
+    """Return True if nobody has chosen another scheduling for the thread, by chrt or nice."""
     return found.policy == os.SCHED_OTHER and found.nice <= 0
 
 

@@ -45,7 +45,7 @@ def export_where_needed(workloads: Sequence[str], engine: str, repository: Path,
 
 
 def _has_other_source(entry: Entry) -> bool:
-    """Whether the workload has changed since: requests of today's could be refused by the network of then."""
+    """Return True if the workload has changed since the export, because the old network could refuse new requests."""
     from exporters.pipeline.provenance import source_digest
 
     source = (entry.read_manifest() or {}).get("source_sha256")

@@ -68,7 +68,7 @@ def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
 
 
 def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], InProcessEngine]]:
-    """What loads each instance of the model, on the devices that its configuration names. Raises ArtifactError."""
+    """Return loaders of the model's instances, on the devices that its configuration names. Raises ArtifactError."""
     from servers.engines._loading import load_model
 
     loaders: list[Callable[[], InProcessEngine]] = []

@@ -21,7 +21,7 @@ ESTIMATE_AFTER_S = 2.0
 """The time that a whole set takes is said after so much of it."""
 FLUSH_EVERY_S = 1.0
 FIRST_FAILURES = 20
-"""So many requests that all fail end the run: a server that cannot answer is no measure of its quality."""
+"""Number of first requests that, if all fail, end the run, because a server that cannot answer has no quality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Query(Payload):
 
 @dataclass(frozen=True)
 class Labels:
-    """What a run scores: the data, the metric, and the examples of a subset."""
+    """Labels that a run scores: the data, the metric, and the examples of a subset."""
 
     metric: Metric
     asked: Quality
@@ -60,7 +60,7 @@ class Sending:
 
     @property
     def scorer(self) -> Scorer:
-        """What became of the examples."""
+        """Return the scorer of the examples."""
         return self._scorer
 
     def run(self) -> None:

@@ -25,11 +25,11 @@ from servemark.runs.server import server_for
 
 KIND = "quality"
 REPEATED_EXAMPLES = 4
-"""So many examples of an earlier run are read again, to see that the data are still the same."""
+"""Examples of an earlier run that are read again, to see that the data are still the same."""
 _ASKED = ("workload", "engine", "precision", "model", "batch_size", "seed", "input_data", "samples", "language_model")
 """Equal options of a run that another one continues."""
 _PLACE = ("artifact_sha256", "device", "provider", "protocol")
-"""What must have answered it: the same artifact in the same place."""
+"""Keys that must agree if answers are combined: the same artifact in the same place."""
 
 
 def labels_of(config: LoadConfig, samples: int | None) -> Labels:
@@ -166,7 +166,7 @@ def _interrupted(out: Path, pending: QualityResult) -> Path | None:
 
 
 def _server(config: Mapping[str, Any]) -> str | None:
-    """Which server it is: one of our own is as good as another, whatever its port."""
+    """Identify the server: one of our own equals another, whatever its port."""
     return "own" if config.get("own_server") else config.get("url")
 
 

@@ -73,7 +73,7 @@ def address_of(server: "Server", protocol: str) -> str:
 
 
 def _serves(config: LoadConfig) -> bool:
-    """Whether the model is served where the configuration says, which is the default."""
+    """Return True if the model is served at the configured URL, which is the default."""
     try:
         control_of(config).require_model(config.model, config.workload, "")
     except ServerError:

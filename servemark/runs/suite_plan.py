@@ -1,4 +1,4 @@
-"""What a suite will run: workloads, precisions and batches; and about how long that takes."""
+"""Plan of a suite: workloads, precisions and batches, and an estimate of its duration."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ AI_MATRIX = "ai-matrix"
 EXPORT_S = 30.0
 """The median of docs/results/zoo.md."""
 AROUND_S = 15.0
-"""What surrounds a load: two processes, a server's start, the golden requests."""
+"""Overhead of a load: two processes, a server's start, the golden requests."""
 SIDE, PRODUCTS = 2048, 5
 """Of the square matrices whose product is timed, and how often."""
 
@@ -39,7 +39,7 @@ class Case:
 
     @property
     def artifact(self) -> tuple[str, str]:
-        """What is exported for it."""
+        """Return what is exported for it."""
         return self.workload.name, self.precision
 
     @property
@@ -85,7 +85,7 @@ class Plan:
         yield self.whole(costs)
 
     def whole(self, costs: Sequence[float]) -> str:
-        """How much there is to run, and for how long."""
+        """Say how much there is to run, and for how long."""
         models = len({case.workload.name for case in self.cases})
         return (
             f"models: {models}, exports: {len(self._lacking())}, runs: {len(self.cases)}; "
@@ -154,7 +154,7 @@ def members(name: str) -> list[Workload]:
 
 
 def published_cases(chosen: Sequence[Workload], engine: str, precisions: Sequence[str]) -> list[Case]:
-    """What AI Matrix runs, as far as the engine can. Raises OptionError on a precision that AI Matrix does not run."""
+    """List AI Matrix's cases that the engine can run. Raises OptionError on a precision that AI Matrix does not run."""
     import exporters
 
     for precision in precisions:
@@ -180,7 +180,7 @@ def left_s(costs: Sequence[float], done: int, spent_s: float) -> float:
 
 
 def measured_flops_per_s() -> float:
-    """What a large product in fp32 reaches on this CPU. Models reach less, and a GPU more."""
+    """Measure a large fp32 product on this CPU. Models reach less, and a GPU more."""
     matrix = np.ones((SIDE, SIDE), np.float32)
     times = []
     for _ in range(PRODUCTS):

@@ -18,19 +18,19 @@ from servemark.telemetry.native import start_thread
 
 DRAWN_PER_S = 2
 ENDED_S = 2.0
-"""How long the last words of a run that has ended are waited for."""
+"""Maximum wait for the last messages of a run that has ended."""
 MAX_SAID = 16 << 20
 """Bytes that are kept of what a run writes meanwhile."""
 
 
 def can_draw() -> bool:
-    """Whether somebody looks at a terminal that can move its cursor; else a run shows lines of its own."""
+    """Return True if stderr is a terminal that can move its cursor; else a run prints lines of its own."""
     console = Console(stderr=True)
     return console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty() and not says(ERRORS)
 
 
 class Drawing:
-    """What feeds a screen: pipes that runs write to, and words of this process."""
+    """Feeds a screen from pipes that runs write to, and from messages of this process."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
