@@ -1,4 +1,4 @@
-"""What a run that goes on knows of itself, as the metrics that it exposes; about once a second, in some 1 ms."""
+"""Metrics of a run in progress, about once a second, in about 1 ms."""
 
 import contextlib
 import copy
@@ -17,6 +17,7 @@ from loadgen.measurement.measurement import Measured, Measurement, Sending
 from loadgen.measurement.recorder import Recorder
 from servemark import __version__, interrupts
 from servemark.output import note
+from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
 from servemark.results.objectives import Figure, Seen
 from servemark.results.schema.run import PendingResult, Result
@@ -28,7 +29,7 @@ from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
 
 FINISH_S = 2.5
-"""How long the end of a run waits for the last figures to be sent."""
+"""Maximum wait at the end of a run for the last figures to be sent."""
 INTERRUPTED_FINISH_S = 1.0
 """The same where a signal ends it."""
 _BASE_UNITS = {"ms": ("seconds", 1e-3), "share": ("ratio", 1.0), "requests/s": ("requests_per_second", 1.0)}
@@ -150,7 +151,7 @@ def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
 
 
 def machine(latest: Mapping[Column, float]) -> Iterator[Sample]:
-    """What this machine's meters said last."""
+    """Yield the last readings of this machine's meters."""
     for column, value in latest.items():
         metric = catalog.BY_NAME.get(f"servemark_{column.name}")
         if metric is not None:
@@ -190,7 +191,7 @@ def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) ->
     """Without what only the end tells; requests that are due count as such before they are answered."""
     not_judged = dict(observed.not_judged)
     if not observed.stages and len(observed.windows) < FEWEST:
-        not_judged.setdefault("steady_state", "too few windows have passed")
+        not_judged.setdefault(Kind.STEADY_STATE, "too few windows have passed")
     due = max(traffic.scheduled, recorder.scheduled)
     growth = due - recorder.errors.total() - recorder.completed
     return replace(

@@ -13,6 +13,7 @@ from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.machine.scheduling import Granted, Priority
+from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
@@ -33,15 +34,15 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     ]
     not_judged: dict[str, str] = {}
     if measured.interrupted is not None:
-        not_judged["steady_state"] = "the run was cut short"
+        not_judged[Kind.STEADY_STATE] = "the run was cut short"
     elif isinstance(config.scenario, TraceReplay):
-        not_judged["steady_state"] = "the rate of a trace changes by itself"
+        not_judged[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not stages:
-        not_judged["steady_state"] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        not_judged[Kind.STEADY_STATE] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
     if measured.machine.use is None:
-        not_judged["quiet_machine"] = measured.machine.reason
+        not_judged[Kind.QUIET_MACHINE] = measured.machine.reason
     if measured.cpu_share is None:
-        not_judged["client_cpu"] = NOT_BEGUN
+        not_judged[Kind.CLIENT_CPU] = NOT_BEGUN
     statistics = measured.statistics
     last = statistics.after or statistics.late
     return Observations(

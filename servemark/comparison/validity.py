@@ -4,6 +4,7 @@ import math
 
 from servemark.errors import ExitCode
 from servemark.max_rate.search import lowest_rate
+from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.constraints import MAX_WINDOWS
 from servemark.results.schema.run import Result
 from servemark.results.verdict import exit_code_of, failed_constraints
@@ -15,7 +16,6 @@ SPARE = 1.25
 """A round may find the machine slower than its warm-up did."""
 SEARCHED_SHARE = 0.5
 """A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
-QUIET = "quiet_machine"
 CLOSED_REQUESTS = 60
 
 
@@ -52,12 +52,13 @@ def unmet(result: Result) -> list[str]:
     They are the run's own, but for `quiet_machine`: what a machine does to one round it does to others too, and that is
     what interleaved rounds, and an interval over them, are for. Who suffered most is said beside the figures.
     """
-    return [name for name in failed_constraints(result["verdict"]) if name != QUIET]
+    failed = failed_constraints(result["verdict"])
+    return [name for name in failed if name not in about(failed, About.MACHINE)]
 
 
 def disturbed(result: Result) -> bool:
-    """Whether other work took cores from a run."""
-    return QUIET in failed_constraints(result["verdict"])
+    """Tell if other work took cores from a run."""
+    return bool(about(failed_constraints(result["verdict"]), About.MACHINE))
 
 
 def unsteady(result: Result) -> bool:
@@ -65,7 +66,7 @@ def unsteady(result: Result) -> bool:
     mode, windows = result["scenario"]["mode"], result["windows"]
     found = [window["requests_per_s"] if mode == "closed" else window["p50_ms"] for window in windows]
     values = [value for value in found if value is not None]
-    failed = "steady_state" in failed_constraints(result["verdict"])
+    failed = Kind.STEADY_STATE in failed_constraints(result["verdict"])
     return mode in {"closed", "open"} and not failed and bool(values) and max_over_min(values) > RELEVANT
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from servemark.errors import ResultError
 from servemark.history.metrics import Metric
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.report.kernels import other_work
-from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.report.words import describe
 from servemark.results import directory
 from servemark.results.schema.kernels import KernelsDocument
@@ -74,7 +74,7 @@ def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
     measured = [(case["family"], case["ms"]["median"]) for case in document["cases"] if case["ms"]]
     about = f"{document['suite']} on {document['device']}, {' '.join(document['precisions'])}"
     about += f", cache {document['cache']}, {document['threads']} threads"
-    quiet = not document["partial"] and other_work(document) <= IDLE_SHARE
+    quiet = not document["partial"] and other_work(document) <= QUIET_SHARE
     for family in ("all kernels", *document["families"]):
         times = [ms for own, ms in measured if family in {own, "all kernels"}]
         if times:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from servemark.machine.limits import SYSTEM, cores
 
+QUIET_SHARE = 0.05
+"""A machine is quiet where other work takes at most this share of its cores. A server that uses all of them loses about
+as much throughput: half of the 10 % by which windows may differ."""
 SHOWN_CORES = 0.02
 """A process that used less is not worth a name."""
 CREDIBLE = 1.5

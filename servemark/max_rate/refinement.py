@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from servemark.errors import ExitCode
-from servemark.max_rate.search import BROKEN, TOLERANCE, MaxRate, Point, rounded
+from servemark.max_rate.search import TOLERANCE, MaxRate, Point, rounded
+from servemark.results.constraint_kinds import broken
 from servemark.results.schema.comparison import HighestRateFigures
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 
@@ -113,7 +114,7 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
         left -= 1
         missed = True
         limited |= point.generator_limits
-        if met is not None or point.failed & BROKEN:
+        if met is not None or broken(point.failed):
             break
         rate = rounded(rate / (1 + TOLERANCE))
     return met, limited

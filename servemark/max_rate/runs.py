@@ -30,6 +30,7 @@ from servemark.max_rate.search import (
 )
 from servemark.output import note
 from servemark.results import directory as results
+from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result, VerdictOfRun
@@ -98,7 +99,7 @@ class RateRuns:
         except NoResultError:
             if self.points and self.points[-1].result is None:
                 raise
-            point = Point(rate, frozenset({"completed"}), objective=UNDECIDED)
+            point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
         self.say(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         self.points.append(point)
@@ -216,6 +217,6 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
     unit = "of the rate to both sides: its 95 % interval"
     constraints = [
         *(Constraint(**constraint) for constraint in run["constraints"]),
-        Constraint("max_rate", found.confirmed, half, TOLERANCE, unit, found.reason),
+        Constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason),
     ]
     return Verdict(constraints, run["objectives"], run["not_judged"]).to_dict()

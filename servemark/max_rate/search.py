@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 from servemark.max_rate.threshold import Threshold
 from servemark.results.bottleneck import GENERATOR
+from servemark.results.constraint_kinds import About, about, broken, overload
 from servemark.results.objectives import MET, MISSED
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
@@ -44,14 +45,6 @@ _CEILING = 1e9
 _CEILING_RATIO = 1e5
 """Without bounds no rate higher than the lowest by this factor is tried."""
 
-GENERATORS = frozenset({"schedule_delay_p99", "client_cpu"})
-"""Constraints of the generator: a run that misses them says nothing about the server."""
-BROKEN = frozenset({"completed", "server_alive", "output_agreement"})
-"""Constraints that a lower rate may not fix: an overloaded server may die of it, but not twice in a row."""
-OVERLOAD = frozenset({"achieved_rate", "error_share"})
-"""Constraints that a rate too high for the server misses, besides the objectives."""
-OTHER_WORK = "quiet_machine"
-"""The constraint that other work took the machine: a run that met its objectives all the same has met them."""
 _WORDS: dict[RateLimit, str] = {
     "server": "the server missed the objective",
     "generator": "the generator was late",
@@ -88,7 +81,8 @@ class Point:
     @property
     def met(self) -> bool:
         """Whether the rate was met: the objectives are, by a run that nothing but other work disturbed."""
-        return self.failed <= {OTHER_WORK} and self.objective == MET
+        disturbed = about(self.failed, About.MACHINE)
+        return len(disturbed) == len(self.failed) and self.objective == MET
 
     @property
     def words(self) -> str:
@@ -100,13 +94,13 @@ class Point:
         """What kept the rate from being met."""
         if self.met:
             return None
-        if OTHER_WORK in self.failed:
+        if about(self.failed, About.MACHINE):
             return "other work"
-        if self.failed & GENERATORS and not self.conclusive:
+        if about(self.failed, About.GENERATOR) and not self.conclusive:
             return "generator"
-        if self.failed & BROKEN:
+        if broken(self.failed):
             return "broken"
-        return "server" if self.objective == MISSED or self.failed & OVERLOAD else "unsteady"
+        return "server" if self.objective == MISSED or overload(self.failed) else "unsteady"
 
     @property
     def generator_limits(self) -> bool:

@@ -10,6 +10,7 @@ from servemark.comparison.document import longer_runs, measured_s, throughput
 from servemark.errors import OptionError
 from servemark.quantities import one_of
 from servemark.regression.sides import Side
+from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
 from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import samples_needed
@@ -174,9 +175,7 @@ class Pair:
     def _outputs(self) -> Difference:
         """Outputs that agree with the golden ones: outside the tolerance where A was inside, or fewer equal answers."""
         name, counts = "top-1 agreement", [_agreement(side) for side in self.sides]
-        broken = [
-            any("output_agreement" in failed_constraints(r.result["verdict"]) for r in s.runs) for s in self.sides
-        ]
+        broken = [_broken(side) for side in self.sides]
         a, b = (equal / total if total else None for equal, total in counts)
         if broken[1] and not broken[0]:
             reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
@@ -229,7 +228,7 @@ def _checked(side: Side) -> int:
 
 def _broken(side: Side) -> bool:
     """Whether answers lay outside the tolerance."""
-    return any("output_agreement" in failed_constraints(run.result["verdict"]) for run in side.runs)
+    return any(Kind.OUTPUT_AGREEMENT in failed_constraints(run.result["verdict"]) for run in side.runs)
 
 
 def _agreement(side: Side) -> tuple[int, int]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from servemark.errors import OptionError, ResultError
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.regression.differences import Gate
 from servemark.regression.figures import ALL, difference_of, read, unknown_difference
 from servemark.regression.saved_runs import circumstances
 from servemark.report.kernels import named, other_work, title
-from servemark.report.terminal.suite import IDLE_SHARE
 from servemark.results import directory as results
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
 from servemark.results.schema.header import opening, reason_of
@@ -182,7 +182,7 @@ def _disturbed(
 ) -> list[str]:
     sides = zip(names, (first, second), strict=True)
     busy = [(name, max(map(other_work, documents))) for name, documents in sides]
-    return [f"{name}: other work used {share:.0%} of the cores" for name, share in busy if share > IDLE_SHARE]
+    return [f"{name}: other work used {share:.0%} of the cores" for name, share in busy if share > QUIET_SHARE]
 
 
 def _differing(first: KernelsDocument, second: KernelsDocument) -> list[DifferingKey]:

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.comparison.validity import QUIET, disturbed, unmet
+from servemark.comparison.validity import unmet
 from servemark.regression.saved_runs import Run
+from servemark.results.constraint_kinds import consequences, of_the_server
 from servemark.results.schema.run import Result
+from servemark.results.verdict import failed_constraints
 from servemark.stats.histogram import Histogram
-
-_SERVERS = {"error_share", "achieved_rate", "server_alive", "output_agreement"}
-"""Constraints that a worse server breaks. They are evidence, so such runs count."""
-_CONSEQUENCES = {"steady_state", "samples"}
-"""What breaks with them."""
 
 
 def faults(result: Result, *, interleaved: bool = False) -> list[str]:
@@ -23,10 +20,10 @@ def faults(result: Result, *, interleaved: bool = False) -> list[str]:
     were not `interleaved`. A server that failed does not: the side without its failing runs would look better than it
     is.
     """
-    names = unmet(result)
-    if not interleaved and disturbed(result):
-        names = [QUIET, *names]
-    evidence = _SERVERS | (_CONSEQUENCES if _SERVERS & set(names) else set())
+    names = unmet(result) if interleaved else failed_constraints(result["verdict"])
+    evidence = of_the_server(names)
+    if evidence:
+        evidence += consequences(names)
     return [name for name in names if name not in evidence]
 
 

@@ -7,7 +7,7 @@ from statistics import fmean, geometric_mean, quantiles
 from rich.console import Console
 from rich.table import Table
 
-from servemark.report.terminal.suite import IDLE_SHARE
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.report.words import figure
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.kernels import Bandwidth, Ceiling, KernelCase, KernelsDocument, ProbeKey, Traced
@@ -125,13 +125,13 @@ def other_work(document: KernelsDocument) -> float:
 
 def disturbed(cases: Sequence[KernelCase]) -> list[str]:
     """Cases beside which other work ran, and what that means."""
-    found = [case for case in cases if (case.get("taken_share") or 0.0) > IDLE_SHARE]
+    found = [case for case in cases if (case.get("taken_share") or 0.0) > QUIET_SHARE]
     if not found:
         return []
     most = max(found, key=lambda case: case.get("taken_share") or 0.0)
     return [
-        f"{len(found)} of {len(cases)} cases were timed while other work used more than {IDLE_SHARE:.0%} of the cores, "
-        f"{named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
+        f"{len(found)} of {len(cases)} cases were timed while other work used more than {QUIET_SHARE:.0%} of the cores"
+        f", {named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
     ]
 
 
@@ -160,7 +160,7 @@ def outcome(document: KernelsDocument) -> str:
     status = Counter(case["status"] for case in document["cases"])
     busy = other_work(document)
     when = "" if _taken(document["cases"]) else " before the first"
-    noise = f"; other work used {busy:.0%} of the cores{when}{': times are upper bounds' if busy > IDLE_SHARE else ''}"
+    noise = f"; other work used {busy:.0%} of the cores{when}{': times are upper bounds' if busy > QUIET_SHARE else ''}"
     done = ", ".join(f"{status[name]} {name}" for name in ("measured", "skipped", "failed"))
     cut = f", {document['planned'] - len(document['cases'])} still to come" if document["partial"] else ""
     return f"{document['planned']} cases: {done}{cut}{noise}"

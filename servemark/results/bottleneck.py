@@ -3,6 +3,7 @@
 from collections.abc import Sequence, Set
 from typing import Literal
 
+from servemark.results.constraint_kinds import Kind, overload
 from servemark.results.objectives import MET
 from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ModelFigures, ServerFigures, VerdictOfRun
 from servemark.results.verdict import failed_constraints
@@ -13,7 +14,6 @@ GENERATOR: By = "generator"
 NETWORK: By = "network"
 SERVERS_SHARE = 0.5
 """A server that accounts for at least this share of the service time is what it is spent on."""
-_KEPT_UP = frozenset({"achieved_rate", "error_share"})
 
 
 def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
@@ -27,18 +27,18 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     failed = set(failed_constraints(verdict))
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
     client = metrics["client"]
-    delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get("schedule_delay_p99")
-    late = limit_ms is not None and delay_ms > limit_ms and "schedule_delay_p99" in failed
+    delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get(Kind.SCHEDULE_DELAY)
+    late = limit_ms is not None and delay_ms > limit_ms and Kind.SCHEDULE_DELAY in failed
     missed = [each for each in verdict["objectives"] if each["status"] != MET]
-    if ("client_cpu" in failed or late) and not _overloads(metrics, failed, missed, delay_ms):
-        if "client_cpu" in failed:
+    if (Kind.CLIENT_CPU in failed or late) and not _overloads(metrics, failed, missed, delay_ms):
+        if Kind.CLIENT_CPU in failed:
             return _found(GENERATOR, f"it used {client['cpu_share']:.0%} of its core")
         return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")
     waited = client["waited_share"] or 0.0
-    if open_loop and not (failed & _KEPT_UP or missed or waited):
+    if open_loop and not (overload(failed) or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
     by, evidence = _longest(metrics)
-    if by == NETWORK and "quiet_machine" in failed:  # the rest was waited for a core as well
+    if by == NETWORK and Kind.QUIET_MACHINE in failed:  # the rest was waited for a core as well
         by, evidence = None, f"not known beside other work: {evidence}"
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 
@@ -52,7 +52,7 @@ def _overloads(metrics: Metrics, failed: Set[str], missed: Sequence[JudgedObject
     if inside_ms is None:
         return False
     return any(each["unit"] == "ms" and inside_ms > each["limit"] for each in missed) or (
-        "achieved_rate" in failed and inside_ms > delay_ms
+        Kind.ACHIEVED_RATE in failed and inside_ms > delay_ms
     )
 
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from servemark.machine.cpu_time import SHOWN_CORES, CpuUse
+from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
+from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Seen, judge_objective
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.percentiles import samples_needed
@@ -17,9 +18,6 @@ SCHEDULE_DELAY_SHARE = 0.01
 """The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
 CPU_SHARE = 0.90
 """Above this share of one core the generator is taken to limit the run."""
-QUIET_SHARE = 0.05
-"""Other work may take so much of the cores. A server that uses all of them loses about as much throughput: half of the
-10 % by which windows may differ."""
 CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 MAX_WINDOWS = 10
@@ -93,15 +91,15 @@ def judge(seen: Observations) -> Verdict:
     constraints.append(_errors(seen))
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
-    if "client_cpu" not in seen.not_judged:
+    if Kind.CLIENT_CPU not in seen.not_judged:
         constraints.append(_cpu(seen))
     constraints.append(_samples(seen))
-    if "steady_state" not in seen.not_judged:
+    if Kind.STEADY_STATE not in seen.not_judged:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
     if seen.client_errors:
         remedy = "an error of servemark, not of the server: report it with the words of client_error"
-        constraints.append(Constraint("client_errors", False, seen.client_errors, 0, "requests", remedy))
+        constraints.append(Constraint(Kind.CLIENT_ERRORS, False, seen.client_errors, 0, "requests", remedy))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
     if seen.workers:
@@ -115,7 +113,7 @@ def judge(seen: Observations) -> Verdict:
 
 def _completed(seen: Observations) -> Constraint:
     remedy = "; ".join(filter(None, [seen.interrupted, "let the run end by itself"]))
-    return Constraint("completed", seen.interrupted is None, None, None, "", remedy)
+    return Constraint(Kind.COMPLETED, seen.interrupted is None, None, None, "", remedy)
 
 
 def _quiet(use: CpuUse) -> Constraint:
@@ -129,7 +127,7 @@ def _quiet(use: CpuUse) -> Constraint:
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
     share = use.taken_share
     return Constraint(
-        "quiet_machine", share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
+        Kind.QUIET_MACHINE, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
     )
 
 
@@ -142,7 +140,7 @@ def _errors(seen: Observations) -> Constraint:
             remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
-    return Constraint("error_share", share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
+    return Constraint(Kind.ERROR_SHARE, share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
 
 
 def _achieved(seen: Observations) -> Constraint:
@@ -156,7 +154,7 @@ def _achieved(seen: Observations) -> Constraint:
     allowance = 3 * max(seen.in_flight_edges, 0) ** 0.5 / scheduled
     limit = min(ACHIEVED_SHARE, 1 - allowance)
     remedy = f"the server cannot keep up: {seen.lower}, or serve with more instances"
-    return Constraint("achieved_rate", share >= limit, share, limit, "share of scheduled", remedy)
+    return Constraint(Kind.ACHIEVED_RATE, share >= limit, share, limit, "share of scheduled", remedy)
 
 
 def _schedule_delay(seen: Observations) -> Constraint:
@@ -171,7 +169,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
         remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
-    return Constraint("schedule_delay_p99", value <= limit, value, limit, "ms, shown at 95 %", remedy)
+    return Constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, shown at 95 %", remedy)
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
@@ -181,20 +179,22 @@ def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
 
 def _cpu(seen: Observations) -> Constraint:
     remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
-    return Constraint("client_cpu", seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy)
+    return Constraint(
+        Kind.CLIENT_CPU, seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy
+    )
 
 
 def _samples(seen: Observations) -> Constraint:
     needed, count = samples_needed(50), seen.requests - seen.errors
     remedy = f"p50 needs {needed} requests: {_longer(seen, needed)}"
-    return Constraint("samples", count >= needed, count, needed, "requests", remedy)
+    return Constraint(Kind.SAMPLES, count >= needed, count, needed, "requests", remedy)
 
 
 def _longer(seen: Observations, needed: int) -> str:
     """What gives so many requests at the rate seen, with a tenth to spare, to two digits."""
     good = seen.requests - seen.errors
     # Stages and traces bring their own duration, and a run that was cut short had enough.
-    flag = not seen.stages and "steady_state" not in seen.not_judged
+    flag = not seen.stages and Kind.STEADY_STATE not in seen.not_judged
     if not good or not seen.measured_s:
         return "raise --duration" if flag else "run for longer"
     seconds = 1.1 * needed * seen.measured_s / good
@@ -218,7 +218,7 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
 
     Throughput is concurrency over mean latency in a closed loop (Little's law). In an open one the schedule sets it.
     """
-    name, what = "steady_state", "p50 (ms)" if seen.open_loop else "answers"
+    name, what = Kind.STEADY_STATE, "p50 (ms)" if seen.open_loop else "answers"
     enough = f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_longer(seen, STEADY_REQUESTS)}"
     if seen.requests - seen.errors < STEADY_REQUESTS:
         return Constraint(name, False, None, RELEVANT, what, enough)
@@ -256,14 +256,14 @@ def _server(seen: Observations) -> Constraint:
     if seen.backend_died:
         remedy = "the process that ran the model died: read the server's log, restart the server, then run again"
     ok = not (seen.server_restarted or seen.server_gone or seen.backend_died)
-    return Constraint("server_alive", ok, None, None, "", remedy)
+    return Constraint(Kind.SERVER_ALIVE, ok, None, None, "", remedy)
 
 
 def _outputs(seen: Observations) -> Constraint:
     checked = seen.outputs_checked or 0
     remedy = (seen.output_mismatch or "") if checked else "no golden request was answered: raise --duration"
     return Constraint(
-        "output_agreement", checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
+        Kind.OUTPUT_AGREEMENT, checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
     )
 
 
@@ -271,11 +271,11 @@ def _workers(seen: Observations) -> Constraint:
     """What the others sent is kept: the run goes on without a worker that is lost."""
     good = seen.workers - len(seen.worker_troubles)
     return Constraint(
-        "workers", not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
+        Kind.WORKERS, not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
     )
 
 
 def _clocks(seen: Observations) -> Constraint:
     value = seen.clock_uncertainty_ms
     remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
-    return Constraint("clocks", value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
+    return Constraint(Kind.CLOCKS, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)

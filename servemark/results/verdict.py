@@ -31,7 +31,7 @@ class Constraint:
     def to_dict(self) -> run.Constraint:
         """As result.json holds it."""
         return {
-            "name": self.name,
+            "name": str(self.name),
             "ok": self.ok,
             "value": self.value,
             "limit": self.limit,

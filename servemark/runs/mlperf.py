@@ -17,6 +17,7 @@ from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
+from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
@@ -129,13 +130,13 @@ def _judged(
     # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
     ended = official == "VALID" if labels is None else not seen.interrupted
     constraints = [
-        Constraint("loadgen", ended, None, None, "", "" if ended else why),
-        Constraint("error_share", not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
+        Constraint(Kind.LOADGEN, ended, None, None, "", "" if ended else why),
+        Constraint(Kind.ERROR_SHARE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:
         remedy = mismatch or "no golden request was answered: raise --min-duration"
         right = mismatch is None and bool(agreement["checked"])
-        constraints.append(Constraint("output_agreement", right, agreement["checked"], 1, "outputs checked", remedy))
+        constraints.append(Constraint(Kind.OUTPUT_AGREEMENT, right, agreement["checked"], 1, "outputs checked", remedy))
     figures = {
         "validity": official,
         **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
@@ -157,11 +158,11 @@ def _judged(
 
 
 def _unchecked(config: LoadConfig, labels: Labels | None) -> str:
-    """Why no outputs were compared with golden ones."""
+    """Return the reason why no outputs were compared with golden ones."""
     command = config.entry.export_command()
     return f"no golden outputs: `{command}`" if labels is None else "an accuracy run is scored by its labels"
 
 
 def _nothing(_answer: Answer) -> bytes:
-    """What a performance run's log keeps of an answer."""
+    """Keep nothing of an answer, for a performance run's log."""
     return b""

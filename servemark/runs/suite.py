@@ -18,6 +18,7 @@ from servemark.quantities import duration_text, text_of
 from servemark.report.terminal.suite import line, markdown
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
+from servemark.results.constraint_kinds import broken, of_the_server
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
@@ -103,7 +104,7 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
     metrics, latency = result["metrics"], result["metrics"]["latency_ms"]
     agreement = metrics["accuracy"]["output_agreement"]
     failed = failed_constraints(result["verdict"])
-    broken = {"completed", "error_share", "server_alive", "output_agreement"} & set(failed)
+    unusable = {*of_the_server(failed), *broken(failed)}
     return {
         **row,
         "measured_s": result["scenario"]["measured_s"],
@@ -116,7 +117,7 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
         "max_abs_error": agreement["max_abs_error"],
         "top1_agreement": agreement["top1_agreement"],
         "verdict": said(result["verdict"]),
-        "failure": f"run: {', '.join(sorted(broken))}" if broken else None,
+        "failure": f"run: {', '.join(sorted(unusable))}" if unusable else None,
     }
 
 

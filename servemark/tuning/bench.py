@@ -20,6 +20,7 @@ from servemark.errors import NoResultError, ServerError
 from servemark.max_rate.search import point_of
 from servemark.output import note
 from servemark.results.bottleneck import GENERATOR
+from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive
@@ -97,9 +98,9 @@ class ServedBench:
                 result = None
             message = _tail(errors.name)
         dead = self._death()
-        if result is None or "server_alive" in failed_constraints(result["verdict"]):
+        if result is None or Kind.SERVER_ALIVE in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
-        elif "error_share" in failed_constraints(result["verdict"]):
+        elif Kind.ERROR_SHARE in failed_constraints(result["verdict"]):
             self._loaded = None  # what fails requests is not asked again as it is
         if result is None:
             why = dead or f"a run ended without a result: {message}"
@@ -115,10 +116,10 @@ class ServedBench:
         trial = replace(trial, generator_limits=result["limited_by"]["by"] == GENERATOR)
         errors, failed = result["metrics"]["errors"], failed_constraints(result["verdict"])
         throughput = result["metrics"]["throughput"]["requests_per_s"]
-        if "error_share" in failed or not throughput:
+        if Kind.ERROR_SHARE in failed or not throughput:
             first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
             return replace(trial, failure=dead or f"{errors['count']:,} requests failed: {first}")
-        if "output_agreement" in failed:
+        if Kind.OUTPUT_AGREEMENT in failed:
             return replace(trial, failure="its outputs do not agree with the golden ones")
         return replace(trial, throughput=throughput)
 

@@ -4,6 +4,7 @@ import statistics
 from collections import Counter
 
 from servemark.max_rate.search import Point
+from servemark.results.constraint_kinds import Kind
 from servemark.tuning.space import Candidate
 from servemark.tuning.trial import Bench, CandidateScore, Trial
 
@@ -53,7 +54,7 @@ class TrialLedger:
 
     def run(self, stage: str, standing: CandidateScore, rate: float) -> Point:
         """One run at a rate; without an outcome it is a point that no other rate would fix."""
-        return self._trial(stage, standing, rate).point or Point(rate, frozenset({"completed"}))
+        return self._trial(stage, standing, rate).point or Point(rate, frozenset({Kind.COMPLETED}))
 
     def _trial(self, stage: str, standing: CandidateScore, load: float) -> Trial:
         """A candidate's next trial in this stage."""

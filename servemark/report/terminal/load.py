@@ -12,6 +12,7 @@ from servemark.report.answer import answer
 from servemark.report.quality import score_words
 from servemark.report.terminal.trace import worst_seconds
 from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
+from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import (
@@ -143,7 +144,7 @@ def _outputs(result: Result, everything: bool) -> str:
     cosine = agreement["cosine_min"]
     # The first choice and the cosine of an output that is too large throughout are right.
     alike = agreement["top1_agreement"] == 1 and (cosine is None or cosine >= ALIKE)
-    if alike and "output_agreement" not in failed_constraints(result["verdict"]) and not everything:
+    if alike and Kind.OUTPUT_AGREEMENT not in failed_constraints(result["verdict"]) and not everything:
         return f"outputs: {agreement['checked']} golden requests agree"
     note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
     return f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}"

@@ -7,8 +7,10 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.report import ai_matrix
 from servemark.report.pipes import circumstances
+from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
 
 _LEFT = ("workload", "precision", "unit", "agreement", "AI Matrix publishes", "verdict")
@@ -27,8 +29,6 @@ COLUMNS = (
     "verdict",
 )
 PUBLISHED_COLUMNS = ("workload", "precision", "batch", "unit", "p50 ms", "here/s", "AI Matrix publishes", "verdict")
-IDLE_SHARE = 0.05
-"""What a quiet machine's own services use at most."""
 
 
 def render_suite(document: SuiteDocument, console: Console) -> None:
@@ -98,7 +98,7 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
         lines.append(
             f"In the second before each load, other work kept {median(busy.values()):.0%} of the cores busy in the "
             f"median, {busy[most]:.0%} at most (before {most})."
-            + (" **The machine was not idle: latencies are upper bounds.**" if busy[most] > IDLE_SHARE else "")
+            + (" **The machine was not idle: latencies are upper bounds.**" if busy[most] > QUIET_SHARE else "")
         )
     old = sum(row["export_up_to_date"] for row in rows)
     if old and not document.get("published"):
@@ -117,9 +117,9 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
             "with those of its own runtime."
         )
     verdicts = " ".join(row["verdict"] or "" for row in rows)
-    if "samples" in verdicts:
+    if Kind.SAMPLES in verdicts:
         lines.append("`samples`: fewer than 20 requests were answered.")
-    if "steady_state" in verdicts:
+    if Kind.STEADY_STATE in verdicts:
         lines.append("`steady_state`: the windows' throughput or p50 drifted, or too few of them have a figure.")
     failed: dict[str, list[str]] = {}
     for row in rows:

@@ -1,0 +1,66 @@
+"""What each constraint declares, and that nothing else decides it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from servemark.results.constraint_kinds import (
+    About,
+    Kind,
+    about,
+    broken,
+    consequences,
+    kind_of,
+    of_the_server,
+    overload,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = {kind.value for kind in Kind}
+
+
+def test_a_name_is_its_own_text() -> None:
+    assert f"{Kind.SCHEDULE_DELAY}" == "schedule_delay_p99" == Kind.SCHEDULE_DELAY
+
+
+def test_a_mix_writes_the_workload_before_it() -> None:
+    assert kind_of("resnet50.error_share") is Kind.ERROR_SHARE
+    assert of_the_server(["din.output_agreement"]) == ["din.output_agreement"]
+
+
+def test_an_unknown_name_of_a_foreign_result_says_nothing() -> None:
+    assert kind_of("luck") is None
+    assert about(["luck"], *About) == broken(["luck"]) == overload(["luck"]) == []
+
+
+def test_groups_of_the_failures() -> None:
+    assert about(Kind, About.MACHINE) == ["quiet_machine"]
+    assert overload(Kind) == ["error_share", "achieved_rate"]
+    assert of_the_server(Kind) == ["error_share", "achieved_rate", "server_alive", "output_agreement"]
+    assert {"completed", "server_alive", "output_agreement"} <= set(broken(Kind))
+    assert {"samples", "steady_state"} <= set(consequences(Kind))
+
+
+@pytest.mark.parametrize("kind", set(Kind) - {Kind.MAX_RATE, Kind.LOADGEN})
+def test_the_page_says_what_each_is_about(kind: Kind) -> None:
+    page = (ROOT / "docs/explanation/verdict.md").read_text()
+    assert f"| `{kind}` | {kind.about} |" in page
+
+
+def test_no_other_file_keeps_a_set_of_names() -> None:
+    """Seven did, and two of them disagreed."""
+    found = []
+    for package in ("servemark", "loadgen", "tools"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name != "constraint_kinds.py":
+                found += [f"{path}:{node.lineno}" for node in ast.walk(ast.parse(path.read_text())) if _names(node)]
+    assert not found
+
+
+def _names(node: ast.AST) -> bool:
+    """Tell if a set or a tuple is of constraints' names."""
+    if not isinstance(node, ast.Set | ast.Tuple):
+        return False
+    values = {each.value for each in node.elts if isinstance(each, ast.Constant)}
+    return len(values & NAMES) > 1
