@@ -5,6 +5,7 @@ from pathlib import Path
 
 from loadgen.inputs.conversion import Array, converted
 from loadgen.inputs.json_file import of_raw
+from servemark import files
 from servemark.errors import InputDataError, parsing
 from servemark.workload import Sample, Tensor, Workload, read_npz
 
@@ -47,7 +48,7 @@ def from_raw(files: Mapping[str, Path], workload: Workload) -> Iterator[Sample]:
 
 def _raw(path: Path, tensor: Tensor) -> Array:
     with parsing(path, InputDataError):
-        data = path.read_bytes()
+        data = files.content(path, files.DATA_BYTES)
         if tensor.datatype == "BYTES":
             return converted(str(path), data.splitlines(), tensor)
         return of_raw(str(path), data, tensor)

@@ -12,6 +12,7 @@ from typing import Any
 
 from loadgen.inputs.conversion import Array, converted, shaped
 from loadgen.kserve.tensors.values import from_bytes
+from servemark import files
 from servemark.errors import InputDataError, parsing
 from servemark.workload import Sample, Tensor, Workload
 
@@ -30,7 +31,7 @@ class Step:
 def read_steps(path: Path, workload: Workload) -> Iterator[Step]:
     """Read the steps of all streams, one stream after the other. Raises InputDataError with the step's place."""
     with parsing(path, InputDataError, fix=FORMAT):
-        document = json.loads(path.read_text())
+        document = json.loads(files.text(path, files.DATA_BYTES))
         steps = list(_flat(f"{path}, data", document["data"]))
         validation = document.get("validation_data")
         answers = None if validation is None else list(_flat(f"{path}, validation_data", validation))
@@ -44,7 +45,9 @@ def read_steps(path: Path, workload: Workload) -> Iterator[Step]:
 def has_validation(path: Path) -> bool:
     """Whether a file says right outputs; damage shows where it is read."""
     try:
-        return path.suffix == ".json" and json.loads(path.read_text()).get("validation_data") is not None
+        if path.suffix != ".json":
+            return False
+        return json.loads(files.text(path, files.DATA_BYTES)).get("validation_data") is not None
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
 

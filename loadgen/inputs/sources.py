@@ -57,9 +57,10 @@ def data_path(config: LoadConfig, dataset: str | None) -> Path:
             )
         return path
     path = Path(config.input_data)
-    if not path.exists():
+    if not (path.is_file() or path.is_dir()):
+        what = "neither a regular file nor a folder" if path.exists() else "no such file or folder"
         raise InputDataError(
-            f"--input-data {config.input_data}: no such file or folder",
+            f"--input-data {config.input_data}: {what}",
             fix=f"{', '.join(GENERATED)}, dataset, or a path",
         )
     return path

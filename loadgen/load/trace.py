@@ -6,8 +6,6 @@ import io
 import itertools
 import json
 import math
-import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.errors import InputDataError, parsing
 from servemark.results.schema.run import TraceLoad
 
@@ -26,7 +25,6 @@ MAX_DURATION_S = 7 * 86400.0
 UNIX_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
 """From these numbers on (1973 in each unit) a time is Unix time in ns, us, ms or s; below them it is none."""
 MAX_ARRIVALS = 20_000_000
-MAX_BYTES = 1 << 30
 MAX_SAMPLE = 1 << 53
 """An index beyond it is no whole number any more."""
 MAX_QUOTED = 16
@@ -79,7 +77,7 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
     seconds from the trace's start, or a calendar time: those count from the first arrival.
     """
     try:
-        content = _content(path)
+        content = files.content(path, files.DATA_BYTES)
         content.decode()
     except OSError as error:
         raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
@@ -122,18 +120,6 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
     played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
     first = datetime.fromtimestamp(times[0], UTC) if calendar else None
     return Trace(path, digest, played, np.array(samples, np.int64) if samples else None, first, speed)
-
-
-def _content(path: Path) -> bytes:
-    """What is in a regular file of a bounded size. Raises InputDataError, OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe would wait for its writer
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise InputDataError(f"--trace {path} is no regular file", fix=NAME)
-        # In pieces: memory for as much as may come would be set aside at once.
-        content = b"".join(itertools.islice(iter(lambda: file.read(1 << 20), b""), (MAX_BYTES >> 20) + 1))
-    if len(content) > MAX_BYTES:
-        raise InputDataError(f"--trace {path} is larger than {MAX_BYTES >> 30} GiB", fix="cut it")
-    return content
 
 
 def _quoted(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a server asks for before it serves: certificates, and header fields that go with every request."""
+"""Credentials for a server: certificates, and header fields that are sent with every request."""
 
 import functools
 import re
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from loadgen.transport.server_url import is_secure, protocol_of
 from loadgen.transport.tcp import Address, resolve
 from loadgen.transport.tls import HTTP, HTTP2, TlsSocket, reason
+from servemark import files
 from servemark.errors import OptionError, ServerError
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
@@ -114,7 +115,7 @@ _TLS_FLAGS = {"tls_ca": "--tls-ca", "client_cert": "--client-cert", "client_key"
 def read_headers(file: Path) -> tuple[tuple[str, str], ...]:
     """Read header fields, a `Name: value` on each line. Raises OptionError, which never shows a value."""
     try:
-        lines = file.read_bytes().decode("ascii").splitlines()
+        lines = files.content(file, files.TEXT_BYTES).decode("ascii").splitlines()
     except OSError as error:
         raise OptionError(
             f"--headers {file}: {error.strerror}", fix="name a file with lines like Name: value"
@@ -155,6 +156,11 @@ def _alpn(url: str) -> str:
 @functools.cache
 def _context(ca: Path | None, certificate: Path | None, key: Path | None, protocol: str) -> ssl.SSLContext:
     """Made once: reading the system's certificates takes milliseconds. Raises OptionError."""
+    try:
+        for file in filter(None, (ca, certificate, key)):
+            files.require_regular(file)
+    except OSError as error:
+        raise OptionError(f"{error.filename}: {error.strerror}", fix="name PEM files") from error
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:

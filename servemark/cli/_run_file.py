@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from servemark import files
 from servemark.cli._options import MayStandBare
 from servemark.cli._ranges import LOADS
 from servemark.cli._trust import is_own, require_trust
@@ -37,7 +38,7 @@ class RunFile:
         file = cls(path)
         try:
             with parsing(path, OptionError, fix="--config names a YAML file with lines like `request-rate: 100`"):
-                tree = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
+                tree = yaml.compose(files.text(path, files.TEXT_BYTES), Loader=yaml.SafeLoader)
         except OptionError as error:
             mark = getattr(error.__cause__, "problem_mark", None)
             if mark is None:

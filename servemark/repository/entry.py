@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from servemark import files
 from servemark.errors import ArtifactError, parsing
 from servemark.workload import Arrays, elements, read_npz, write_npz
 from servemark.workload.agreement import PRECISIONS, REDUCED
@@ -112,7 +113,7 @@ class Entry:
         if not self.manifest.exists():
             return None
         with parsing(self.manifest, ArtifactError, fix=self.export_command(force=True)):
-            manifest: dict[str, Any] = json.loads(self.manifest.read_text())
+            manifest: dict[str, Any] = json.loads(files.text(self.manifest, files.DOCUMENT_BYTES))
             if not isinstance(manifest, dict):
                 raise ValueError("no JSON object")
         return manifest

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from servemark import interrupts
+from servemark import files, interrupts
 from servemark.errors import ResultError, parsing
 from servemark.paths import RESULTS
 from servemark.results.schema.comparison import ComparisonDocument
@@ -156,7 +157,7 @@ def read(path: Path) -> dict[str, Any]:
     """Read a document, or the result of a directory. Raises ResultError."""
     file = path / RESULT_FILE if path.is_dir() else path
     try:
-        result = json.loads(file.read_text())
+        result = json.loads(files.text(file, files.DOCUMENT_BYTES), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise ResultError(f"{file} cannot be read: {error.strerror}", fix=_instead_of(file)) from error
     except (ValueError, RecursionError) as error:
@@ -172,6 +173,13 @@ def read(path: Path) -> dict[str, Any]:
     return result
 
 
+def _finite(text: str) -> float:
+    """A number of strict JSON. Raises ValueError."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
+
+
 def _instead_of(file: Path) -> str:
     """What to name instead of a file that cannot be read."""
     if file.name == LATEST and file.parent.is_dir() and (newest := _newest(file.parent)):
@@ -183,7 +191,7 @@ def read_histograms(directory: Path) -> dict[str, str]:
     """Read the histograms beside a result. Raises ResultError."""
     file = directory / HISTOGRAM_FILE
     try:
-        histograms: dict[str, str] = json.loads(file.read_text())
+        histograms: dict[str, str] = json.loads(files.text(file, files.DOCUMENT_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
     return histograms

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from servemark import files
 from servemark.errors import ResultError, parsing
 from servemark.results import directory
 from servemark.results.schema.machine_series import MachineSeries
@@ -55,7 +56,7 @@ class Saved:
         file = self.folder / REQUEST_LOG if self.folder else None
         if file is None or not file.is_file():
             return None
-        with parsing(file, ResultError, fix=_WHOLE), file.open(newline="") as lines:
+        with parsing(file, ResultError, fix=_WHOLE), files.opened_text(file) as lines:
             return [
                 Request(due / 1e9, (int(row["done_ns"]) - due) / 1e6, row["error"])
                 for row in csv.DictReader(lines)
@@ -69,7 +70,7 @@ class Saved:
         if file is None or not file.is_file():
             return None
         with parsing(file, ResultError, fix=_WHOLE):
-            return cast(MachineSeries, dict(json.loads(file.read_text())))
+            return cast(MachineSeries, dict(json.loads(files.text(file, files.DATA_BYTES))))
 
 
 def file_of(path: Path) -> Path:

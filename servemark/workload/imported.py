@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
 from servemark.workload.agreement import Agreement
 from servemark.workload.spec import OWN_SUITES, Source, Workload
@@ -41,8 +42,8 @@ def imported() -> dict[str, Workload]:
 
 def read_model(folder: Path) -> Workload:
     """Read an imported model's description. Raises ArtifactError."""
-    text = (folder / DESCRIPTION).read_bytes()
     with parsing(folder / DESCRIPTION, ArtifactError, fix="`servemark import PATH --force` writes it anew"):
+        text = files.content(folder / DESCRIPTION, files.DOCUMENT_BYTES)
         return described(folder, json.loads(text), hashlib.sha256(text).hexdigest())
 
 

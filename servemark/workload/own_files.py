@@ -16,6 +16,7 @@ from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
+from servemark import files
 from servemark.errors import InputDataError, OptionError, ServemarkError
 from servemark.workload.spec import OWN_SUITES, Workload
 
@@ -139,7 +140,7 @@ def telling(path: Path, error_class: type[ServemarkError]) -> Iterator[None]:
 @functools.cache
 def _parsed(path: Path, _: int) -> ast.Module:
     with telling(path, OptionError):
-        return ast.parse(path.read_bytes(), str(path))
+        return ast.parse(files.content(path, files.CODE_BYTES), str(path))
 
 
 def _defines_workload(path: Path) -> bool:

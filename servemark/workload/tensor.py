@@ -10,6 +10,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.errors import InputDataError
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -86,7 +87,7 @@ class Tensor:
 def read_npz(path: Path) -> Arrays:
     """Read all arrays of a file. Raises whatever numpy does on a damaged one, BadZipFile where they are no archive."""
     # np.load would read a file of one array, however large it says that it is.
-    with path.open("rb") as content, _NpzFile(content) as file:
+    with files.opened(path) as content, _NpzFile(content) as file:
         size = sum(member.file_size for member in file.zip.infolist())
         if size > MAX_UNPACKED_BYTES:
             raise ValueError(f"it unpacks to {size} bytes, the limit is {MAX_UNPACKED_BYTES}")

@@ -125,16 +125,18 @@ def test_a_speed_is_that_of_a_trace(flags: list[str]) -> None:
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
 def test_a_trace_is_a_regular_file(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "trace.csv")
-    with pytest.raises(InputDataError, match=r"trace\.csv (is no regular file|cannot be read: Is a directory)"):
+    with pytest.raises(
+        InputDataError, match=r"trace\.csv cannot be read: (is a pipe, not a regular file|Is a directory)"
+    ):
         read_trace(tmp_path / "trace.csv")
 
 
 def test_a_trace_is_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loadgen.load.trace.MAX_BYTES", 10)
+    monkeypatch.setattr("servemark.files.DATA_BYTES", 10)
     (tmp_path / "trace.csv").write_text("0\n" * 5)
     assert len(read_trace(tmp_path / "trace.csv").times_s) == 5
     (tmp_path / "trace.csv").write_text("0\n" * 6)
-    with pytest.raises(InputDataError, match=r"trace\.csv is larger than"):
+    with pytest.raises(InputDataError, match=r"trace\.csv cannot be read: larger than"):
         read_trace(tmp_path / "trace.csv")
 
 

@@ -1,0 +1,117 @@
+"""Inputs are regular files of a bounded size: a pipe is not waited for, a device is not opened."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loadgen.inputs.array_files import from_npz_folder
+from loadgen.inputs.json_file import has_validation, read_steps
+from loadgen.inputs.sources import samples_of
+from loadgen.load.trace import read_trace
+from loadgen.transport.access import Access, read_headers
+from servemark import files
+from servemark.cli import build
+from servemark.cli._run_file import RunFile, parameters
+from servemark.errors import ServemarkError
+from servemark.repository.entry import Entry
+from servemark.results import directory
+from servemark.results.saved import Saved
+from servemark.workload import get
+from servemark.workload.imported import read_model
+from servemark.workload.own_files import files_of, load_file
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.load_config import config
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(str(path))
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "endless device": lambda path: path.symlink_to("/dev/zero"),
+    "empty device": lambda path: path.symlink_to("/dev/null"),
+    "terminal": lambda path: path.symlink_to("/dev/ptmx"),
+    "socket": _socket,
+    "folder": Path.mkdir,
+    "nothing": lambda _: None,
+    "link to itself": lambda path: path.symlink_to(path),
+}
+READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "headers": ("headers", read_headers),
+    "--config": ("run.yaml", lambda path: RunFile.read(path, parameters(build().commands["run"]))),
+    "trace": ("trace.csv", read_trace),
+    "inputs as JSON": ("inputs.json", lambda path: list(read_steps(path, get("ranking_tiny")))),
+    "inputs as a folder": ("a.npz", lambda path: list(from_npz_folder(path.parent, get("ranking_tiny")))),
+    "result": ("result.json", lambda path: directory.read(path.absolute())),
+    "histograms": ("histograms.json", lambda path: directory.read_histograms(path.parent)),
+    "workloads": ("evil.py", lambda path: load_file(files_of([path])[0])),
+    "imported model": ("model.json", lambda path: read_model(path.parent)),
+    "CA": ("ca.pem", lambda path: Access(ca=path).context("https://h:1")),
+}
+
+
+@pytest.mark.parametrize("kind", [*MAKERS])
+@pytest.mark.parametrize("reader", [*READERS])
+def test_what_is_no_regular_file_is_refused_with_words(reader: str, kind: str, tmp_path: Path) -> None:
+    name, read = READERS[reader]
+    if (reader, kind) == ("inputs as a folder", "nothing"):
+        pytest.skip("an empty folder holds no sample, which its caller says")
+    MAKERS[kind](tmp_path / name)
+    with pytest.raises(ServemarkError):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind not in ("folder", "nothing", "link to itself")])
+def test_what_may_be_missing_is_refused_where_it_is_no_file(kind: str, tmp_path: Path) -> None:
+    MAKERS[kind](tmp_path / "x.json")
+    assert not has_validation(tmp_path / "x.json")
+    MAKERS[kind](tmp_path / "series.json")
+    assert Saved("x", {}, tmp_path).machine_series is None
+    entry = Entry(tmp_path, "m", "e")
+    entry.folder.mkdir()
+    MAKERS[kind](entry.manifest)
+    with pytest.raises(ServemarkError, match="cannot be read"):
+        entry.read_manifest()
+
+
+def test_a_command_waits_for_no_pipe(servemark: Servemark, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "secret")
+    code, _, err = servemark("run", "ranking_tiny", "-u", "http://h:1", "--headers", str(tmp_path / "secret"))
+    assert code == BAD_INPUT
+    assert f"--headers {tmp_path / 'secret'}: is a pipe, not a regular file" in err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless device", "nothing"])
+def test_inputs_are_a_file_or_a_folder(kind: str, tmp_path: Path) -> None:
+    MAKERS[kind](tmp_path / "inputs")
+    with pytest.raises(ServemarkError, match=r"inputs: (neither a regular file|no such file)"):
+        samples_of(config("ranking_tiny", "--input-data", str(tmp_path / "inputs")))
+
+
+def test_a_file_is_of_a_bounded_size(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert files.content(file, 5) == b"12345"
+    assert files.text(file, 5) == "12345"
+    with pytest.raises(OSError, match="larger than 0 MiB"):
+        files.content(file, 4)
+    os.truncate(file, 1 << 40)  # a hole, which takes no room and is not read
+    with pytest.raises(OSError, match="larger than 1 GiB"):
+        files.content(file, files.DATA_BYTES)
+
+
+def test_a_file_that_says_it_is_empty_is_read() -> None:
+    assert files.content(Path("/proc/self/status"), files.TEXT_BYTES).startswith(b"Name:")
+    with pytest.raises(OSError, match="larger than"):
+        files.content(Path("/proc/self/status"), 5)
+
+
+def test_lines_keep_their_ends(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\r\nb")
+    with files.opened_text(tmp_path / "file") as lines:
+        assert list(lines) == ["a\r\n", "b"]
