@@ -1,5 +1,6 @@
 """What a model file says of itself, whatever its format."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,9 @@ from servemark.errors import ArtifactError
 
 OPEN = -1
 """A size that the file leaves open."""
+MAX_BYTES = (2 << 30) - 1
+"""protobuf's limit for one message."""
+MAX_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,18 @@ class Format(Protocol):
 def unusable(path: Path, why: str, *, fix: str) -> ArtifactError:
     """The error for a file that cannot be imported."""
     return ArtifactError(f"{path} cannot be imported: {why}", fix=fix)
+
+
+def shown(text: str) -> str:
+    """A file's own words, quoted and not too long."""
+    return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}...")
+
+
+def held(model: Path, file: Path) -> bool:
+    """Whether a file lies in a model's folder once its links are followed.
+
+    A download cache keeps links to a model and its weights, which lie beside each other elsewhere: that folder counts.
+    """
+    folders = (model.parent.resolve(), model.resolve().parent)
+    # realpath, because Path.resolve raises on links in a circle
+    return any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in folders)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from exporters.importing.described import unusable
+from exporters.importing.described import held, shown, unusable
 from exporters.importing.onnx_parts import parts
 from exporters.pipeline.imported import WEIGHTS
 from servemark.errors import ArtifactError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIX = "onnx.save(model, path, save_as_external_data=True) keeps the weights in a file beside it"
 MAX_LOCATION = 1000
 """Characters of a location."""
-MAX_SHOWN, MAX_SHOWN_SIZES = 60, 4
+MAX_SHOWN_SIZES = 4
 MAX_DIMENSIONS, MAX_WEIGHT_BYTES = 64, 1 << 60
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
@@ -65,7 +65,7 @@ def kept(path: Path, tensor: "TensorProto") -> Kept:
         raise unusable(path, f"its weight {name} has {length:,} bytes, and its sizes need {needed:,}", fix=FIX)
     # realpath, because Path.resolve raises on links in a circle
     file = Path(os.path.realpath(path.parent / location))
-    if not any(file.is_relative_to(os.path.realpath(folder)) for folder in (path.parent, _linked(path).parent)):
+    if not held(path, file):
         raise _outside(path, tensor, location)
     try:
         if not file.is_file():
@@ -105,11 +105,6 @@ def gather(path: Path, model: "ModelProto", version: Path) -> None:
         shutil.copyfile(file, version / name)
 
 
-def _linked(path: Path) -> Path:
-    """The file that a path is a link to: a download cache keeps a model and its weights beside each other there."""
-    return Path(os.path.realpath(path))
-
-
 def _outside(path: Path, tensor: "TensorProto", location: str) -> ArtifactError:
     return unusable(path, f"its weight {shown(tensor.name)} lies outside its folder ({shown(location)})", fix=FIX)
 
@@ -144,8 +139,3 @@ def bytes_of(path: Path, tensor: "TensorProto") -> int:
         said = f"{kind} {sizes[:MAX_SHOWN_SIZES]} in {len(tensor.dims)} dimensions"
         raise unusable(path, f"its weight {shown(tensor.name)} is {said}, which no file holds", fix=FIX)
     return needed
-
-
-def shown(text: str) -> str:
-    """A file's own words, quoted and not too long."""
-    return repr(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}...")

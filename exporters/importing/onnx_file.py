@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.importing.described import OPEN, Described, Port, unusable
-from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept, shown
+from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, shown, unusable
+from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept
 from exporters.importing.onnx_parts import parts
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 ENGINE = "onnxruntime"
 KIND = "an ONNX file"
-MAX_BYTES = (2 << 30) - 1
-"""protobuf's limit for one message."""
 STANDARD = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 """The domains whose operators ONNX Runtime has itself; com.microsoft's are its own."""
 REACHING_OUT = {("com.microsoft", "EPContext"), ("com.microsoft", "Snpe")}
