@@ -75,21 +75,21 @@ def in_picture(outputs: Sample, size: tuple[int, int], resized: tuple[int, int])
     found = {name: np.asarray(outputs[name][:count]) for name in outputs if name != "num_detections"}
     boxes = found["boxes"].astype(np.float64) * scale
     if "masks" in found:
-        found["masks"] = np.array([_pasted(*each, size) for each in zip(found["masks"], boxes, strict=True)], object)
+        # Ours end where the picture does. Another's may not: their masks would take any amount of memory.
+        inside = boxes.clip(0, [*size, *size])
+        found["masks"] = np.array([_pasted(*each, size) for each in zip(found["masks"], inside, strict=True)], object)
     return {**found, "boxes": boxes}
 
 
 def _pasted(mask: npt.NDArray[Any], box: npt.NDArray[np.float64], size: tuple[int, int]) -> dict[str, Any]:
-    """A mask of 28 x 28 probabilities in its box of the picture, above 0.5, as pycocotools encodes it."""
-    from PIL import Image
+    """A mask's probabilities in its box of the picture, above 0.5: pasted by torchvision, encoded by pycocotools."""
+    import torch
     from pycocotools import mask as encoding
+    from torchvision.models.detection.roi_heads import paste_masks_in_image
 
-    left, top, right, bottom = (round(float(edge)) for edge in box)
-    width, height = max(right - left, 1), max(bottom - top, 1)
-    resized = Image.fromarray(mask.astype(np.float32)).resize((width, height), Image.Resampling.BILINEAR)
-    canvas = Image.new("F", size)
-    canvas.paste(resized, (left, top))
-    found: dict[str, Any] = encoding.encode(np.asfortranarray(np.asarray(canvas) > 0.5, np.uint8))
+    tensors = (torch.from_numpy(np.array(each, np.float32))[None] for each in (mask[None], box))
+    whole = paste_masks_in_image(*tensors, (size[1], size[0]))[0, 0].numpy()
+    found: dict[str, Any] = encoding.encode(np.asfortranarray(whole > 0.5, np.uint8))
     return found
 
 

@@ -77,7 +77,8 @@ def test_coco_s_masks_are_pasted_into_the_picture(tmp_path: Path) -> None:
     masks[0] = 1
     # letterboxed to 1024 x 512; class 3 of the model is the third id, 90
     right, elsewhere = ((0, 0, 512, 512), (512, 0, 1024, 512))
-    assert score("mask_rcnn", data, detected(right, 3, masks=masks)) == pytest.approx(1)
+    # torchvision's masks end a pixel later: 20 x 20 of 21 x 21 are 0.907, which nine of ten thresholds allow
+    assert score("mask_rcnn", data, detected(right, 3, masks=masks)) == pytest.approx(0.9)
     assert score("mask_rcnn", data, detected(elsewhere, 3, masks=masks)) == 0
 
 

@@ -1,6 +1,7 @@
 """Detectors: suppression in fixed shapes against torchvision's, whole models against torchvision's own, readers."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pycocotools import mask as encoding
 from torchvision.models import detection
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.models.detection.image_list import ImageList
+from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.models.detection.ssd import SSD
 from torchvision.ops import batched_nms, nms
 
@@ -194,6 +197,30 @@ def test_torchvisions_weights_load(network: Callable[[], torch.nn.Module], refer
     with torch.device("meta"):
         theirs = {name: tensor.shape for name, tensor in reference().state_dict().items()}
     assert {name: tensor.shape for name, tensor in network().state_dict().items()} == theirs
+
+
+def test_masks_are_pasted_as_torchvision_does() -> None:
+    """Boxes of all sizes, some of them as wide as the picture, whose 96 x 64 pixels were 192 x 128 in the request."""
+    rng = np.random.default_rng(0)
+    corners = rng.uniform((0, 0), (150, 100), (40, 2))
+    boxes = np.concatenate([corners, corners + rng.uniform(0, 80, (40, 2))], axis=1)
+    boxes = np.minimum(boxes, [192, 128, 192, 128]).astype(np.float32)
+    boxes[0] = 0, 0, 192, 128
+    masks = rng.random((40, 28, 28)).astype(np.float32)
+    outputs = {"boxes": boxes, "masks": masks, "num_detections": np.array([40])}
+    found = _detection.in_picture(outputs, (96, 64), (192, 128))["masks"]
+    whole = paste_masks_in_image(torch.from_numpy(masks)[:, None], torch.from_numpy(boxes) / 2, (64, 96))
+    expected = (whole[:, 0] > 0.5).numpy()
+    assert expected.any(axis=(1, 2)).sum() > 10
+    np.testing.assert_array_equal(np.stack([encoding.decode(each) for each in found]), expected)
+
+
+def test_a_mask_in_a_box_beyond_the_picture_takes_no_memory() -> None:
+    boxes = np.array([[-1e30, 0, 1e9, 1e9], [-math.inf, 0, math.inf, math.inf]], np.float32)
+    outputs = {"boxes": boxes, "masks": np.ones((2, 28, 28), np.float32), "num_detections": np.array([2])}
+    found = _detection.in_picture(outputs, (40, 20), (400, 200))["masks"]
+    assert [each["size"] for each in found] == [[20, 40]] * 2
+    assert all(encoding.area(each) > 0.9 * 40 * 20 for each in found)
 
 
 def picture(path: Path, width: int, height: int) -> Path:
