@@ -4,8 +4,7 @@ from loadgen.driver.labelled import LabelledAnswers
 from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
 from servemark.quality.document import score, weights_of
-from servemark.quality.journal import Scored
-from servemark.quality.scoring import digest_of, rows_of
+from servemark.quality.scoring import NO_ANSWER, Answers, rows_of
 from servemark.results.schema.score import QualityScore
 
 
@@ -17,13 +16,12 @@ def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | N
     (metric, asked), tensors = metric_of(config), workload.outputs
     scored = []
     for number, (answer, row, error) in answers.kept.items():
-        example = data.example(number)
+        of_example = Answers(data, number, data.example(number))
         if answer is None or error is not None:
-            scored.append(Scored(number, digest_of(example), metric.wrong(example.label), error or "no_answer"))
-            continue
-        outputs = list(rows_of(answer.arrays(tensors), tensors))[row]
-        found = metric.row([data.prediction(outputs, example.label)], example.label)
-        scored.append(Scored(number, digest_of(example), found))
+            of_example.failed(0, error or NO_ANSWER)
+        else:
+            of_example.answered(0, list(rows_of(answer.arrays(tensors), tensors))[row])
+        scored.append(of_example.scored_by(metric))
     return score(
         metric,
         asked,

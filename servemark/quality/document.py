@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from servemark.quality.interval import intervals
-from servemark.quality.journal import Scored
+from servemark.quality.journal import NOT_A_NUMBER, Scored
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import set_digest
 from servemark.repository.entry import Entry
@@ -53,8 +53,9 @@ def score(
         "continued": continued,
         "sha256": set_digest(scored),
     }
-    outcome, reason = _outcome(metric, asked, figures[0]["value"], weights, data)
     failed = [entry for entry in scored if entry.error is not None]
+    left_out = sum(entry.row is None for entry in failed)
+    outcome, reason = _outcome(metric, asked, figures[0]["value"], weights, data, left_out)
     found: QualityScore = {
         "metric": metric.figures[0],
         "higher_is_better": metric.higher_is_better,
@@ -64,7 +65,8 @@ def score(
         "outcome": outcome,
         "weights": weights,
         "wrong": sum(entry.row is not None for entry in failed),
-        "left_out": sum(entry.row is None for entry in failed),
+        "left_out": left_out,
+        "not_numbers": sum(entry.error == NOT_A_NUMBER for entry in failed),
         "data": data,
     }
     if reason:
@@ -73,7 +75,7 @@ def score(
 
 
 def _outcome(
-    metric: Metric, asked: Quality, value: float | None, weights: str, data: QualityData
+    metric: Metric, asked: Quality, value: float | None, weights: str, data: QualityData, left_out: int
 ) -> tuple[QualityOutcome, str | None]:
     if asked.target is None:
         return "not judged", "no target is published"
@@ -83,6 +85,8 @@ def _outcome(
         return "not judged", "these examples do not tell the metric"
     if data["scored"] < data["size"]:
         return "not judged", f"{data['scored']:,} of {data['size']:,} examples were scored; the target is of all"
+    if left_out:
+        return "not judged", f"{left_out:,} of {data['size']:,} examples are left out; the target is of all"
     return ("met" if (value >= asked.target) == metric.higher_is_better or value == asked.target else "missed"), None
 
 

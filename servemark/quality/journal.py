@@ -11,6 +11,8 @@ from servemark.quality.metric import Row
 from servemark.results.directory import write_atomically
 
 FILE = "examples.jsonl"
+NOT_A_NUMBER = "not_a_number"
+"""The kind of failure of an example whose answer holds NaN, or tells an infinite figure."""
 
 
 class Scored(NamedTuple):

@@ -24,7 +24,7 @@ class Metric(Protocol):
         """Which way is good."""
 
     def row(self, predictions: Sequence[Any], label: Any) -> Row:
-        """What an example tells whose requests were answered so.
+        """What an example tells whose requests were answered so, without NaN. A row that is not finite is a wrong one.
 
         Raises ValueError, naming it, where the label is none of this metric's.
         """

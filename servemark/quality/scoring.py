@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections import Counter
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from servemark.errors import InputDataError
-from servemark.quality.journal import Journal, Scored
+from servemark.quality.journal import NOT_A_NUMBER, Journal, Scored
 from servemark.quality.metric import Metric
 from servemark.workload import Arrays, Example, LabelledSet, Sample, Tensor
 
 SHORT_DIGEST = 16
 """Hex digits of an example's digest: enough that no two of a set are taken for each other."""
+NO_ANSWER = "no_answer"
 
 
 def digest_of(example: Example) -> str:
@@ -36,6 +37,57 @@ def chosen(size: int, samples: int | None, seed: int) -> list[int]:
     return sorted(np.random.default_rng(seed).choice(size, samples, replace=False).tolist())
 
 
+class Answers:
+    """The answers to one example's requests. One that is missing, or is not a number, makes the example wrong."""
+
+    def __init__(self, data: LabelledSet, number: int, example: Example) -> None:
+        self._data, self._number, self._label, self._digest = data, number, example.label, digest_of(example)
+        self._left = set(range(len(example.requests)))
+        self._predictions: list[Any] = [None] * len(example.requests)
+        self._error: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """True once each request was answered or has failed."""
+        return not self._left
+
+    def answered(self, part: int, outputs: Sample) -> None:
+        """Take a request's outputs, without the batch dimension."""
+        if any(array.dtype.kind == "f" and np.isnan(array).any() for array in outputs.values()):
+            self.failed(part, NOT_A_NUMBER)  # before it is decoded: the largest of NaN would be a letter
+            return
+        self._predictions[part] = self._data.prediction(outputs, self._label)
+        self._left.discard(part)
+
+    def failed(self, part: int, error: str) -> None:
+        """Take a request's failure."""
+        self._error = error
+        self._left.discard(part)
+
+    def scored_by(self, metric: Metric) -> Scored:
+        """What the metric makes of them. Raises InputDataError where the label is none of the metric's."""
+        try:
+            error, row = self._error, None
+            if error is None:
+                row = metric.row(self._predictions, self._label)
+                error = None if _finite(row) else NOT_A_NUMBER
+            return Scored(self._number, self._digest, metric.wrong(self._label) if error else row, error)
+        except ValueError as error:
+            raise InputDataError(
+                f"example {self._number} of the data set does not fit {metric.figures[0]}: {error}",
+                fix="lay out the data set, and the labels, that the model was trained for",
+            ) from error
+
+
+def _finite(row: Any) -> bool:
+    """True where no number of a row, or of what it holds, is NaN or infinite."""
+    if isinstance(row, float):
+        return math.isfinite(row)
+    if isinstance(row, dict):
+        return all(map(_finite, row.values()))
+    return not isinstance(row, list) or all(map(_finite, row))
+
+
 @dataclass
 class Scorer:
     """Knows which example each request is of, and adds to the journal what is complete.
@@ -46,57 +98,29 @@ class Scorer:
     metric: Metric
     data: LabelledSet
     journal: Journal
-    errors: Counter[str] = field(default_factory=Counter)
-    """Failed requests by kind; an example of several requests may have several."""
-    _open: dict[int, "_Waiting"] = field(default_factory=dict)
+    _open: dict[int, Answers] = field(default_factory=dict)
 
     def requests(self, examples: Sequence[int]) -> Iterator[tuple[int, int, Sample]]:
         """The samples to send: the number of the example, which of its requests, and the sample."""
         for number in examples:
             example = self.data.example(number)
-            self._open[number] = _Waiting(example.label, digest_of(example), [None] * len(example.requests))
+            self._open[number] = Answers(self.data, number, example)
             for part, sample in enumerate(example.requests):
                 yield number, part, sample
 
     def answered(self, number: int, part: int, outputs: Sample) -> None:
         """Take a sample's outputs, without the batch dimension."""
-        waiting = self._open[number]
-        waiting.predictions[part] = self.data.prediction(outputs, waiting.label)
-        self._complete(number, waiting)
+        self._open[number].answered(part, outputs)
+        self._complete(number)
 
     def failed(self, number: int, part: int, error: str) -> None:
         """Take a failure: the example is wrong."""
-        waiting = self._open[number]
-        waiting.error = error
-        waiting.predictions[part] = _FAILED
-        self._complete(number, waiting)
+        self._open[number].failed(part, error)
+        self._complete(number)
 
-    def _complete(self, number: int, waiting: "_Waiting") -> None:
-        if any(prediction is None for prediction in waiting.predictions):
-            return
-        del self._open[number]
-        try:
-            if waiting.error is not None:
-                row = self.metric.wrong(waiting.label)
-            else:
-                row = self.metric.row(waiting.predictions, waiting.label)
-        except ValueError as error:
-            raise InputDataError(
-                f"example {number} of the data set does not fit {self.metric.figures[0]}: {error}",
-                fix="lay out the data set, and the labels, that the model was trained for",
-            ) from error
-        self.journal.add(Scored(number, waiting.digest, row, waiting.error))
-
-
-_FAILED = object()
-
-
-@dataclass
-class _Waiting:
-    label: Any
-    digest: str
-    predictions: list[Any]
-    error: str | None = None
+    def _complete(self, number: int) -> None:
+        if self._open[number].complete:
+            self.journal.add(self._open.pop(number).scored_by(self.metric))
 
 
 def rows_of(outputs: Arrays, tensors: Sequence[Tensor]) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityFigure, QualityScore
 
 COLUMNS = ("figure", "value", "95 % interval")
+LARGE = 1e6
 
 
 def render_quality(result: QualityResult, console: Console) -> None:
@@ -43,7 +44,14 @@ def score_words(found: QualityScore) -> str:
     """The same of a load run: with the interval, and of how many examples."""
     low, high = (number(bound) for bound in found["figures"][0]["ci95"] or (None, None))
     data = found["data"]
-    return f"{against_target(found)}; 95 % interval {low} to {high}, {data['scored']:,} of {data['size']:,} examples"
+    scored = f"{data['scored']:,} of {data['size']:,} examples"
+    return "; ".join([against_target(found), f"95 % interval {low} to {high}, {scored}", *not_numbers(found)])
+
+
+def not_numbers(found: QualityScore) -> list[str]:
+    """How many examples were answered with something that is not a number, if any were."""
+    count = found.get("not_numbers", 0)
+    return [f"{count:,} answered with NaN or infinity"] if count else []
 
 
 def against_target(found: QualityScore) -> str:
@@ -89,8 +97,9 @@ def lines(result: QualityResult) -> list[str]:
     if result["partial"]:
         missing = data["samples"] - data["scored"]
         said.append(f"cut short: {missing:,} examples are missing; the same command continues")
-    if errors["count"]:
-        said.append(f"{errors['count']:,} requests failed: {found['wrong']:,} examples count as wrong")
+    causes = [f"{errors['count']:,} requests failed"] * bool(errors["count"]) + not_numbers(found)
+    if causes:
+        said.append(f"{', '.join(causes)}: {found['wrong']:,} examples count as wrong")
         said += [f"  {kind}: {count:,} {errors['messages'].get(kind, '')}" for kind, count in errors["by_kind"].items()]
     if found["left_out"]:
         said.append(f"{found['left_out']:,} failed examples are left out: {found['metric']} has no worst value")
@@ -101,4 +110,6 @@ def number(value: float | None) -> str:
     """Four decimals of a share, four digits of anything larger."""
     if value is None:
         return "-"
+    if abs(value) >= LARGE:
+        return f"{value:.3g}"
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"

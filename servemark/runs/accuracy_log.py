@@ -1,6 +1,5 @@
 """MLPerf's accuracy mode: a labelled data set as LoadGen's library, and its accuracy log scored."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from loadgen.sut.target import Target
 from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
 from servemark.quality.logged import from_bytes, to_bytes
-from servemark.quality.scoring import Scorer
+from servemark.quality.scoring import NO_ANSWER, Scorer
 from servemark.results.schema.score import QualityScore
 from servemark.runs.labelled import Labels
 from servemark.workload import stack
@@ -43,7 +42,7 @@ class LabelledLibrary(Sequence[Payload]):
 
 
 def logged_by(config: LoadConfig) -> "partial[bytes]":
-    """What LoadGen's log keeps of an answer: its outputs."""
+    """Return a function that keeps an answer's outputs for LoadGen's log."""
     return partial(_logged, config)
 
 
@@ -55,7 +54,6 @@ def _logged(config: LoadConfig, answer: Answer) -> bytes:
 def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
     """Score LoadGen's accuracy log; what it has no answer of is wrong. Raises ResultError, InputDataError."""
     answers = read_accuracy_log(logs)
-    errors = Counter[str]()
     with Journal(logs) as journal:
         scorer = Scorer(labels.metric, labels.data, journal)
         for number, part, _ in scorer.requests(labels.examples):
@@ -63,8 +61,7 @@ def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
             if content:
                 scorer.answered(number, part, from_bytes(content, config.workload.outputs))
             else:
-                errors["no_answer"] += 1
-                scorer.failed(number, part, "no_answer")
+                scorer.failed(number, part, NO_ANSWER)
         return score(
             labels.metric,
             labels.asked,

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from servemark.quality.metric import Means
@@ -11,7 +10,7 @@ from servemark.quality.metric import Means
 class Accuracy(Means):
     """`ranks` are the places that count as right. Predictions are scores [classes], labels the number of the class.
 
-    Of equal scores the first class wins, as argmax has it. Scores that are no numbers are wrong.
+    Of equal scores the first class wins, as argmax has it.
     """
 
     shares = True
@@ -25,8 +24,6 @@ class Accuracy(Means):
         if not 0 <= label < len(flat):
             raise ValueError(f"class {label} is none of the model's {len(flat)}")
         own = flat[label]
-        if np.isnan(flat).any():
-            return (0.0,) * len(self._ranks)
         before = int((flat > own).sum() + (flat[:label] == own).sum())
         return tuple(float(before < rank) for rank in self._ranks)
 

@@ -12,8 +12,8 @@ ORDERS = 4
 class Bleu(Summed):
     """Predictions and labels are sentences of tokens with spaces between; BLEU is of the whole set, from 0 to 100.
 
-    The data sets are tokenized, so that sacrebleu takes them as they are (`tokenize="none"`), as the reference's
-    multi-bleu.perl does: its figures compare with those, not with sacrebleu's own of plain text.
+    It is sacrebleu's with `tokenize="none"`, because the data sets are tokenized, and with its default smoothing
+    (`smooth:exp`). multi-bleu.perl gives the same, but 0 where no sequence of four tokens is right: it does not smooth.
     """
 
     figures = ("BLEU",)

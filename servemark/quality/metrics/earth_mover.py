@@ -11,7 +11,8 @@ from servemark.quality.metric import Floats, Row, Summed
 class EarthMover(Summed):
     """The mean of the critic's answers to real pictures, less that to generated ones.
 
-    Predictions are what the critic answers, labels say whether the picture is real.
+    Predictions are what the critic answers, labels say whether the picture is real. A critic's answers have no bound,
+    so that there is no worst one.
     """
 
     figures = ("estimated Earth-Mover distance",)

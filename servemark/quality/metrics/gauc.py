@@ -22,7 +22,7 @@ class GroupedAuc:
         if len(predictions) != len(label) or not set(label) <= {0, 1}:
             raise ValueError(f"{len(predictions)} impressions have the clicks {list(label)!r:.80}")
         scores = [float(np.asarray(prediction).reshape(-1)[0]) for prediction in predictions]
-        return self.wrong(label) if np.isnan(scores).any() else [scores, [int(click) for click in label]]
+        return [scores, [int(click) for click in label]]
 
     def wrong(self, label: Sequence[int]) -> Row:
         return [[1.0 - click for click in label], [int(click) for click in label]]

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from servemark.quality.metric import Means
@@ -24,8 +23,6 @@ class HitRatio(Means):
         flat = prediction.reshape(-1)
         if not 0 <= label < len(flat):
             raise ValueError(f"candidate {label} is none of the {len(flat)}")
-        if np.isnan(flat).any():
-            return 0.0, 0.0
         rank = int((flat >= flat[label]).sum())  # from 1; itself is among them
         return (1.0, 1 / math.log2(rank + 1)) if rank <= TOP else (0.0, 0.0)
 

@@ -1,5 +1,6 @@
 """Perplexity of a language model: e to the mean negative logarithm of what it gave to the words that came."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +8,14 @@ import numpy as np
 
 from servemark.quality.metric import Floats, Row, Summed
 
+LEAST = math.log(np.finfo(np.float32).tiny)
+"""About -87.3: the logarithm of the smallest probability."""
+
 
 class Perplexity(Summed):
     """Predictions are natural logarithms of probabilities, one for each token that came; labels are how many count.
 
-    What was not answered has no worst value: a probability may be as small as it likes.
+    Where nothing was answered, each token counts as unlikely as float32 can say.
     """
 
     figures = ("perplexity", "bits per token")
@@ -23,8 +27,8 @@ class Perplexity(Summed):
             raise ValueError(f"{label} tokens of {len(logarithms)} answered ones cannot count")
         return [-float(logarithms[:label].sum()), int(label)]
 
-    def wrong(self, label: int) -> None:  # noqa: ARG002 - as a metric has it
-        return None
+    def wrong(self, label: int) -> Row:
+        return [-LEAST * int(label), int(label)]
 
     def combine(self, sums: Floats) -> tuple[float, ...]:
         mean = float(sums[0] / sums[1])

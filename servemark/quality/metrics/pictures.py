@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from servemark.quality.metric import Means
 
-OCCUPIED = 0.5
+HALF = 0.5
 Array = npt.NDArray[Any]
 
 
@@ -30,10 +30,11 @@ class MsSsim(Means):
 class SquaredError(Means):
     """Predictions and labels are frames [T, 3, H, W] in [0, 1]: squared errors summed over a frame, averaged over all.
 
-    Beside it the mean over values, and the peak signal-to-noise ratio of it in dB. What was not answered is black.
+    Beside it the mean over values, and the peak signal-to-noise ratio of a clip's mean in dB. Where errors grow with
+    time, that is below the mean of the frames' own ratios. What was not answered is black where white was right.
     """
 
-    figures = ("MSE", "MSE per value", "PSNR")
+    figures = ("MSE", "MSE per value", "clip PSNR")
     higher_is_better = False
 
     def scores(self, prediction: Array, label: Array) -> tuple[float, ...]:
@@ -43,7 +44,8 @@ class SquaredError(Means):
         return float(squares.sum() / len(right)), mean, -10 * float(np.log10(max(mean, 1e-12)))
 
     def wrong(self, label: Any) -> list[Any]:
-        return [*self.scores(np.zeros_like(label), label), 1]
+        right = np.asarray(label, np.float64)
+        return [*self.scores(np.where(right < HALF, 1.0, 0.0), right), 1]
 
 
 class VolumeOverlap(Means):
@@ -52,7 +54,7 @@ class VolumeOverlap(Means):
     figures = ("mean IoU",)
 
     def scores(self, prediction: Array, label: Array) -> tuple[float, ...]:
-        answered, right = (np.asarray(each).reshape(-1) > OCCUPIED for each in (prediction, label))
+        answered, right = (np.asarray(each).reshape(-1) > HALF for each in (prediction, label))
         union = int((answered | right).sum())
         return (float((answered & right).sum() / union) if union else 1.0,)
 

@@ -13,19 +13,21 @@ PLACES = (10, 5, 3)
 class PrecisionAtK(Means):
     """Predictions are item ids, best first; labels the items that the user really chose later.
 
-    `mAP` averages the precision at each hit, over the lesser of what was chosen and what is listed.
+    An item that is listed again is not a second hit. `mAP@10` averages the precision at each hit among the ten listed,
+    over the lesser of what was chosen and ten. Caser's own evaluation ranks all items: its mAP is another figure.
     """
 
     shares = True
 
     def __init__(self, name: str) -> None:
-        self.figures = (name, *(f"precision@{k}" for k in PLACES[1:]), "mAP")
+        self.figures = (name, *(f"precision@{k}" for k in PLACES[1:]), f"mAP@{PLACES[0]}")
 
     def scores(self, prediction: npt.NDArray[Any], label: Sequence[int]) -> tuple[float, ...]:
         chosen = {int(item) for item in label}
         if not chosen:
             raise ValueError("the user chose nothing later")
-        hits = [int(item) in chosen for item in prediction.reshape(-1)]
+        listed = [int(item) for item in prediction.reshape(-1)[: PLACES[0]]]
+        hits = [item in chosen and item not in listed[:place] for place, item in enumerate(listed)]
         at_hits = [sum(hits[: place + 1]) / (place + 1) for place, hit in enumerate(hits) if hit]
         return *(sum(hits[:k]) / k for k in PLACES), sum(at_hits) / min(len(chosen), len(hits))
 

@@ -2,6 +2,7 @@
 
 Isola et al. 2017, "Image-to-Image Translation with Conditional Adversarial Networks" (CVPR), section 4.1: pixel
 accuracy, mean class accuracy and mean class IoU (Long et al. 2015, "Fully Convolutional Networks", section 5).
+Means are over all 19 classes, as in pix2pix' evaluation: a class that no label and no answer has counts as 0.
 """
 
 from collections.abc import Sequence
@@ -35,14 +36,13 @@ class FcnScore(Summed):
     def combine(self, sums: Floats) -> tuple[float, ...]:
         table = sums.reshape(CLASSES, CLASSES + 1)
         right, labelled, answered = table.diagonal(), table.sum(axis=1), table[:, :CLASSES].sum(axis=0)
-        there = labelled > 0
-        union = labelled + answered - right
-        if not there.any():
+        if not labelled.any():
             return (float("nan"),) * len(self.figures)
+        union = np.maximum(labelled + answered - right, 1)
         return (
             float(right.sum() / labelled.sum()),
-            float((right[there] / labelled[there]).mean()),
-            float((right[there] / union[there]).mean()),
+            float((right / np.maximum(labelled, 1)).mean()),
+            float((right / union).mean()),
         )
 
 

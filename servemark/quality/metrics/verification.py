@@ -23,10 +23,12 @@ class FoldedAccuracy:
 
     def row(self, predictions: Sequence[Any], label: Sequence[int]) -> Row:
         same, fold = (int(each) for each in label)
-        units = [_unit(np.asarray(each, np.float64).reshape(-1)) for each in predictions]
+        with np.errstate(invalid="ignore"):  # of infinity
+            units = [_unit(np.asarray(each, np.float64).reshape(-1)) for each in predictions]
+            distance = float(((units[0] - units[-1]) ** 2).sum())
         if len(units) != 2:
             raise ValueError(f"{len(units)} pictures are no pair")
-        return [float(((units[0] - units[1]) ** 2).sum()), same, fold]
+        return [distance, same, fold]
 
     def wrong(self, label: Sequence[int]) -> Row:
         same, fold = (int(each) for each in label)

@@ -42,6 +42,11 @@ class QualityScore(TypedDict):
     outcome: Annotated[QualityOutcome, "The value against the target; judged of trained weights alone."]
     reason: NotRequired[Annotated[str, "Why it is not judged."]]
     weights: Annotated[str, "`trained`, `random`, or `unknown` of a server whose model is not in the repository."]
-    wrong: Annotated[int, "Examples that a failed request made wrong."]
+    wrong: Annotated[int, "Examples that a failed request, or an answer that is not a number, made wrong."]
     left_out: Annotated[int, "Failed examples of a metric that has no worst value; they are not in the figures."]
+    not_numbers: NotRequired[
+        Annotated[
+            int, "Examples whose answer held NaN or told an infinite figure; `wrong` or `left_out` counts them too."
+        ]
+    ]
     data: Annotated[QualityData, "The labelled data set."]

@@ -44,9 +44,8 @@ def test_accuracy_is_that_of_scikit_learn() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_of_equal_scores_the_first_class_wins_and_nan_is_wrong() -> None:
+def test_of_equal_scores_the_first_class_wins() -> None:
     assert values("accuracy", (scores(1, 1), 0), (scores(1, 1), 1)) == (0.5,)
-    assert values("accuracy", (scores(math.nan, 1), 1)) == (0.0,)
 
 
 def test_a_class_that_the_model_does_not_have_is_an_error() -> None:
@@ -76,6 +75,14 @@ def test_precision_by_hand() -> None:
     listed = np.array([5, 6, 7, 8, 9, 10, 11, 12, 13, 14], np.int32)
     found = values("precision@k", (listed, [5, 7, 99]), (listed, [1]))
     assert found == pytest.approx((0.2 / 2, 0.4 / 2, 2 / 3 / 2, (1 + 2 / 3) / 3 / 2))
+    assert metric_named("precision@k").figures[-1] == "mAP@10"
+
+
+def test_an_item_that_is_listed_again_is_no_second_hit() -> None:
+    assert values("precision@k", (np.full(10, 5), [5])) == pytest.approx((0.1, 0.2, 1 / 3, 1.0))
+    twice = np.array([5, 5, 6, 6, 1, 2, 3, 4, 7, 8])
+    assert values("precision@k", (twice, [5, 6])) == pytest.approx((0.2, 0.4, 2 / 3, (1 + 2 / 3) / 2))
+    assert values("precision@k", (np.array([*range(10), 99]), [99])) == (0, 0, 0, 0)  # the eleventh does not count
 
 
 def test_word_error_rate_by_hand() -> None:
@@ -93,6 +100,17 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     whole = BLEU(tokenize="none").corpus_score(answered, [right]).score
     assert 30 < whole < 60
     assert values("BLEU", *zip(answered, right, strict=True)) == pytest.approx((whole,))
+
+
+def test_bleu_is_smoothed_as_sacrebleu_does_by_default() -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # no four words in order are right: multi-bleu.perl, which does not smooth, would say 0
+    answered, right = ["a b cc d e f"] * 3, ["a b cc f e d"] * 3
+    found = values("BLEU", *zip(answered, right, strict=True))
+    assert found == pytest.approx((BLEU(tokenize="none").corpus_score(answered, [right]).score,))
+    assert found == pytest.approx((27.30,), abs=0.01)
+    assert BLEU(tokenize="none", smooth_method="none").corpus_score(answered, [right]).score == 0
 
 
 def test_token_accuracy_by_hand() -> None:
@@ -227,7 +245,9 @@ def test_pictures_by_hand() -> None:
     frames = np.zeros((2, 3, 4, 4), np.float32)
     answered = frames.copy()
     answered[0] = 0.5  # 48 values off by 0.5, in one of two frames
+    # the ratio is of the clip's mean: the frames' own are 6.02 dB and infinite
     assert values("MSE", (answered, frames)) == pytest.approx((6, 0.125, 10 * math.log10(8)))
+    assert metric_named("MSE").figures[-1] == "clip PSNR"
     volume = np.zeros((4, 4, 4), np.float32)
     volume[:2] = 1
     shifted = np.roll(volume, 1, axis=0)
@@ -237,8 +257,23 @@ def test_pictures_by_hand() -> None:
 def test_segmentation_by_hand() -> None:
     right = np.array([[0, 0, 1], [1, 255, 2]])
     answered = np.array([[0, 1, 1], [1, 0, 30]])
-    # 3 of 5 labelled pixels; classes 1/2, 2/2, 0/1; overlaps 1/2, 2/3, 0/1
-    assert values("FCN-8s pixel accuracy", (answered, right)) == pytest.approx((3 / 5, 1.5 / 3, (1 / 2 + 2 / 3) / 3))
+    # 3 of 5 labelled pixels; of 19 classes 1/2, 2/2, 0/1; overlaps 1/2, 2/3, 0/1
+    found = values("FCN-8s pixel accuracy", (answered, right))
+    assert found == pytest.approx((3 / 5, 1.5 / 19, (1 / 2 + 2 / 3) / 19))
+
+
+def test_segmentation_of_few_classes_is_that_of_pix2pix() -> None:
+    rng = np.random.default_rng(0)
+    right, answered = rng.integers(0, 10, (40, 40)), rng.integers(0, 12, (40, 40))
+    counts = np.bincount(19 * right.reshape(-1) + answered.reshape(-1), minlength=19**2).reshape(19, 19)
+    # scripts/eval_cityscapes/util.py of pix2pix: get_scores
+    hits, rows, columns = np.diag(counts), counts.sum(1), counts.sum(0)
+    expected = (
+        hits.sum() / counts.sum(),
+        np.nanmean(hits / (rows + 1e-12)),
+        np.nanmean(hits / (rows + columns - hits + 1e-12)),
+    )
+    assert values("FCN-8s pixel accuracy", (answered, right)) == pytest.approx(expected)
 
 
 def test_verification_takes_each_fold_s_threshold_from_the_others() -> None:
@@ -258,7 +293,9 @@ def test_earth_mover_by_hand() -> None:
     assert values("estimated Earth-Mover distance", (3.0, 1), (5.0, 1), (1.0, 0)) == pytest.approx((3.0,))
 
 
-WRONG: dict[str, Any] = {
+PICTURE = np.random.default_rng(0).random((3, 176, 176)).astype(np.float32)
+VOLUME = np.ones((2, 2, 2), np.float32)
+LABELS: dict[str, Any] = {
     "top-1": 3,
     "accuracy": 3,
     "move prediction": 3,
@@ -274,22 +311,30 @@ WRONG: dict[str, Any] = {
     "mAP@[.5:.95]": annotated(([0.0, 0.0, 9.0, 9.0], 1)),
     "mask AP@[.5:.95]": outlined([0.0, 0.0, 9.0, 9.0]),
     "mAP@0.5": {"objects": [(1, [0, 0, 9, 9], False)]},
-    "MS-SSIM": None,
+    "MS-SSIM": PICTURE,
     "MSE": np.ones((1, 3, 2, 2)),
-    "mean IoU": None,
+    "mean IoU": VOLUME,
     "FCN-8s pixel accuracy": np.zeros((2, 2), int),
     "LFW accuracy": [1, 0],
     "estimated Earth-Mover distance": 1,
 }
-NO_WORST = {"perplexity", "estimated Earth-Mover distance"}
+NO_WORST = "estimated Earth-Mover distance"
+WORST = {"WER": 1.0, "MSE": 12.0, "perplexity": 1 / float(np.finfo(np.float32).tiny)}
 
 
 @pytest.mark.parametrize("name", metrics())
 def test_what_was_not_answered_is_as_wrong_as_can_be(name: str) -> None:
     metric = metric_named(name)
-    row = metric.wrong(WRONG[name])
-    assert (row is None) == (name in NO_WORST)
+    row = metric.wrong(LABELS[name])
+    assert (row is None) == (name == NO_WORST)
     if row is not None:
-        worst = 0.0 if metric.higher_is_better else {"WER": 1.0, "MSE": 12.0}[name]
+        worst = 0.0 if metric.higher_is_better else WORST[name]
         json.loads(json.dumps(row))  # it goes to the disk
-        assert metric.values([row])[0] == worst
+        assert metric.values([row])[0] == pytest.approx(worst)
+
+
+def test_a_black_clip_is_not_the_answer_to_a_black_one() -> None:
+    metric = metric_named("MSE")
+    row = metric.wrong(np.zeros((1, 3, 2, 2)))
+    assert row is not None
+    assert metric.values([row]) == pytest.approx((12.0, 1.0, 0.0))
