@@ -2,6 +2,9 @@
 
 Python's own handler raises KeyboardInterrupt wherever Python happens to be: between a fork and its variable, or inside
 a callback that loses it. Here `check` raises it, and so do the waits that ask; nothing else does, except in `anywhere`.
+
+A command that asks nothing for RAISE_S after a signal is raised in wherever it is. END_S after a SIGTERM or SIGHUP it
+ends, also in a call of C code or where something has lost the exception: a supervisor kills after that.
 """
 
 import contextlib
@@ -9,6 +12,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
@@ -19,6 +23,9 @@ AGAIN_S = 1.0
 """A second Ctrl-C sooner than this is the first one's bounce: it asks for nothing new."""
 EXIT_CODE = 130
 """Of a command that a signal has ended."""
+RAISE_S = 4.0
+END_S = 9.0
+"""After SIGTERM. What is being written ends before that, or stays a temporary file; Triton's guard ends Triton."""
 OWNER = "SERVEMARK_OWNER"
 """Environment variable of a child: the process with which it ends."""
 
@@ -27,6 +34,10 @@ class _State:
     """What this process knows of signals."""
 
     noted_s: float | None = None
+    first: int | None = None
+    raised = False
+    overdue = False
+    owned = False
     anywhere = 0
     finishing = 0
     insisted = False
@@ -42,6 +53,34 @@ def install() -> None:
             signal.signal(number, _note)
 
 
+def end_in_time() -> None:
+    """Have this command end soon after a signal, whatever it does. For the main thread of a process of its own."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # C's handler writes there: Python's waits for its turn
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+    threading.Thread(target=_watch, args=(reading,), daemon=True).start()
+
+
+def _watch(reading: int) -> None:
+    """Wait for the first signal, then for the times after it."""
+    noted: set[int] = set()
+    while not noted & {*SIGNALS}:
+        noted.update(os.read(reading, 1))
+    start_s = time.monotonic()
+    time.sleep(RAISE_S)
+    if not _state.raised:
+        _state.overdue = True
+        signal.pthread_kill(threading.main_thread().ident or 0, min(noted & {*SIGNALS}))
+    os.set_blocking(reading, False)
+    while not noted & {signal.SIGTERM, signal.SIGHUP} or time.monotonic() - start_s < END_S:
+        time.sleep(POLL_S)
+        with contextlib.suppress(BlockingIOError):
+            noted.update(os.read(reading, 64))
+    os.write(2, b"servemark: ended by a signal, in the middle of its work\n")
+    os._exit(EXIT_CODE)
+
+
 def requested() -> bool:
     """Whether this process is to end."""
     return _state.noted_s is not None
@@ -50,6 +89,7 @@ def requested() -> bool:
 def check() -> None:
     """Raise KeyboardInterrupt where this process is to end."""
     if _state.noted_s is not None:
+        _state.raised = True
         raise KeyboardInterrupt
 
 
@@ -111,6 +151,7 @@ def end_with_owner() -> None:
     """End this process as a SIGTERM does when the process that has started it ends, where it was told which."""
     owner = os.environ.pop(OWNER, None)
     if owner is not None:
+        _state.owned = True
         end_with_parent(signal.SIGTERM)
         if os.getppid() != int(owner):
             signal.raise_signal(signal.SIGTERM)
@@ -119,10 +160,21 @@ def end_with_owner() -> None:
 def _note(number: int, _frame: FrameType | None) -> None:
     now = time.monotonic()
     if _state.noted_s is None:
-        _state.noted_s = now
+        _state.noted_s, _state.first = now, number
         if _state.anywhere and not _state.finishing:
+            _state.raised = True
             raise KeyboardInterrupt
-    elif number == signal.SIGINT and now - _state.noted_s >= AGAIN_S:
+    elif _state.overdue:
+        _state.overdue = False
+        if not _state.finishing:
+            _state.raised = True
+            raise KeyboardInterrupt
+    elif _insists(number) and now - _state.noted_s >= AGAIN_S:
         if not _state.finishing:
             os._exit(EXIT_CODE)
         _state.insisted = True
+
+
+def _insists(number: int) -> bool:
+    """Whether a signal that comes again asks for the end at once; a SIGTERM may be one that an owner passes on."""
+    return number == signal.SIGINT or (number == _state.first and not _state.owned)

@@ -1,6 +1,7 @@
 """An export in a process of its own."""
 
 import multiprocessing
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -48,7 +49,7 @@ class Task(NamedTuple):
 def export_isolated(task: Task) -> ExportReport:
     """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=interrupts.install, max_tasks_per_child=1) as process:
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin, max_tasks_per_child=1) as process:
         try:
             with interrupts.anywhere():
                 return process.submit(task.export).result()
@@ -63,3 +64,9 @@ def export_isolated(task: Task) -> ExportReport:
                 "the export was killed, as the system does when memory runs out",
                 fix=f"{task.entry.export_command()}, with more memory free",
             ) from error
+
+
+def _begin() -> None:
+    """Note signals, and end with the command."""
+    interrupts.install()
+    interrupts.end_with_parent(signal.SIGTERM)

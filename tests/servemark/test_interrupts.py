@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from servemark import interrupts
+from servemark.cli import COMMANDS
 from servemark.paths import CHECKOUT
 
 
@@ -90,29 +92,36 @@ PROGRAM = """
 import contextlib, signal, sys, time
 from servemark import interrupts
 interrupts.install()
+interrupts._state.owned = sys.argv[1] == "owned"
 block = interrupts.finishing if sys.argv[1] == "finishing" else contextlib.nullcontext
 with block():
-    signal.raise_signal(signal.SIGINT)
+    first, second = sys.argv[2].split(", ")
+    signal.raise_signal(getattr(signal, first))
     time.sleep(float(sys.argv[3]))
-    signal.raise_signal(getattr(signal, sys.argv[2]))
+    signal.raise_signal(getattr(signal, second))
     print("written", flush=True)
 print("went on", flush=True)
 """
 
 
 @pytest.mark.parametrize(
-    ("block", "second", "after_s", "said", "code"),
+    ("block", "signals", "after_s", "said", "code"),
     [
-        ("any", "SIGINT", 1.1, "", 130),
-        ("finishing", "SIGINT", 1.1, "written\n", 130),
-        ("any", "SIGINT", 0.02, "written\nwent on\n", 0),
-        ("any", "SIGTERM", 1.1, "written\nwent on\n", 0),
+        ("any", "SIGINT, SIGINT", 1.1, "", 130),
+        ("any", "SIGTERM, SIGTERM", 1.1, "", 130),
+        ("any", "SIGTERM, SIGINT", 1.1, "", 130),
+        ("finishing", "SIGINT, SIGINT", 1.1, "written\n", 130),
+        ("finishing", "SIGTERM, SIGTERM", 1.1, "written\n", 130),
+        ("any", "SIGINT, SIGINT", 0.02, "written\nwent on\n", 0),
+        ("any", "SIGINT, SIGTERM", 1.1, "written\nwent on\n", 0),
+        ("owned", "SIGTERM, SIGTERM", 1.1, "written\nwent on\n", 0),
+        ("owned", "SIGINT, SIGINT", 1.1, "", 130),
     ],
-    ids=["ends at once", "finishes what is written", "a bounce", "what a parent passes on"],
 )
-def test_a_second_signal(block: str, second: str, after_s: float, said: str, code: int) -> None:
+def test_a_second_signal(block: str, signals: str, after_s: float, said: str, code: int) -> None:
+    """It ends the process at once; it is none where it bounces, or where an owner passes on what both got."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, block, second, str(after_s)],
+        [sys.executable, "-c", PROGRAM, block, signals, str(after_s)],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
@@ -120,3 +129,82 @@ def test_a_second_signal(block: str, second: str, after_s: float, said: str, cod
         check=False,
     )
     assert (done.stdout, done.returncode) == (said, code)
+
+
+LONG = {
+    "a loop": "while True: sum(range(1000))",
+    "a loop that loses every exception": """while True:
+    with contextlib.suppress(BaseException):
+        sum(range(1000))""",
+    "C code": "hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)",
+    "a pipe": "os.mkfifo(sys.argv[1]); open(sys.argv[1])",
+    "what is written": """with interrupts.finishing():
+    while True:
+        time.sleep(0.1)""",
+}
+"""Work that asks nothing of signals."""
+COMMAND = """
+import contextlib, hashlib, os, sys, time
+from servemark import __main__, cli, interrupts
+interrupts.RAISE_S, interrupts.END_S = 0.2, 1.0
+
+def work(*_, **__):
+    print("begun", flush=True)
+    exec(sys.argv[2])
+
+cli.build = lambda: work
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("work", LONG)
+def test_a_signal_ends_a_command_whatever_it_does(work: str, number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMMAND, str(tmp_path / "pipe"), LONG[work]]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(number)
+        try:
+            assert process.wait(30) == interrupts.EXIT_CODE
+        finally:
+            process.kill()
+
+
+COMMANDS_THAT_HANG = """
+import os, signal, sys, time
+from servemark import __main__, cli, interrupts
+interrupts.RAISE_S = 0.05
+
+def hang(*_, **__):
+    os.write(writing, b".")
+    while True:
+        pass
+
+group = cli.build()
+cli.build = lambda: group
+for name, command in group.commands.items():
+    command.invoke, command.parse_args = hang, lambda *_: []
+for name in group.commands:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        sys.argv = ["servemark", name]
+        __main__.main()
+    os.read(reading, 1)
+    os.kill(child, signal.SIGTERM)
+    print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def test_a_sigterm_ends_every_command() -> None:
+    """Each of the registry, in a fork that does not import anew, while it computes and asks nothing."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS_THAT_HANG],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [f"{name} {interrupts.EXIT_CODE}" for name in COMMANDS], done.stderr
