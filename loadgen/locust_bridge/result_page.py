@@ -12,7 +12,7 @@ from flask import Blueprint, Response, request
 from loadgen.evaluation.metrics import SoFar
 from servemark.paths import shown
 from servemark.report.answer import answer
-from servemark.report.words import title
+from servemark.results.labels import title
 from servemark.results.schema.run import PendingResult, Result
 
 if TYPE_CHECKING:

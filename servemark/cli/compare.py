@@ -11,22 +11,28 @@ from servemark.cli._load_flags import require_fixed_warmup, require_scoring, res
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Json, Precision, count, quantity
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points
+from servemark.cli._report import write_page
 from servemark.comparison import Request, compare_engines
 from servemark.comparison.contenders import parse_urls
 from servemark.comparison.validity import SHORTEST_S
-from servemark.errors import OptionError
+from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
 from servemark.quantities import PERCENT, SECONDS, text_of
 from servemark.regression.compare import compare_rounds, compare_saved, exit_code
 from servemark.regression.differences import Gate
 from servemark.regression.figures import ALL, chosen
+from servemark.report.terminal.comparison import markdown as comparison_page
 from servemark.report.terminal.comparison import render_comparison
+from servemark.report.terminal.regression import markdown as answer_table
 from servemark.report.terminal.regression import render_regression
-from servemark.results.directory import print_json
+from servemark.results.directory import print_json, write_atomically
+from servemark.results.saved import Saved
+from servemark.results.schema.comparison import ComparisonDocument
 from servemark.tuning import BUDGET_S
 
 PAIRS = 5
+PAGE = "report.html"
 OPEN = ("request_rate", "stages", "trace")
 """Loads whose requests come whether the server is ready or not."""
 
@@ -98,7 +104,7 @@ def compare(
     """
     gate = Gate(fail_on or ALL, threshold / 100, allow_invalid)
     if not engines and not urls:
-        raise typer.Exit(compare_saved(what, gate, fails=bool(fail_on), json=json, page=markdown))
+        raise typer.Exit(_saved(what, gate, fails=bool(fail_on), json=json, page=markdown))
     if len(what) != 1:
         flag = "--engines" if engines else "--urls"
         raise OptionError(f"{flag} with {len(what)} workloads", fix=f"one WORKLOAD with {flag}, or two results without")
@@ -141,7 +147,7 @@ def compare(
         raise OptionError(
             f"--fail-on with {len(request.contenders())} engines", fix="name two, the first is the baseline"
         )
-    comparison = compare_engines(request)
+    comparison = compare_engines(request, _write_pages)
     found = compare_rounds(comparison, gate) if fail_on else None
     if found:
         comparison.add_gate(found)
@@ -151,8 +157,29 @@ def compare(
         render_comparison(comparison.document, stdout())
         if found:
             render_regression(found, stdout())
-    note(f"result: {shown(comparison.page)}")
+    page = comparison.folder / PAGE
+    note(f"result: {shown(page if page.exists() else comparison.folder)}")
     raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))
+
+
+def _saved(what: list[str], gate: Gate, *, fails: bool, json: bool, page: Path | None) -> int:
+    """Compare and show two saved sides; return the exit code, which is 0 unless it `fails`."""
+    found = compare_saved(what, gate)
+    if json:
+        print_json(found)
+    else:
+        render_regression(found, stdout())
+    if page:
+        write_atomically(page, answer_table(found))
+    return exit_code(found) if fails else int(ExitCode.VALID)
+
+
+def _write_pages(folder: Path, document: ComparisonDocument) -> None:
+    """Write comparison.md and report.html."""
+    gate = document.get("gate")
+    answer = f"{answer_table(gate)}\n" if gate else ""
+    write_atomically(folder / "comparison.md", answer + comparison_page(document))
+    write_page(folder / PAGE, [Saved(folder.name, dict(document), folder)], quiet=True)
 
 
 app = one_command(takes_own_models(compare))

@@ -12,9 +12,10 @@ from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, shown
-from servemark.quantities import SECONDS
-from servemark.report.terminal.suite import render_suite
+from servemark.quantities import SECONDS, duration_text
+from servemark.report.terminal.suite import line, markdown, render_suite
 from servemark.results import directory as results
+from servemark.results.schema.suite import SuiteDocument
 from servemark.runs.suite import run_suite
 from servemark.runs.suite_plan import measured_flops_per_s, plan
 
@@ -73,10 +74,10 @@ def suite(
     if dry_run and json:
         raise OptionError("--dry-run has no JSON document", fix="leave --json out")
     if dry_run:
-        for line in planned.lines(measured_flops_per_s()):
-            stdout().print(line, soft_wrap=True, highlight=False)
+        for planned_line in planned.lines(measured_flops_per_s()):
+            stdout().print(planned_line, soft_wrap=True, highlight=False)
         return
-    directory, document = run_suite(planned, out, remove=remove)
+    directory, document = run_suite(planned, out, remove=remove, on_row=_show_row)
     if json:
         results.print_json(document)
     else:
@@ -85,6 +86,13 @@ def suite(
     if report:
         write_report(directory, quiet=json)
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))
+
+
+def _show_row(directory: Path, document: SuiteDocument, left_s: float | None) -> None:
+    """Print the newest row, and write the page so far."""
+    left = "" if left_s is None else f"; about {duration_text(left_s)} left"
+    note(f"    {line(document['rows'][-1])}{left}")
+    results.write_atomically(directory / "suite.md", markdown(document))
 
 
 app = one_command(takes_own_models(suite))

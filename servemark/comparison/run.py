@@ -1,5 +1,6 @@
 """Engines side by side: prepare all of them, measure in rounds, keep what was measured."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,23 +15,20 @@ from servemark.errors import ExitCode
 from servemark.max_rate.refinement import HighestRate
 from servemark.output import note
 from servemark.paths import shown
-from servemark.report.html import page
-from servemark.report.terminal.comparison import markdown
-from servemark.report.terminal.regression import markdown as answer_table
 from servemark.results import directory
 from servemark.results.objectives import written
-from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, SavedComparison
 from servemark.results.schema.header import opening
 from servemark.tuning import Candidate
 
-PAGE = "report.html"
+OnEnd = Callable[[Path, ComparisonDocument], None]
+"""Called with the folder and the document when the rounds have ended, however they end, and again with a gate."""
 
 
-def compare_engines(request: Request) -> "Comparison":
-    """Prepare, measure and write. Raises ServemarkError before anything is measured, KeyboardInterrupt."""
+def compare_engines(request: Request, on_end: OnEnd = lambda *_: None) -> "Comparison":
+    """Prepare, measure, write comparison.json. Raises ServemarkError before anything is measured, KeyboardInterrupt."""
     with Preparation(request) as prepared:
-        comparison = Comparison(prepared)
+        comparison = Comparison(prepared, on_end)
         comparison.measure()
     return comparison
 
@@ -38,8 +36,8 @@ def compare_engines(request: Request) -> "Comparison":
 class Comparison:
     """What has been measured so far, on disk: written whole after each round, also when it is cut short."""
 
-    def __init__(self, prepared: Preparation) -> None:
-        self._prepared, self._request = prepared, prepared.request
+    def __init__(self, prepared: Preparation, on_end: OnEnd) -> None:
+        self._prepared, self._request, self._on_end = prepared, prepared.request, on_end
         config = prepared.request.config
         self.folder = directory.new_directory(config.out, f"compare-{config.workload.name}")
         self.turns: list[Turn] = []
@@ -67,18 +65,11 @@ class Comparison:
         codes = [exit_code(turn.result) for turn in self.turns] + [rate.exit_code for rate in self.rates.values()]
         return ExitCode.worst(codes)
 
-    @property
-    def page(self) -> Path:
-        """What to open: the plots, or the folder where they could not be made."""
-        page = self.folder / PAGE
-        return page if page.exists() else self.folder
-
     def add_gate(self, found: SavedComparison) -> None:
-        """Keep what the rounds were judged to say."""
+        """Add a gate's judgement to the document."""
         self.document["gate"] = found
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
-        directory.write_atomically(self.folder / "comparison.md", f"{answer_table(found)}\n{markdown(self.document)}")
-        self._write_page()
+        self._on_end(self.folder, self.document)
 
     def measure(self) -> None:
         """Warm up, make the rounds and the searches; what was measured is written however they end."""
@@ -92,7 +83,8 @@ class Comparison:
         finally:
             if self.turns:
                 self._write(reason)
-                self._write_pages()
+                if self.document["rows"]:
+                    self._on_end(self.folder, self.document)
                 if reason:
                     note(f"partial result: {shown(self.folder)}")
             else:
@@ -121,13 +113,3 @@ class Comparison:
         labels = [participant.label for participant in self._prepared.participants]
         self.document = document(self._opened, self.turns, labels, self.rates, partial)
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
-
-    def _write_pages(self) -> None:
-        if not self.document["rows"]:
-            return
-        directory.write_atomically(self.folder / "comparison.md", markdown(self.document))
-        self._write_page()
-
-    def _write_page(self) -> None:
-        saved = Saved(self.folder.name, dict(self.document), self.folder)
-        directory.write_atomically(self.folder / PAGE, page(f"servemark: {saved.name}", [saved]))

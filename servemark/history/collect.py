@@ -10,8 +10,8 @@ from servemark.errors import ResultError
 from servemark.history.metrics import Metric
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.report.kernels import other_work
-from servemark.report.words import describe
 from servemark.results import directory
+from servemark.results.labels import describe
 from servemark.results.schema.kernels import KernelsDocument
 
 MAX_RATE = "max_rate"

@@ -8,7 +8,7 @@ from pathlib import Path
 from servemark.history.changes import MIN_RESULTS, chance, change_points
 from servemark.history.collect import Measured, collect
 from servemark.history.metrics import Metric
-from servemark.report.terminal.history import words
+from servemark.results.labels import change
 from servemark.results.schema.header import opening
 from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend
 
@@ -80,7 +80,7 @@ def _outcome(used: int, listed: int, changes: Sequence[HistoryChange]) -> tuple[
     if not changes:
         return "not worse", f"no change beyond chance in {used} results"
     last = changes[-1]
-    return ("worse" if last["reading"] == "worse" else "not worse"), f"latest change: {words(last)}"
+    return ("worse" if last["reading"] == "worse" else "not worse"), f"latest change: {change(last)}"
 
 
 def _result(each: Measured, *, used: bool) -> HistoryResult:

@@ -1,43 +1,33 @@
-"""Saved results: B against A, and an exit code that a pipeline can stop at."""
+"""Compare saved results, B against A, with an exit code that a pipeline can stop at."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from servemark.comparison.run import Comparison
 from servemark.errors import ExitCode, OptionError, ResultError, parsing
-from servemark.output import stdout
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.kernels import compare_kernels, read_kernels
 from servemark.regression.saved_runs import Run, engine_of, read_side
 from servemark.regression.sides import names_of
-from servemark.report.terminal.regression import markdown, render_regression
 from servemark.results import directory
 from servemark.results.schema.comparison import SavedComparison
 
 CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
 
 
-def compare_saved(sides: Sequence[str], gate: Gate, *, fails: bool, json: bool, page: Path | None = None) -> int:
-    """Report how two sides differ; the exit code, 0 unless it `fails`. Raises OptionError, ResultError."""
+def compare_saved(sides: Sequence[str], gate: Gate) -> SavedComparison:
+    """Compare two saved sides, B against A. Raises OptionError, ResultError."""
     if len(sides) != 2:
         raise OptionError(
             f"{len(sides)} results were named, not A and B",
             fix="servemark compare RESULT_A RESULT_B, several of a side with commas; or WORKLOAD --engines A,B",
         )
     first, second = sides
-    found = compare_files(first, second, gate)
-    if json:
-        directory.print_json(found)
-    else:
-        render_regression(found, stdout())
-    if page:
-        directory.write_atomically(page, markdown(found))
-    return exit_code(found) if fails else int(ExitCode.VALID)
+    return compare_files(first, second, gate)
 
 
 def compare_files(first: str, second: str, gate: Gate) -> SavedComparison:
-    """How two sides differ. Raises OptionError, and ResultError also where a result is damaged."""
+    """Compare two sides. Raises OptionError, and ResultError also if a result is damaged."""
     names = names_of((first, second))
     kernels = read_kernels(first), read_kernels(second)
     with parsing(f"{first} or {second}", ResultError, fix="name whole result directories"):
@@ -64,5 +54,5 @@ def compare_rounds(comparison: Comparison, gate: Gate) -> SavedComparison:
 
 
 def exit_code(found: SavedComparison) -> int:
-    """What a pipeline ends with."""
+    """Return the exit code of a pipeline that stops at a regression."""
     return int(CODES[found["outcome"]])

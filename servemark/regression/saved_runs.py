@@ -7,8 +7,8 @@ from typing import Any
 
 from servemark.comparison.document import COMPARISON_FILE
 from servemark.errors import ResultError, parsing
-from servemark.report.words import describe
 from servemark.results import directory as results
+from servemark.results.labels import describe
 from servemark.results.schema.comparison import DifferingKey
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result

@@ -20,8 +20,8 @@ from servemark.output import note, stdout
 from servemark.paths import LOCUSTFILES, shown
 from servemark.report.terminal.live import LiveRun, Screen
 from servemark.report.terminal.load import render
-from servemark.report.words import title
 from servemark.results import directory as results
+from servemark.results.labels import title
 from servemark.results.schema.run import Result
 from servemark.runs.watched import Drawing, drawn_where_seen
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,8 +15,7 @@ import psutil
 from servemark import interrupts
 from servemark.errors import ExitCode
 from servemark.output import note
-from servemark.quantities import duration_text, text_of
-from servemark.report.terminal.suite import line, markdown
+from servemark.quantities import text_of
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import broken, of_the_server
@@ -32,11 +32,17 @@ REQUEST_TIMEOUT_S = 300
 """The heaviest models take tens of seconds for a request on two cores."""
 
 
-def run_suite(plan: Plan, out: Path, *, remove: bool = False) -> tuple[Path, SuiteDocument]:
-    """Export and load every case of a plan; the result directory and the document.
+OnRow = Callable[[Path, SuiteDocument, float | None], None]
+"""Called after each row with the result directory, the document so far, and the seconds left (None: no row)."""
 
-    suite.json and suite.md are complete after each row; an exported model is removed after its last one where `remove`
-    says so. Raises ResultError.
+
+def run_suite(
+    plan: Plan, out: Path, *, remove: bool = False, on_row: OnRow = lambda *_: None
+) -> tuple[Path, SuiteDocument]:
+    """Export and load every case of a plan; return the result directory and the document.
+
+    suite.json is complete after each row. With `remove` an exported model is removed after its last case. Raises
+    ResultError.
     """
     cases, engine, repository = plan.cases, plan.engine, plan.repository
     directory = results.new_directory(out, f"suite-{plan.suite}")
@@ -65,13 +71,11 @@ def run_suite(plan: Plan, out: Path, *, remove: bool = False) -> tuple[Path, Sui
             rows.append(_row(case, engine, load, repository))
         if rows[-1]["failure"] and rows[-1]["export_s"] is None:
             refused[case.artifact] = rows[-1]["failure"]
-        remaining = duration_text(left_s(costs, number, time.monotonic() - begun))
-        note(f"    {line(rows[-1])}{f'; about {remaining} left' if number < len(cases) else ''}")
         if remove and not any(each.artifact == case.artifact for each in cases[number:]):
             shutil.rmtree(Entry(repository, case.workload.name, engine, case.precision).folder, ignore_errors=True)
         # After each workload, so that a crash loses none of those before.
         results.write_atomically(directory / "suite.json", results.to_json(document))
-        results.write_atomically(directory / "suite.md", markdown(document))
+        on_row(directory, document, left_s(costs, number, time.monotonic() - begun) if number < len(cases) else None)
     return directory, document
 
 

@@ -9,11 +9,9 @@ import numpy as np
 
 from servemark.errors import OptionError
 from servemark.quantities import duration_text, one_of
-from servemark.report import ai_matrix
-from servemark.report.terminal.suite import named
-from servemark.report.words import figure
 from servemark.repository.entry import FULL, Entry
-from servemark.workload import Workload, workloads
+from servemark.results.labels import suite_case
+from servemark.workload import Workload, ai_matrix, workloads
 from servemark.workload.registry import own
 
 SUBSET = ("resnet50", "faster_rcnn", "ranking")
@@ -48,7 +46,7 @@ class Case:
         return (self.workload.flops or 0) * self.batch
 
     def __str__(self) -> str:
-        return named(self.workload.name, self.precision, self.batch)
+        return suite_case(self.workload.name, self.precision, self.batch)
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Plan:
         for number, (case, cost) in enumerate(zip(self.cases, costs, strict=True)):
             export = ", export first" if number in lacking else ""
             known = case.workload.flops is not None
-            flops = f"{figure(case.flops / 1e9)} GFLOPs a request" if known else "FLOPs not known"
+            flops = f"{case.flops / 1e9:,.4g} GFLOPs a request" if known else "FLOPs not known"
             yield f"{case}{export}: {flops}, about {duration_text(cost)}"
         yield self.whole(costs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from servemark.output import printable
-from servemark.report.words import describe
+from servemark.results.labels import describe
 from servemark.results.saved import Saved
 
 Row = dict[str, Any]

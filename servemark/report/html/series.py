@@ -9,7 +9,8 @@ from servemark.report.html.load import limits
 from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.report.plots.circumstances import environment, made
 from servemark.report.plots.distribution import by_percentile
-from servemark.report.words import describe, figure, rate
+from servemark.report.words import figure, rate
+from servemark.results.labels import describe
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Curve, CurvePoint, Result

@@ -10,7 +10,8 @@ from rich.table import Table
 
 from servemark.report.pipes import circumstances, pipes
 from servemark.report.quality import number
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, is_reduced, only_agreement, title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, is_reduced, only_agreement
+from servemark.results.labels import title
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import RatioFigures

@@ -4,7 +4,8 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.report.words import figure
-from servemark.results.schema.history import History, HistoryChange, HistorySeries
+from servemark.results.labels import change
+from servemark.results.schema.history import History, HistorySeries
 
 HEAD = ("series", "used", "of", "latest", "chance", "changes", "outcome")
 _STYLES = {"worse": "bold red", "not worse": "bold green", "undecided": "bold yellow"}
@@ -61,12 +62,4 @@ def cells(series: HistorySeries) -> list[str]:
 
 def changes(series: HistorySeries) -> list[str]:
     """Each change of a series, in words."""
-    return [f"{words(change)} ({change['before']} -> {change['after']})" for change in series["changes"]]
-
-
-def words(change: HistoryChange) -> str:
-    """How far the level moved, and between which commits."""
-    first, second = (commit[:12] if commit else "an unknown commit" for commit in change["commits"])
-    same = change["commits"][0] == change["commits"][1]
-    place = f"at {first}: the commit is the same, its surroundings are not" if same else f"between {first} and {second}"
-    return f"{change['reading']} by the factor {change['ratio']:.3f} {place}"
+    return [f"{change(each)} ({each['before']} -> {each['after']})" for each in series["changes"]]

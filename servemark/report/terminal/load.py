@@ -11,8 +11,9 @@ from servemark.output import EVERYTHING, says
 from servemark.report.answer import answer
 from servemark.report.quality import score_words
 from servemark.report.terminal.trace import worst_seconds
-from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate, title
+from servemark.report.words import RANDOM_WEIGHTS, agreement_words, figure, only_agreement, rate
 from servemark.results.constraint_kinds import Kind
+from servemark.results.labels import title
 from servemark.results.objectives import MET
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from servemark.output import stdout
-from servemark.report.words import describe
+from servemark.results.labels import describe
 from servemark.results.schema.run import Curve, Result
 from servemark.results.verdict import said
 from servemark.stats.ratios import MINIMUM_REPEATS, variation

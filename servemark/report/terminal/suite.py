@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from servemark.machine.cpu_time import QUIET_SHARE
-from servemark.report import ai_matrix
 from servemark.report.pipes import circumstances
 from servemark.results.constraint_kinds import Kind
+from servemark.results.labels import suite_case
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
+from servemark.workload import ai_matrix
 
 _LEFT = ("workload", "precision", "unit", "agreement", "AI Matrix publishes", "verdict")
 COLUMNS = (
@@ -51,14 +52,9 @@ def table(document: SuiteDocument) -> tuple[tuple[str, ...], list[list[str]]]:
     return COLUMNS, [_cells(row) for row in document["rows"]]
 
 
-def named(workload: str, precision: str, batch: int) -> str:
-    """A case of a suite: "resnet50", "resnet50 int8 -b 16"."""
-    return workload + ("" if precision == "fp32" else f" {precision}") + (f" -b {batch}" if batch > 1 else "")
-
-
 def name_of(row: SuiteRow) -> str:
     """The case that a row is of; documents before `--published` have neither precision nor batch."""
-    return named(row["workload"], row.get("precision", "fp32"), row.get("batch_size", 1))
+    return suite_case(row["workload"], row.get("precision", "fp32"), row.get("batch_size", 1))
 
 
 def line(row: SuiteRow) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servemark.report.words import describe, title
+from servemark.results.labels import describe, title
 
 STAGES = [{"duration_s": 10.0, "rate": 100.0 * number} for number in range(1, 9)]
 

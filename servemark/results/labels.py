@@ -1,0 +1,55 @@
+"""Labels of loads, suite cases and changes, as documents hold them and every view shows them."""
+
+from servemark.results.schema.history import HistoryChange
+from servemark.results.schema.run import Scenario
+
+SHOWN_STAGES = 6
+
+
+def describe(scenario: Scenario) -> str:
+    """Return a short label of a load: "400/s poisson", "concurrency 8", "10 s at 100/s, 10 s at 400/s constant"."""
+    distribution = scenario["distribution"]
+    match scenario["mode"]:
+        case "closed":
+            return f"concurrency {scenario['concurrency']}"
+        case "stages":
+            stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"] or []]
+            more = f", {len(stages) - SHOWN_STAGES} more" if len(stages) > SHOWN_STAGES else ""
+            return f"{', '.join(stages[:SHOWN_STAGES])}{more} {distribution}"
+        case "trace":
+            trace = scenario["trace"]
+            assert trace is not None
+            first = f" from {trace['first']}" if trace.get("first") else ""
+            speed = trace.get("speed", 1.0)
+            faster = "" if speed == 1 else f" at {speed:g} times the speed"
+            return f"trace {trace['file']}, {trace['arrivals']:,} arrivals{first}{faster}"
+        case _:
+            return f"{scenario['requested_rate']:g}/s {distribution}"
+
+
+def title(scenario: Scenario) -> str:
+    """Return a report's title: open or closed loop, and the load."""
+    match scenario["mode"]:
+        case "closed":
+            return f"closed loop, {describe(scenario)}"
+        case "max-rate":
+            return f"highest rate, {scenario['distribution']} {scenario['requested_rate']:.5g} requests/s"
+        case "mix":
+            return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s in all"
+        case "open":
+            return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s"
+        case _:
+            return f"open loop, {describe(scenario)}"
+
+
+def suite_case(workload: str, precision: str, batch: int) -> str:
+    """Return the label of a suite's case: "resnet50", "resnet50 int8 -b 16"."""
+    return workload + ("" if precision == "fp32" else f" {precision}") + (f" -b {batch}" if batch > 1 else "")
+
+
+def change(found: HistoryChange) -> str:
+    """Return how far a figure's level moved, and between which commits."""
+    first, second = (commit[:12] if commit else "an unknown commit" for commit in found["commits"])
+    same = found["commits"][0] == found["commits"][1]
+    place = f"at {first}: the commit is the same, its surroundings are not" if same else f"between {first} and {second}"
+    return f"{found['reading']} by the factor {found['ratio']:.3f} {place}"
