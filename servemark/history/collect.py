@@ -11,7 +11,8 @@ from servemark.history.metrics import Metric
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.report.kernels import other_work
 from servemark.results import directory
-from servemark.results.labels import describe
+from servemark.results.labels import load_name
+from servemark.results.same_load import load_key
 from servemark.results.schema.kernels import KernelsDocument
 
 MAX_RATE = "max_rate"
@@ -30,6 +31,8 @@ class Measured:
     dirty: bool
     value: float
     valid: bool
+    key: tuple[str, ...] = ()
+    """Identifies what was measured, which `subject` says in words: results with equal keys are one series."""
 
 
 def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
@@ -59,13 +62,16 @@ def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[
     # A search's run is at whatever rate was found: only the rate itself can be compared.
     if value is None or searched != (metric.keys[0] == MAX_RATE):
         return
-    load = f"highest rate with {result['config']['slo']}" if searched else describe(result["scenario"])
+    scenario = result["scenario"]
+    load_words = f"highest rate with {result['config']['slo']}" if searched else load_name(scenario)
+    load = load_words if searched else load_key(scenario)
     place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
     yield Measured(
-        f"{result['workload']} on {place}, {load}, batch {result['batch_size']}",
+        f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}",
         *_where(result, folder),
         value,
         result["verdict"]["valid"] and not result["partial"],
+        (result["workload"], place, load, str(result["batch_size"])),
     )
 
 
@@ -80,7 +86,7 @@ def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
         if times:
             # Other cases would be another mean.
             subject = f"{family}: {len(times)} cases of {about}"
-            yield Measured(subject, *_where(dict(document), folder), geometric_mean(times), quiet)
+            yield Measured(subject, *_where(dict(document), folder), geometric_mean(times), quiet, (subject,))
 
 
 def _where(result: dict[str, Any], folder: Path) -> tuple[str, str, str, str | None, bool]:

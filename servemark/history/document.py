@@ -18,9 +18,9 @@ _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not worse")
 def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool = False) -> History:
     """What became of a metric below a folder. Raises ResultError."""
     found, unreadable = collect(root, metric)
-    groups: dict[tuple[str, str], list[Measured]] = {}
+    groups: dict[tuple[tuple[str, ...], str], list[Measured]] = {}
     for each in found:
-        groups.setdefault((each.subject, each.machine), []).append(each)
+        groups.setdefault((each.key, each.machine), []).append(each)
     series = [series_of(group, metric, threshold=threshold, allow_invalid=allow_invalid) for group in groups.values()]
     outcomes = {each["outcome"] for each in series} or {"undecided"}
     return {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from servemark.errors import ResultError
 from servemark.regression.figures import ALL, Pair, chosen, exists
-from servemark.regression.saved_runs import Run, differing, subjects
+from servemark.regression.saved_runs import Key, Run, differing, subjects
 from servemark.regression.sides import Side
 from servemark.results.schema.comparison import Difference, Outcome, SavedComparison, Subject
 from servemark.results.schema.header import opening, reason_of
@@ -49,10 +49,7 @@ def compare_sides(
     tests = sum(pair.can_differ(figure) for pair in pairs for figure in wanted)
     confidence = 1 - (1 - CONFIDENCE) / max(tests, 1)
     shown = list(dict.fromkeys([*usual, *wanted]))
-    judged = [
-        _Judged(*both, replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures)
-        for both, pair in zip(matched, pairs, strict=True)
-    ]
+    judged = [_Judged(replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures) for pair in pairs]
     found = [each.subject for each in judged]
     worse = [f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]]
     undecided = [reason for each in judged for reason in each.undecided]
@@ -82,25 +79,29 @@ def _sides(names: tuple[str, str], first: Sequence[Run], second: Sequence[Run], 
     )
 
 
-def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[str, str]]:
+def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[Key, Key]]:
     """The subjects of both sides that are compared."""
     a, b = subjects(first), subjects(second)
-    matched = [(name, name) for name in a if name in b]
+    matched = [(key, key) for key in a if key in b]
     if len(a) == len(b) == 1:
         matched = [(next(iter(a)), next(iter(b)))]
     workloads = [{run.result["workload"] for run in runs} for runs in (first, second)]
     if not matched or not workloads[0] & workloads[1]:
         raise ResultError(
-            f"{names[0]} holds {'; '.join(a)}, {names[1]} holds {'; '.join(b)}: nothing to compare",
+            f"{names[0]} holds {_named(a)}, {names[1]} holds {_named(b)}: nothing to compare",
             fix="name results of one workload under one load",
         )
     return matched
 
 
+def _named(side: dict[Key, list[Run]]) -> str:
+    return "; ".join(runs[0].subject for runs in side.values())
+
+
 class _Judged:
     """One subject: its figures, and what of them could not be decided."""
 
-    def __init__(self, a: str, b: str, pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> None:
+    def __init__(self, pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> None:
         troubles = [side.trouble for side in pair.sides if side.trouble]
         self.undecided: list[str] = list(troubles)
         differences = []
@@ -109,6 +110,7 @@ class _Judged:
             if figure in wanted and (exists(found, pair) or not skip):
                 self._judge(found, fit=not troubles)
             differences.append(found)
+        a, b = (side.runs[0].subject for side in pair.sides)
         runs = [len(side.runs) for side in pair.sides]
         self.subject: Subject = {"a": a, "b": b, "runs": runs, "differences": differences}
 
@@ -125,12 +127,12 @@ def _notes(pair: Pair) -> list[str]:
 
 
 def _alone(
-    sides: Sequence[dict[str, list[Run]]], matched: Sequence[tuple[str, str]], names: tuple[str, str]
+    sides: Sequence[dict[Key, list[Run]]], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]
 ) -> list[str]:
     """What only one side holds."""
     return [
-        f"only in {name}: {subject}"
+        f"only in {name}: {runs[0].subject}"
         for index, name in enumerate(names)
-        for subject in sides[index]
-        if subject not in {both[index] for both in matched}
+        for key, runs in sides[index].items()
+        if key not in {both[index] for both in matched}
     ]

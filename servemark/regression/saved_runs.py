@@ -8,7 +8,8 @@ from typing import Any
 from servemark.comparison.document import COMPARISON_FILE
 from servemark.errors import ResultError, parsing
 from servemark.results import directory as results
-from servemark.results.labels import describe
+from servemark.results.labels import load_name
+from servemark.results.same_load import load_key
 from servemark.results.schema.comparison import DifferingKey
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
@@ -23,6 +24,10 @@ _PLACES = {"url", "model", "options"}
 """What of a configuration says where, not what, or the same again."""
 
 
+Key = tuple[str, str, str, int]
+"""Workload, engine, load and batch size."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One saved run; `label` names the engine as its comparison did."""
@@ -32,10 +37,16 @@ class Run:
     latency: Histogram
 
     @property
-    def subject(self) -> str:
-        """What was measured: runs of one subject are repeats."""
+    def key(self) -> Key:
+        """Identify what was measured: runs with equal keys are repeats."""
         result = self.result
-        load = f"{describe(result['scenario'])}, batch {result['batch_size']}"
+        return result["workload"], self.label, load_key(result["scenario"]), result["batch_size"]
+
+    @property
+    def subject(self) -> str:
+        """Say in words what was measured."""
+        result = self.result
+        load = f"{load_name(result['scenario'])}, batch {result['batch_size']}"
         return f"{result['workload']} on {self.label}, {load}"
 
 
@@ -67,7 +78,7 @@ def _run(directory: Path, label: str | None = None) -> Run:
             raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
         run = Run(label or engine_of(result), result, results.read_latency(directory))
         # What every reader of a run asks first.
-        _ = run.subject, _circumstances(result)
+        _ = run.key, run.subject, _circumstances(result)
     return run
 
 
@@ -77,11 +88,11 @@ def engine_of(result: Result) -> str:
     return f"{result['engine']}{precision}"
 
 
-def subjects(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs by what they measured, those of one subject being repeats."""
-    found: dict[str, list[Run]] = {}
+def subjects(runs: Sequence[Run]) -> dict[Key, list[Run]]:
+    """Sort runs by what they measured; those of one key are repeats."""
+    found: dict[Key, list[Run]] = {}
     for run in runs:
-        found.setdefault(run.subject, []).append(run)
+        found.setdefault(run.key, []).append(run)
     return found
 
 

@@ -6,16 +6,17 @@ from servemark.results.schema.run import Scenario
 SHOWN_STAGES = 6
 
 
-def describe(scenario: Scenario) -> str:
+def describe(scenario: Scenario, most_stages: int = SHOWN_STAGES) -> str:
     """Return a short label of a load: "400/s poisson", "concurrency 8", "10 s at 100/s, 10 s at 400/s constant"."""
-    distribution = scenario["distribution"]
+    cv = scenario.get("gamma_cv")
+    distribution = f"{scenario['distribution']}{f' (cv {cv:g})' if cv is not None else ''}"
     match scenario["mode"]:
         case "closed":
             return f"concurrency {scenario['concurrency']}"
         case "stages":
             stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"] or []]
-            more = f", {len(stages) - SHOWN_STAGES} more" if len(stages) > SHOWN_STAGES else ""
-            return f"{', '.join(stages[:SHOWN_STAGES])}{more} {distribution}"
+            more = f", {len(stages) - most_stages} more" if len(stages) > most_stages else ""
+            return f"{', '.join(stages[:most_stages])}{more} {distribution}"
         case "trace":
             trace = scenario["trace"]
             assert trace is not None
@@ -25,6 +26,13 @@ def describe(scenario: Scenario) -> str:
             return f"trace {trace['file']}, {trace['arrivals']:,} arrivals{first}{faster}"
         case _:
             return f"{scenario['requested_rate']:g}/s {distribution}"
+
+
+def load_name(scenario: Scenario) -> str:
+    """Name a load in full: each stage, the start of a trace's digest, and how long it lasts."""
+    stages, trace = scenario["stages"], scenario["trace"]
+    exact = f", sha256 {trace['sha256'][:12]}" if trace else "" if stages else f" for {scenario['duration_s']:g} s"
+    return f"{describe(scenario, len(stages or ()))}{exact}"
 
 
 def title(scenario: Scenario) -> str:

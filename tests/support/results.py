@@ -84,9 +84,13 @@ def result_of(
             "mode": "closed",
             "concurrency": 1,
             "distribution": None,
+            "gamma_cv": None,
             "requested_rate": None,
+            "duration_s": 10.0,
             "measured_s": 10.0,
             "warmup_s": 0.0,
+            "stages": None,
+            "trace": None,
         },
         "verdict": {
             "valid": not failed,

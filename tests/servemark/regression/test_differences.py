@@ -111,7 +111,7 @@ def test_outputs_that_leave_the_tolerance_are_worse() -> None:
 
 def test_one_subject_each_is_compared_though_they_differ() -> None:
     found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], GATE)
-    assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1, batch 1"
+    assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1 for 10 s, batch 1"
     assert {"key": "config.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
     assert {"key": "engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
     assert found["outcome"] == "undecided"
@@ -121,7 +121,7 @@ def test_several_subjects_are_matched_and_what_is_only_on_one_side_is_named() ->
     first = [run_of(10), run_of(30, label="pytorch")]
     found = compare_sides(first, [*first, run_of(5, label="openvino")], GATE)
     assert len(found["subjects"]) == 2
-    assert "only in B: ranking on openvino, concurrency 1, batch 1" in found["warnings"]
+    assert "only in B: ranking on openvino, concurrency 1 for 10 s, batch 1" in found["warnings"]
 
 
 def test_different_workloads_are_not_compared() -> None:
@@ -186,7 +186,7 @@ def test_the_exit_code_says_whether_b_is_worse(sides: tuple[Path, Path], servema
     before, after = map(str, sides)
     code, out, _ = servemark("compare", before, after)
     assert code == 0
-    assert "after is worse: ranking on onnxruntime, concurrency 1, batch 1: p50 ms" in out
+    assert "after is worse: ranking on onnxruntime, concurrency 1 for 10 s, batch 1: p50 ms" in out
     assert servemark("compare", before, after, "--fail-on", "regression").code == 5
     code, out, _ = servemark("compare", after, before, "--fail-on", "regression")
     assert code == 0

@@ -92,7 +92,7 @@ def test_a_result_of_version_1_is_read_described_and_compared() -> None:
     validated(result)
     [run] = read_side(str(VERSION_1))
     assert (run.subject, run.latency.count) == (
-        "ranking_tiny on onnxruntime, 60/s poisson, batch 1",
+        "ranking_tiny on onnxruntime, 60/s poisson for 4 s, batch 1",
         result["metrics"]["latency_ms"]["count"],
     )
 
