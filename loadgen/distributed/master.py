@@ -14,6 +14,7 @@ from locust.runners import STATE_MISSING, MasterRunner
 from loadgen.distributed.clock_offset import ClockOffset
 from loadgen.distributed.messages import MESSAGE, Message, fingerprint
 from loadgen.distributed.recorder_state import merged, requests_of
+from loadgen.distributed.untrusted import Expected
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
@@ -38,6 +39,8 @@ START_IN_S = 0.5
 PINGS = 10
 PING_TIMEOUT_S = 5.0
 POLL_S = 0.02
+SLACK_NS = 1_000_000_000
+"""By how much a worker's report may be ahead of this process's clock."""
 AHEAD_NS = 100_000_000
 """A closed loop's workers are told the end of their interval so long ahead."""
 GRACE_S = 20.0
@@ -62,6 +65,8 @@ class Master:
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
         self._workers = {name: WorkerView(name, index) for index, name in enumerate(ids)}
         self._golden: Golden | None = None
+        self._planned: Interval | None = None
+        """The interval as it was to be; None until the schedule begins."""
         self._stale = self._prepared = False
         self._decided = config.open_loop
         self._heard = Event()
@@ -81,12 +86,30 @@ class Master:
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
         worker = self._workers.get(name)
-        if worker is not None and message["run"] in {self._run, ""}:
-            worker.on_message(message, time.monotonic_ns())
-            self._stale |= message["kind"] == "state"
-            if message["kind"] == "join" and self._prepared:
-                self._invite(worker)
-            self._heard.set()
+        if worker is None or (isinstance(message, dict) and message.get("run") not in {self._run, ""}):
+            return
+        now = time.monotonic_ns()
+        worker.on_message(message, now, self._expected(now))
+        self._stale |= worker.dropped or message["kind"] == "state"
+        if not worker.dropped and message["kind"] == "join" and self._prepared:
+            self._invite(worker)
+        self._heard.set()
+
+    def _expected(self, now: int) -> Expected | None:
+        """Give the bounds of a report that comes now; None before the schedule begins."""
+        if self._planned is None:
+            return None
+        interval, golden = self._planned, self._golden
+        elapsed_ns = max(now - self._interval.start, 0) + SLACK_NS
+        return Expected(
+            # A prolonged interval goes on in windows that are twice as long, so it ends at most that far ahead.
+            longest_ns=max(interval.end - interval.start, 2 * elapsed_ns),
+            windows=interval.windows,
+            seconds=self._recorder.seconds.count if self._recorder.seconds is not None else None,
+            warm_up_windows=self._warm_up.windows if self._warm_up is not None else None,
+            outputs=[tensor.name for tensor in self.config.workload.outputs] if golden else (),
+            samples=golden.rows if golden else 0,
+        )
 
     def prepare(self, golden: Golden | None) -> Self:
         """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
@@ -108,7 +131,7 @@ class Master:
         schedule = self._schedule = self.config.scenario.schedule(self.config.seed)
         ours = fingerprint(self.config, schedule, self._golden)
         self._wait(lambda worker: worker.fingerprint is not None, READY_TIMEOUT_S, "be ready")
-        for worker in self._workers.values():
+        for worker in self._trusted():
             theirs = worker.fingerprint or {}
             other = [name for name, value in ours.items() if theirs.get(name) != value]
             if other:
@@ -117,7 +140,7 @@ class Master:
     def _begin(self) -> None:
         """Estimate the workers' clocks, and tell each when the schedule begins."""
         for count in range(1, PINGS + 1):
-            for worker in self._workers.values():
+            for worker in self._trusted():
                 self._order(worker, "ping", sent_ns=time.monotonic_ns())
             self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
         start = start_time(self.config.start_file, START_IN_S)
@@ -126,7 +149,8 @@ class Master:
         self._warm_known: tuple[int, int | None] = (start, None)
         """Until when the warm-up of all workers is known, and since when the oldest of their requests waits."""
         self._recorder = Recorder(self._interval)
-        for worker in self._workers.values():
+        self._planned = self._interval
+        for worker in self._trusted():
             worker.clock = ClockOffset.estimate(worker.trips)
             self._order(worker, "begin", start_ns=worker.clock.theirs(start))
 
@@ -233,8 +257,8 @@ class Master:
     def _wait(self, done: Callable[[WorkerView], bool], timeout_s: float, what: str) -> None:
         """Wait until that is so of every worker. Raises WorkerError where one fails, is lost, or takes too long."""
         deadline = time.monotonic() + timeout_s
-        while waiting := [worker for worker in self._workers.values() if not done(worker)]:
-            for worker in self._workers.values():
+        while waiting := [worker for worker in self._trusted() if not done(worker)]:
+            for worker in self._trusted():
                 absence = self._absence(worker)
                 if worker.failure is not None:
                     raise worker.failure
@@ -245,6 +269,14 @@ class Master:
                 raise WorkerError(f"{waiting[0]} did not {what} within {timeout_s:g} s", fix="read its log")
             self._heard.wait(POLL_S)
             self._heard.clear()
+
+    def _trusted(self) -> list[WorkerView]:
+        """List the workers whose messages are read. Raises WorkerError where none is left."""
+        trusted = [worker for worker in self._workers.values() if not worker.dropped]
+        if not trusted:
+            first = next(iter(self._workers.values()))
+            raise WorkerError(f"{first}: {first.trouble}", fix="start it with `locust --worker` of this version")
+        return trusted
 
     def _warm(self, now: int) -> None:
         """End the warm-up of all workers at one time, where their latency is steady, or at its bound."""
@@ -296,7 +328,7 @@ class Master:
         """Wait for the last figures of a run that was cut short."""
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while time.monotonic() < deadline and not all(
-            worker.final or self._absence(worker) for worker in self._workers.values()
+            worker.final or worker.dropped or self._absence(worker) for worker in self._workers.values()
         ):
             self._heard.wait(POLL_S)
             self._heard.clear()

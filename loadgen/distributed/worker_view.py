@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
 from loadgen.distributed.messages import Message
 from loadgen.distributed.recorder_state import State
+from loadgen.distributed.untrusted import Expected, MalformedMessage, check_message
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.errors import ExitCode, WorkerError
 from servemark.machine.scheduling import Priority
@@ -37,11 +38,22 @@ class WorkerView:
     gone: bool = False
     """Whether nothing more is to come from it."""
     trouble: str | None = None
+    dropped: bool = False
+    """Nothing that it sends is read any more."""
 
     def __str__(self) -> str:
         return f"worker {self.index} ({self.host}, pid {self.pid})" if self.pid else f"worker {self.index} ({self.id})"
 
-    def on_message(self, message: Message, now_ns: int) -> None:
+    def on_message(self, message: Message, now_ns: int, expected: Expected | None) -> None:
+        """Take a message. One that no worker of servemark sends costs this worker its share, and not the run."""
+        if self.dropped:
+            return
+        try:
+            check_message(message, expected)
+        except MalformedMessage as error:
+            self.report, self.dropped, self.gone = None, True, True
+            self.mark_failed(f"its share is lost: it sent a message that no worker of servemark sends ({error})")
+            return
         self.heard_s = now_ns / 1e9
         match message["kind"]:
             case "join":
@@ -63,7 +75,7 @@ class WorkerView:
 
     def watch(self, absence: str | None, now_s: float) -> None:
         """Look after it while the run goes on; `absence` says why Locust has lost it, None where it has not."""
-        if self.final:
+        if self.final or self.dropped:
             return
         if absence is None:
             self.gone_since_s = None

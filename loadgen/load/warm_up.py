@@ -49,6 +49,11 @@ class WarmUp:
         self._counts, self._sums, self._slowest = np.zeros((3, int(longest_s * 1e9) // WINDOW_NS + 1), np.int64)
         self._steady_since: int | None = None
 
+    @property
+    def windows(self) -> int:
+        """Return the number of its windows, up to the bound."""
+        return len(self._counts)
+
     def take(self, done: Times, latency: Times) -> None:
         """Count good answers that have come."""
         index = (done - self.start) // WINDOW_NS

@@ -1,12 +1,17 @@
 """Locust's internals, as read in Locust 2.47.0, where it has no public interface. An upgrade has this file to check."""
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
-from locust import argument_parser
+from locust import argument_parser, log
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
+from locust.exception import RPCError, RPCReceiveError, RPCSendError
+from locust.rpc import Message
+from locust.rpc.zmqrpc import BaseSocket
+from locust.runners import MasterRunner
 
 from servemark.errors import ExitCode
 
@@ -24,6 +29,38 @@ def remember_default_options() -> None:
     second in which no request would go out.
     """
     vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
+
+
+def pass_over_garbage() -> None:
+    """Have Locust's master pass over a message that it cannot read (`BaseSocket.recv_from_client`, `handle_message`).
+
+    Any other error ends the greenlet that reads all messages, and the master would wait for its workers for ever. A
+    message is also passed over where it names another sender than the one that its connection has.
+    """
+    receive, handle = BaseSocket.recv_from_client, MasterRunner.handle_message
+
+    def receive_or_refuse(socket: BaseSocket) -> tuple[str, Message]:
+        try:
+            sender, message = receive(socket)  # type: ignore[no-untyped-call]
+        except (RPCError, RPCReceiveError, RPCSendError):
+            raise
+        except Exception as error:  # msgpack's own errors, and those of a list that is too short
+            raise RPCReceiveError(f"it is not one of Locust's ({type(error).__name__})") from error
+        if not isinstance(message.type, str) or message.node_id != sender:
+            raise RPCReceiveError("it names another sender, or no type")
+        return sender, message
+
+    def handle_or_refuse(runner: MasterRunner, sender: str, message: Message) -> None:
+        failed_before = log.unhandled_greenlet_exception
+        try:
+            handle(runner, sender, message)
+        except Exception as error:
+            logging.getLogger("locust.runners").error("A message was passed over: %s", type(error).__name__)
+        # An error that a message caused is not one of this process, whose exit code would say so.
+        log.unhandled_greenlet_exception = failed_before
+
+    setattr(BaseSocket, "recv_from_client", receive_or_refuse)  # noqa: B010 - mypy refuses an assignment
+    setattr(MasterRunner, "handle_message", handle_or_refuse)  # noqa: B010
 
 
 def request_listeners(environment: Environment) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:

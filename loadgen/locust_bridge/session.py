@@ -18,6 +18,7 @@ from loadgen.evaluation.measured_run import progress, record
 from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.flags import BY_NAME
 from loadgen.load.load_config import LoadConfig, Lookup
+from loadgen.locust_bridge.locust_internals import pass_over_garbage
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
 from loadgen.locust_bridge.server_process import ServeProcess
@@ -29,6 +30,8 @@ from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import printable, stderr
+
+pass_over_garbage()
 
 STOP_TIMEOUT_S = 15.0
 INTERRUPTED_STOP_TIMEOUT_S = 5.0

@@ -1,4 +1,4 @@
-"""What happened in each second of a trace: a result's windows where the rate changes by itself."""
+"""Counts for each second of a trace: a result's windows where the rate changes by itself."""
 
 from array import array
 from collections.abc import Sequence
@@ -30,6 +30,11 @@ class Seconds:
         self._count = -(-whole_ns // self._length_ns)
         self._latencies_us = [array("I") for _ in range(self._count)]
         self._completed, self._errors = np.zeros((2, self._count), np.int64)
+
+    @property
+    def count(self) -> int:
+        """Return the number of its windows."""
+        return self._count
 
     def came(self, done: Times) -> None:
         """Count good answers by the time at which they came, inside the interval."""

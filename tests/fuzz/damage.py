@@ -99,14 +99,14 @@ ODD_VALUES = st.one_of(
 )
 
 
-def _places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The ways to all values of a document below its top."""
     items: list[tuple[Any, Any]] = []
     if isinstance(tree, dict):
         items = list(tree.items())
     elif isinstance(tree, list):
         items = list(enumerate(tree))
-    return [place for key, value in items for place in ((*path, key), *_places(value, (*path, key)))]
+    return [place for key, value in items for place in ((*path, key), *places(value, (*path, key)))]
 
 
 @st.composite
@@ -114,9 +114,9 @@ def odd_json(draw: DrawFn, trees: SearchStrategy[Any]) -> bytes:
     """A JSON document of which up to three values are others, or are missing; or one with damaged text."""
     tree = json.loads(json.dumps(draw(trees)))
     for _ in range(draw(st.integers(0, 3))):
-        if not (places := _places(tree)):
+        if not (found := places(tree)):
             break
-        *way, last = draw(st.sampled_from(places))
+        *way, last = draw(st.sampled_from(found))
         parent = tree
         for key in way:
             parent = parent[key]

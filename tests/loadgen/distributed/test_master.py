@@ -21,6 +21,14 @@ from tests.support.measured import S, answered
 
 OPEN = ("--request-rate", "10", "--duration", "5", "--warmup", "1", "--request-timeout", "2")
 CLOSED = ("--concurrency", "4", "--duration", "5", "--warmup", "1", "--request-timeout", "2")
+GRANTED = {"priority": "realtime", "note": None}
+REPORT = {
+    "cpu_share": 0.1,
+    "max_in_flight": 2,
+    "checked": None,
+    "warm_up": None,
+    "traffic": {"scheduled": 1, "sent": 1, "in_flight": 0, "backlog": 0},
+}
 Answer = Callable[["Workers", str, dict[str, Any]], None]
 
 
@@ -71,11 +79,14 @@ class Workers:
             recorder.outcome(answered(number / rate, 0.01))
         recorder.tick(round(until_s * S) - 1)
         recorder.flush()
-        granted = (
-            {"priority": "normal", "note": "not permitted"} if name == "b" else {"priority": "realtime", "note": None}
-        )
-        report = {"cpu_share": 0.1, "granted": granted, "max_in_flight": 2, "interrupted": early, "checked": None}
-        self.say(name, "state", final=final, recorder=state_of(recorder), **report)
+        granted = {"priority": "normal", "note": "not permitted"} if name == "b" else GRANTED
+        self.say(name, "state", final=final, recorder=state_of(recorder), **REPORT, granted=granted, interrupted=early)
+
+    def warming(self, name: str, part: dict[str, Any] | None) -> None:
+        """What a worker says of its warm-up."""
+        state = state_of(Recorder(Interval(0, 5 * S, 5)))
+        report = {**REPORT, "granted": GRANTED, "interrupted": None, "warm_up": part}
+        self.say(name, "state", final=False, recorder=state, **report)
 
     def orders(self, kind: str) -> list[tuple[str, dict[str, Any]]]:
         return [(name, order) for name, order in self.sent if order["kind"] == kind]
@@ -109,7 +120,7 @@ def test_all_workers_end_their_warm_up_at_one_time_when_the_latency_of_all_is_st
         for name, cold_s in ends.items():
             latency = 50_000_000 if tick / 10 < cold_s else 5_000_000
             parts[name].take(np.array([now - 1]), np.array([latency]))
-            workers.say(name, "state", final=False, recorder={}, warm_up=parts[name].pack(now, None))
+            workers.warming(name, parts[name].pack(now, None))
         master._warm(now)
         if master.warmed is not None:
             break
@@ -131,7 +142,7 @@ def test_a_warm_up_of_several_workers_ends_at_its_bound_where_one_says_nothing()
     part = WarmUp(bound - 5 * S, 5.0)
     for now in range(bound - 5 * S, bound + S, S // 5):
         part.take(np.array([now - 1]), np.array([5_000_000]))
-        workers.say("a", "state", final=False, recorder={}, warm_up=part.pack(now, None) if now < bound else None)
+        workers.warming("a", part.pack(now, None) if now < bound else None)
         master._warm(now)
     assert master.warmed is not None
     assert (master.interval.start, workers.orders("measure")) == (bound, [])
@@ -283,3 +294,43 @@ def test_a_run_that_is_stopped_collects_what_was_measured(monkeypatch: pytest.Mo
     assert workers.master.interrupted == "cut short by KeyboardInterrupt"
     assert [worker.trouble for worker in workers.master.workers] == [None, None]
     assert workers.master.recorder.scheduled == 16
+
+
+def lie(workers: Workers, name: str, _order: dict[str, Any]) -> None:
+    workers.say(name, "ready", host="h", pid="one", fingerprint={})
+
+
+def test_a_worker_that_lies_before_the_run_costs_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers(OPEN)
+    prepared = workers.answers["prepare"]
+    workers.answers["prepare"] = lambda all_, name, order: (lie if name == "b" else prepared)(all_, name, order)
+    workers.begun()
+    assert [name for name, _ in workers.orders("begin")] == ["a"]
+    run(workers, monkeypatch, {5.1: lambda: workers.report("a", 5, 4, final=True)})
+    assert workers.master.recorder.scheduled == 20
+    honest, liar = workers.master.workers
+    assert honest.trouble is None
+    assert "its share is lost: it sent a message that no worker of servemark sends (pid)" in str(liar.trouble)
+
+
+def test_a_worker_that_lies_in_the_run_costs_its_share_and_nothing_of_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workers = Workers(OPEN).begun()
+    steps = {
+        1.0: lambda: workers.report("b", 1, 9),
+        2.0: lambda: workers.say("b", "state", recorder={"windows": []}),
+        3.0: lambda: workers.report("b", 3, 9),
+        5.1: lambda: workers.report("a", 5, 4, final=True),
+    }
+    ticks = run(workers, monkeypatch, steps)
+    assert ticks[-1] < 6, "a liar is not waited for"
+    assert [worker.requests for worker in workers.master.workers] == [20, 0]
+    assert "its share is lost" in str(workers.master.workers[1].trouble)
+
+
+def test_workers_that_all_lie_end_the_run_before_it_begins() -> None:
+    workers = Workers(OPEN)
+    workers.answers["prepare"] = lie
+    with pytest.raises(WorkerError, match="its share is lost"):
+        workers.begun()

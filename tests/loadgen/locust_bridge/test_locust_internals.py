@@ -2,12 +2,21 @@
 
 import itertools
 
+import gevent
+import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import pytest
-from locust import argument_parser
+from locust import __version__, argument_parser
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
+from locust.rpc import Message
+from locust.rpc.zmqrpc import Client
 
-from loadgen.locust_bridge.locust_internals import leave_with_own_code, remember_default_options, request_listeners
+from loadgen.locust_bridge.locust_internals import (
+    leave_with_own_code,
+    pass_over_garbage,
+    remember_default_options,
+    request_listeners,
+)
 from servemark.errors import ExitCode
 
 
@@ -36,3 +45,36 @@ def test_who_listens_to_requests_is_known_at_any_time() -> None:
     assert listeners == own != []
     environment.events.request.add_listener(lambda **_: None)
     assert len(listeners) == len(own) + 1
+
+
+GARBAGE = [
+    b"", b"\xc1", b"\x90", b"\x93", msgpack.dumps("text"), msgpack.dumps([1, 2]), msgpack.dumps([1, None, "stranger"]),
+    msgpack.dumps(["client_ready", 7, "stranger"]), msgpack.dumps(["heartbeat", None, "stranger"]), b"GET / HTTP/1.1",
+    msgpack.dumps(["stats", {}, "somebody else"]), msgpack.dumps(["exception", None, "stranger"]),
+]  # fmt: skip
+
+
+def test_a_master_reads_on_after_garbage() -> None:
+    """Before, the first packet that is not msgpack ended the greenlet that reads: workers were never counted."""
+    pass_over_garbage()
+    runner = Environment(user_classes=[]).create_master_runner("127.0.0.1", 0)
+    stranger, worker = (Client("127.0.0.1", runner.server.port, name) for name in ("stranger", "worker"))
+    try:
+        for packet in GARBAGE:
+            stranger.socket.send(packet)
+        for name, client in (("stranger", stranger), ("worker", worker)):
+            client.send(Message("client_ready", __version__, name))
+        with gevent.Timeout(30):
+            while "worker" not in runner.clients:
+                gevent.sleep(0.01)
+        for packet in GARBAGE:
+            worker.socket.send(packet)
+        worker.send(Message("client_stopped", None, "worker"))
+        with gevent.Timeout(30):
+            while "worker" in runner.clients:
+                gevent.sleep(0.01)
+    finally:
+        for client in (stranger, worker):
+            client.close(linger=0)
+        runner.greenlet.kill(block=True)
+        runner.server.close(linger=0)

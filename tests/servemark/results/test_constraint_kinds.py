@@ -21,7 +21,8 @@ NAMES = {kind.value for kind in Kind}
 
 
 def test_a_name_is_its_own_text() -> None:
-    assert f"{Kind.SCHEDULE_DELAY}" == "schedule_delay_p99" == Kind.SCHEDULE_DELAY
+    assert f"{Kind.SCHEDULE_DELAY}" == "schedule_delay_p99"
+    assert Kind.SCHEDULE_DELAY in ["schedule_delay_p99"]
 
 
 def test_a_mix_writes_the_workload_before_it() -> None:
@@ -54,7 +55,7 @@ def test_no_other_file_keeps_a_set_of_names() -> None:
     for package in ("servemark", "loadgen", "tools"):
         for path in (ROOT / package).rglob("*.py"):
             if path.name != "constraint_kinds.py":
-                found += [f"{path}:{node.lineno}" for node in ast.walk(ast.parse(path.read_text())) if _names(node)]
+                found += [f"{path}: {ast.dump(node)}" for node in ast.walk(ast.parse(path.read_text())) if _names(node)]
     assert not found
 
 
