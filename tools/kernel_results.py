@@ -18,7 +18,7 @@ from servemark.report.kernels import (
     FAMILY_COLUMNS,
     LEFT,
     caveats,
-    ceiling_words,
+    ceiling_lines,
     cells,
     family_rows,
     outcome,
@@ -56,7 +56,7 @@ def run(document: KernelsDocument) -> Iterator[str]:
     yield f"- {title(document)}"
     yield f"- {made(document)}; {around['os']}, {packages}"
     yield f"- {outcome(document)}"
-    yield from (f"- {words}" for words in map(ceiling_words, document["ceilings"]))
+    yield from (f"- {words}" for words in ceiling_lines(document))
     yield from (f"- {words}" for words in [*caveats(cases), *unmeasured(cases), *sensed(cases)])
     yield ""
     yield from table(FAMILY_COLUMNS, family_rows(cases))

@@ -17,11 +17,12 @@ from servemark.errors import ServemarkError
 from servemark.kernels.convolution import Convolution
 from servemark.kernels.fully_connected import FullyConnected
 from servemark.kernels.gemm import Gemm
-from servemark.kernels.measurement.case import Case, Method, measure
+from servemark.kernels.measurement.case import Case, Method
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Kernel
+from servemark.kernels.measurement.measure import measure
+from servemark.kernels.measurement.other_work import busy_share
 from servemark.kernels.measurement.process import CaseProcess, Ended
-from servemark.kernels.measurement.run import busy_share
 from servemark.kernels.recurrent import Recurrent
 from servemark.kernels.suites import suites
 from servemark.kernels.tracing.workload import Trace, trace_apart

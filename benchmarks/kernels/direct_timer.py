@@ -20,8 +20,9 @@ from torch.utils.benchmark import Timer
 
 from benchmarks.rig.aims import Aim
 from benchmarks.rig.pairs import interleave
-from servemark.kernels.measurement.case import Case, Method, measure
+from servemark.kernels.measurement.case import Case, Method
 from servemark.kernels.measurement.device import Device
+from servemark.kernels.measurement.measure import measure
 from servemark.stats.ratios import median_ratio
 
 AIM = Aim(least=0.97, most=1.03)

@@ -19,7 +19,7 @@ from typing import cast
 from benchmarks.rig.aims import Aim
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
-from servemark.kernels.measurement.run import begin, go_on
+from servemark.kernels.running.run import begin, go_on
 from servemark.kernels.suites import cases_of
 from servemark.regression.differences import Gate
 from servemark.regression.kernels import PROBES, WHOLE, WITHOUT, compare_kernels

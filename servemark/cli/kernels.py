@@ -13,11 +13,12 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.kernels.libraries import TORCH, libraries, version
-from servemark.kernels.measurement import run
 from servemark.kernels.measurement.case import Case, Method, cases_in
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Kernel, families
 from servemark.kernels.measurement.precisions import PRECISIONS
+from servemark.kernels.running import run
+from servemark.kernels.running.resume import resumed
 from servemark.kernels.suites import cases_of, chosen, suites
 from servemark.kernels.suites.deepbench import published
 from servemark.kernels.tracing.workload import trace_apart
@@ -72,6 +73,9 @@ def kernels(
         bool, typer.Option("--reference", help="Show DeepBench's published figures of the same sizes beside.")
     ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
+    new_ceilings: Annotated[
+        bool, typer.Option("--new-ceilings", help="Measure ceilings again that an earlier run has kept.")
+    ] = False,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
     report: Report = False,
@@ -79,7 +83,8 @@ def kernels(
 ) -> None:
     """Check and time kernels, and say which ceiling bounds each.
 
-    The result is complete after each case: --resume goes on with a run that was ended.
+    The result is complete after each case: --resume goes on with a run that was ended. Ceilings are kept in
+    `ceilings.json` beside the results, for the next run on this machine.
 
     Example: servemark kernels gemm convolution --suite quick
 
@@ -89,7 +94,7 @@ def kernels(
         _show_list()
         return
     if resume:
-        folder, document = resume, run.resumed(resume)
+        folder, document = resume, resumed(resume)
         cases, method = _of_document(document)
     else:
         names = [one_of("--precision", name, PRECISIONS) for name in precision or DEFAULT_PRECISIONS]
@@ -110,7 +115,11 @@ def kernels(
         document = run.begin(name, cases, method, traced, reference=reference)
         folder = results.new_directory(out, f"kernels-{workload or name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
-    run.go_on(folder, document, cases, method)
+    try:
+        run.go_on(folder, document, cases, method, anew=new_ceilings)
+    except KeyboardInterrupt:
+        note(f"ended after {len(document['cases'])} of {len(cases)} cases, which servemark show {shown(folder)} shows")
+        raise
     if json:
         results.print_json(document)
     else:

@@ -56,8 +56,8 @@ STEP = 1.25
 def render_kernels(document: KernelsDocument, console: Console) -> None:
     """Print cases, a summary for each family, and what was not measured."""
     console.print(title(document))
-    for ceiling in document["ceilings"]:
-        console.print(ceiling_words(ceiling))
+    for words in ceiling_lines(document):
+        console.print(words)
     measured = [case for case in document["cases"] if case["ms"]]
     if measured:
         console.print(_table(COLUMNS, [cells(case) for case in measured]))
@@ -166,12 +166,28 @@ def outcome(document: KernelsDocument) -> str:
     return f"{document['planned']} cases: {done}{cut}{noise}"
 
 
+def ceiling_lines(document: KernelsDocument) -> list[str]:
+    """The ceilings of each precision, what these cores hold of the reported cache, and what was not measured."""
+    lines = [ceiling_words(ceiling) for ceiling in document["ceilings"]]
+    reported, held = document["cache_mib"], document.get("held_mib")
+    if held is not None and held < reported:
+        lines.append(f"The system reports a cache of {reported:,g} MiB; these cores were seen to hold {held:,g} MiB.")
+    return [*lines, *(f"Left out of the ceilings: {words}." for words in document.get("ceilings_left_out", []))]
+
+
 def ceiling_words(ceiling: Ceiling) -> str:
     """The ceilings of a precision: "fp32: at most 0.0925 TFLOP/s (gemm ...), 1.1 µs a call, 120 GB/s of 2 MiB, ..."."""
     steps = ", ".join(f"{_rate(each['gbps'])} GB/s of {each['mib']:g} MiB" for each in roofs(ceiling))
     highest = f"{_rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']})"
     words = f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
-    return words + _promised(ceiling)
+    return words + _promised(ceiling) + _circumstances(ceiling)
+
+
+def _circumstances(ceiling: Ceiling) -> str:
+    """Since when they are kept, and whether other work ran beside: "; kept since 2026-11-23T12:00:00+00:00"."""
+    busy = ceiling.get("taken_share") or 0.0
+    beside = f"; other work used up to {busy:.0%} of the cores meanwhile" if busy > QUIET_SHARE else ""
+    return beside + (f"; kept since {ceiling.get('measured')}" if ceiling.get("reused") else "")
 
 
 def _promised(ceiling: Ceiling) -> str:

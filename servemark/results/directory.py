@@ -155,8 +155,10 @@ def read_comparison(file: Path) -> ComparisonDocument:
 
 def read(path: Path) -> dict[str, Any]:
     """Read a document, or the result of a directory. Raises ResultError."""
-    file = path / RESULT_FILE if path.is_dir() else path
+    file = path
     try:
+        if path.is_dir():  # OSError where the name is too long
+            file = path / RESULT_FILE
         result = json.loads(files.text(file, files.DOCUMENT_BYTES), parse_constant=_finite, parse_float=_finite)
     except OSError as error:
         raise ResultError(f"{file} cannot be read: {error.strerror}", fix=_instead_of(file)) from error

@@ -6,7 +6,7 @@ from typing import Any
 from servemark.history.collect import Measured
 from servemark.history.document import series_of
 from servemark.history.metrics import metric
-from servemark.kernels.measurement.vendor import promised
+from servemark.kernels.ceilings.vendor import promised
 from servemark.max_rate.curve import curve
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run

@@ -11,7 +11,7 @@ from servemark.report.kernels import (
     FAMILY_COLUMNS,
     PUBLISHED_COLUMNS,
     caveats,
-    ceiling_words,
+    ceiling_lines,
     cells,
     explained_rows,
     family_rows,
@@ -43,7 +43,7 @@ def article(saved: Saved) -> Article:
         about=title(document),
         answer=outcome(document),
         sections=[
-            Section("Ceilings of this run", [Lines([ceiling_words(each) for each in document["ceilings"]])]),
+            Section("Ceilings", [Lines(lines)] if (lines := ceiling_lines(document)) else []),
             Section("From kernels to the model", _explained(document["traced"])),
             Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
             Section("Roofline", _rooflines(document, measured)),

@@ -61,8 +61,8 @@ class KernelCase(TypedDict):
     ms: Annotated[KernelTimes | None, "Times of one call."]
     tflops: Annotated[float | None, "Operations in the median time (10^12/s)."]
     gbps: Annotated[float | None, "Bytes in the median time (10^9/s)."]
-    compute_share: Annotated[float | None, "Share of the highest rate of operations of this run."]
-    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth that this run has for so many bytes."]
+    compute_share: Annotated[float | None, "Share of the highest rate of operations."]
+    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth of so many bytes."]
     bound: Annotated[
         Bound | None, "Which ceiling allows least: operations, bytes of the cache or of the memory, or the call itself."
     ]
@@ -87,15 +87,22 @@ class Bandwidth(TypedDict):
 
 
 class Ceiling(TypedDict):
-    """The highest rates of a precision, measured in the same run."""
+    """The highest rates of a precision, measured in this run, or in an earlier one on the same machine."""
 
     precision: Annotated[str, "What they compute in."]
     tflops: Annotated[float, "The fastest sample of large products and, on a CPU, a convolution (10^12/s)."]
     tflops_of: Annotated[str, "Its sizes."]
-    bandwidths: Annotated[list[Bandwidth], "By working set, from the smallest to one that no cache holds."]
+    bandwidths: Annotated[
+        list[Bandwidth], "By working set: from the smallest to where they settle, and the largest that was measured."
+    ]
     call_us: Annotated[float, "A call that computes almost nothing (us)."]
     vendor_tflops: Annotated[float | None, "What a GPU's data sheet promises (10^12/s). Null: not known here."]
     vendor_gbps: Annotated[float | None, "What it promises of the memory (10^9/s). Null: not known here."]
+    measured: NotRequired[Annotated[str, "When the oldest part of it was measured: UTC, ISO 8601."]]
+    reused: NotRequired[Annotated[bool, "Whether an earlier run measured it, or a part of it."]]
+    taken_share: NotRequired[
+        Annotated[float | None, "Most that other work took of the cores during a part of it. Null: not known."]
+    ]
 
 
 class Unmapped(TypedDict):
@@ -133,12 +140,18 @@ class KernelsDocument(Header):
     cache: Annotated[Cache, "Whether a call found its data in the last-level cache, as far as they fit."]
     threads: Annotated[int, "Threads of a CPU's kernels."]
     busy_share: Annotated[float, "Share of all cores that other work used before the first case."]
-    cache_mib: Annotated[float, "Last-level cache (MiB)."]
+    cache_mib: Annotated[float, "Last-level cache that the system reports (MiB)."]
+    held_mib: NotRequired[
+        Annotated[
+            float | None, "What these cores were seen to hold of it, by the bandwidths (MiB). Null: not measured."
+        ]
+    ]
     case_limit_s: Annotated[float, "Longest time for a case (s)."]
     library: Annotated[str, "Libraries that computed, with their versions."]
     libraries: Annotated[list[str], "Their names. Each case was measured with each."]
     reference: Annotated[bool, "Whether DeepBench's published figures stand beside."]
-    ceilings: Annotated[list[Ceiling], "The highest rates of this run, by precision."]
+    ceilings: Annotated[list[Ceiling], "The highest rates of this device, by precision."]
+    ceilings_left_out: NotRequired[Annotated[list[str], "What of the ceilings was not measured, each with its reason."]]
     cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
     planned: Annotated[int, "How many cases the suite has."]
     spent_s: Annotated[float, "Time that the cases took (s)."]

@@ -12,8 +12,9 @@ from servemark.errors import OptionError
 from servemark.kernels.convolution import Convolution
 from servemark.kernels.dropout import Dropout
 from servemark.kernels.gemm import Gemm
-from servemark.kernels.measurement.case import Case, error_of
+from servemark.kernels.measurement.case import Case
 from servemark.kernels.measurement.kernel import Bound, Maker, Sample, families, make_kernel
+from servemark.kernels.measurement.measure import error_of
 from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.recurrent import Recurrent
 
@@ -93,7 +94,7 @@ MOVE_LESS = {"embedding", "all_reduce"}
 
 def test_importing_kernels_loads_no_torch() -> None:
     code = "import servemark.kernels, sys; from servemark.kernels.suites import cases_of; cases_of('quick')"
-    code += "; from servemark.kernels.measurement import run; assert 'torch' not in sys.modules"
+    code += "; from servemark.kernels.running import run; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

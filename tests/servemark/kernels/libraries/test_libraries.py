@@ -9,9 +9,10 @@ import pytest
 
 from servemark.kernels import libraries
 from servemark.kernels.libraries import TORCH, Node, library, version
-from servemark.kernels.measurement.case import Case, _bind, error_of, refusal
+from servemark.kernels.measurement.case import Case, refusal
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import families
+from servemark.kernels.measurement.measure import _bind, error_of
 from servemark.kernels.measurement.precisions import PRECISIONS
 from tests.servemark.kernels.test_kernels import CASES
 from tests.support.command_line import BAD_INPUT, Servemark
@@ -74,7 +75,8 @@ def test_every_family_says_whether_others_have_it() -> None:
 
 
 def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from servemark.kernels.measurement import process, run
+    from servemark.kernels.measurement import process
+    from servemark.kernels.running import run
 
     def here(_: object, call: Any, *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from servemark.kernels.measurement import process, run
+from servemark.kernels.measurement import process
 from servemark.kernels.measurement.case import Case
+from servemark.kernels.running import run
 from servemark.kernels.tracing import workload
 from servemark.kernels.tracing.calls import Call
 from servemark.kernels.tracing.workload import Trace, document, kernels, matched, shares_of

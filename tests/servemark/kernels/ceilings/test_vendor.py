@@ -2,8 +2,8 @@
 
 import pytest
 
+from servemark.kernels.ceilings.vendor import SHEETS, promised, sheet_of
 from servemark.kernels.measurement.precisions import PRECISIONS
-from servemark.kernels.measurement.vendor import SHEETS, promised, sheet_of
 from servemark.results.schema.header import reason_of
 
 

@@ -1,20 +1,25 @@
 """A run of many cases: progress, a result that is complete after each of them, and going on where one stopped."""
 
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import psutil
-
-from servemark.errors import OptionError, ServerError
+from servemark.errors import OptionError
+from servemark.kernels.ceilings.ceiling import ceiling_of, cost_s
+from servemark.kernels.ceilings.kept import FILE, Kept, machine_of
+from servemark.kernels.ceilings.source import Source
+from servemark.kernels.ceilings.working_sets import held_bytes
 from servemark.kernels.libraries import TORCH, version
-from servemark.kernels.measurement.case import Case, Method, blank, measure, refusal
-from servemark.kernels.measurement.ceilings import ceiling_of
+from servemark.kernels.measurement.case import MIB, Case, Method, blank, refusal
+from servemark.kernels.measurement.measure import measure
+from servemark.kernels.measurement.other_work import busy_share, taken, watching
 from servemark.kernels.measurement.precisions import PRECISIONS
 from servemark.kernels.measurement.process import CaseProcess, Ended
-from servemark.machine.cpu_time import CannotTell, Watch
+from servemark.kernels.measurement.progress import Progress, duration
+from servemark.kernels.running.estimate import START_S, case_cost_s
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.output import note
 from servemark.results import directory as results
 from servemark.results.schema.header import opening, unknown
@@ -22,12 +27,6 @@ from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocumen
 
 GRACE_S = 120.0
 """How long a case may take beyond its limit: tensors are made, PyTorch is imported, an answer is checked."""
-CEILING_S = 600.0
-BUSY_S = 0.5
-FIXED_S = 2.0
-"""What a case takes however small it is, for the time that is left."""
-CALLS = 10
-"""What a large one takes, in calls."""
 
 
 def begin(
@@ -56,11 +55,13 @@ def begin(
         "threads": method.device.cores,
         "busy_share": busy_share(),
         "cache_mib": method.device.cache_bytes / (1 << 20),
+        "held_mib": None,
         "case_limit_s": method.limit_s,
         "library": ", ".join(f"{name} {version(name)}" for name in names),
         "libraries": names,
         "reference": reference,
         "ceilings": [],
+        "ceilings_left_out": [],
         "cases": [],
         "planned": len(cases),
         "spent_s": 0.0,
@@ -68,40 +69,76 @@ def begin(
     }
 
 
-def busy_share() -> float:
-    """Share of all cores that other work uses now."""
-    return psutil.cpu_percent(interval=BUSY_S) / 100
-
-
-def go_on(folder: Path, document: KernelsDocument, cases: Sequence[Case], method: Method) -> KernelsDocument:
+def go_on(
+    folder: Path, document: KernelsDocument, cases: Sequence[Case], method: Method, *, anew: bool = False
+) -> KernelsDocument:
     """Measure what the document lacks, and write it to `result.json` after each case.
 
-    Raises KeyboardInterrupt, with what has been measured in the file, and ServerError where no ceiling can be measured.
+    Ceilings are kept beside the folder for the next run; `anew` measures them again. Raises KeyboardInterrupt, with
+    what has been measured in the files.
     """
     results.write(folder, document)
+    left = cases[len(document["cases"]) :]
+    machine = machine_of(method.device, document["environment"])
+    busy = busy_share()
+    kept = Kept(folder.absolute().parent / FILE, machine, quiet=busy <= QUIET_SHARE, anew=anew)
+    missing = _missing(document, cases, method)
+    before_s = START_S + sum(
+        cost_s(each, method.device, kept, first=not document["ceilings"] and each == missing[0]) for each in missing
+    )
+    progress = Progress(before_s + _costs(left, document, method))
+    note(f"about {duration(progress.left_s)} on quiet cores, of which {duration(before_s)} before the first case")
+    if busy > QUIET_SHARE:
+        note(f"other work uses {busy:.0%} of the cores now: it takes longer, and times are upper bounds")
     with CaseProcess() as process:
-        for precision in document["precisions"]:
-            known = {ceiling["precision"] for ceiling in document["ceilings"]}
-            if precision not in known and _runs(precision, cases, method):
-                note(f"measuring the ceilings of {precision}")
-                document["ceilings"].append(_ceiling(process, precision, method, document["ceilings"]))
-                results.write(folder, document)
-        ceilings = {ceiling["precision"]: ceiling for ceiling in document["ceilings"]}
-        costs = [_cost(case, ceilings.get(case.precision), method) for case in cases]
-        done = len(document["cases"])
-        begun, spent = time.monotonic(), document["spent_s"]
-        for number, case in enumerate(cases[done:], start=done):
-            found = _case(process, case, method, ceilings.get(case.precision))
+        for precision in missing:
+            _ceiling(Source(process, method, kept, precision, progress), document)
+            results.write(folder, document)
+        bandwidths = document["ceilings"][0]["bandwidths"] if document["ceilings"] else []
+        held = held_bytes(bandwidths, method.device.cache_bytes)
+        document["held_mib"] = held / MIB if bandwidths else None
+        method = replace(method, device=replace(method.device, cache_bytes=held))
+        progress.left_s = _costs(left, document, method)
+        begun, spent_s = time.monotonic(), document["spent_s"]
+        for number, case in enumerate(left, start=len(cases) - len(left) + 1):
+            ceiling = _ceiling_of(case, document)
+            expected_s = case_cost_s(case, ceiling, method)
+            found = _case(process, case, method, ceiling)
             document["cases"].append(found)
-            took = time.monotonic() - begun
-            document["spent_s"] = spent + took
-            document["partial"] = number + 1 < len(cases)
+            document["spent_s"] = spent_s + time.monotonic() - begun
+            document["partial"] = number < len(cases)
             if document["traced"]:
                 document["traced"] |= _sum(document["cases"], document["traced"]["kernels"])
             results.write(folder, document)
-            left_s = took * sum(costs[number + 1 :]) / sum(costs[done : number + 1])
-            note(f"[{number + 1}/{len(cases)}] {case}: {line(found)}{_left(left_s)}")
+            note(f"[{number}/{len(cases)}] {case}: {line(found)}{progress.done(expected_s)}")
     return document
+
+
+def _ceiling(source: Source, document: KernelsDocument) -> None:
+    """Give the document the ceilings of a precision, or say that it has none."""
+    found = ceiling_of(source, next(iter(document["ceilings"]), None))
+    document["ceilings_left_out"] = [*dict.fromkeys((*document.get("ceilings_left_out", ()), *source.left_out))]
+    if found is None:
+        note(f"ceilings of {source.precision}: not measured, so its cases have no share of them")
+        return
+    document["ceilings"].append(found)
+    if source.reused:
+        note(f"ceilings of {source.precision}: kept since {found.get('measured')}; --new-ceilings measures them again")
+
+
+def _missing(document: KernelsDocument, cases: Sequence[Case], method: Method) -> list[str]:
+    """Precisions without ceilings in which a case can run."""
+    known = {ceiling["precision"] for ceiling in document["ceilings"]}
+    able = {case.precision for case in cases if refusal(case, method.device) is None}
+    return [each for each in document["precisions"] if each in able - known]
+
+
+def _ceiling_of(case: Case, document: KernelsDocument) -> Ceiling | None:
+    return next((each for each in document["ceilings"] if each["precision"] == case.precision), None)
+
+
+def _costs(cases: Sequence[Case], document: KernelsDocument, method: Method) -> float:
+    return sum(case_cost_s(case, _ceiling_of(case, document), method) for case in cases)
 
 
 def _sum(cases: Sequence[KernelCase], calls: int) -> Traced:
@@ -126,65 +163,9 @@ def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | N
     return cast(KernelCase, {**found, **taken(watch)})
 
 
-def watching() -> Watch | CannotTell:
-    """The cores from now on, or why they cannot be watched."""
-    try:
-        return Watch({"kernels": [os.getpid()]})
-    except CannotTell as reason:
-        return reason
-
-
-def taken(watch: Watch | CannotTell) -> Mapping[str, object]:
-    """What others took of the cores since then, or why that is not known."""
-    try:
-        if isinstance(watch, CannotTell):
-            raise watch
-        return {"taken_share": watch.use().taken_share}
-    except CannotTell as reason:
-        return unknown(("taken_share",), str(reason))
-
-
-def _ceiling(process: CaseProcess, precision: str, method: Method, known: list[Ceiling]) -> Ceiling:
-    try:
-        return process.run(ceiling_of, precision, method, next(iter(known), None), timeout_s=CEILING_S)
-    except Ended as ended:
-        raise ServerError(f"the ceilings of {precision}: {ended}", fix="free memory, or cores") from None
-
-
-def _runs(precision: str, cases: Sequence[Case], method: Method) -> bool:
-    """Whether any case of a precision can run."""
-    return any(case.precision == precision and refusal(case, method.device) is None for case in cases)
-
-
-def _cost(case: Case, ceiling: Ceiling | None, method: Method) -> float:
-    """About how long a case takes (s), to tell what is left."""
-    if ceiling is None or refusal(case, method.device):
-        return 0.001
-    call_s = max(case.floor_s(ceiling, method.cache).values())
-    return 0.001 if call_s * CALLS > method.limit_s else FIXED_S + CALLS * call_s
-
-
 def line(found: KernelCase) -> str:
     """A case's outcome, while others are still to come."""
     if found["ms"] is None:
         return f"{found['status'].upper()} {found.get('reason')}"
     rate = f"{found['tflops']:.3g} TFLOP/s" if found["flops"] else f"{found['gbps']:.3g} GB/s"
     return f"{found['ms']['median']:.4g} ms, {rate}"
-
-
-def _left(seconds: float) -> str:
-    if seconds < 1:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    return f" ({minutes} min {rest} s left)" if minutes else f" ({rest} s left)"
-
-
-def resumed(folder: Path) -> KernelsDocument:
-    """The document of a run that was cut short. Raises ResultError, and OptionError where it is none, or is whole."""
-    document = results.read(folder)
-    if document.get("kind") != "kernels":
-        raise OptionError(f"{folder} holds no kernels", fix="name a folder of `servemark kernels`")
-    found = cast(KernelsDocument, document)
-    if not found["partial"]:
-        raise OptionError(f"{folder} is whole: {found['planned']} cases", fix=f"servemark show {folder}")
-    return found

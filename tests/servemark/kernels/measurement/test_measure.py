@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from servemark.kernels.measurement import case as module
-from servemark.kernels.measurement.case import Case, Method, copies, measure, needed_bytes
+from servemark.kernels.measurement import measure as module
+from servemark.kernels.measurement.case import Case, Method, copies, needed_bytes
 from servemark.kernels.measurement.device import Device
 from servemark.kernels.measurement.kernel import Bound, Maker
+from servemark.kernels.measurement.measure import measure
 from servemark.kernels.measurement.timing import Samples
 from servemark.kernels.softmax import Softmax
 from servemark.results.schema.header import reason_of
@@ -58,7 +59,7 @@ class Broken(Softmax):
 def _a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call takes 10 us."""
     monkeypatch.setattr(module, "time_on_cpu", lambda *_: Samples((9e-6, 10e-6, 11e-6) * 10, calls=100))
-    monkeypatch.setattr(module, "_first", lambda bound, _: bound.call() is None or 1e-5)
+    monkeypatch.setattr(module, "first_call_s", lambda call, _: call() is None or 1e-5)
 
 
 def test_a_measured_case() -> None:
@@ -179,4 +180,4 @@ def test_pytorch_is_left_as_it_was_found() -> None:
 def test_without_a_ceiling_there_is_no_share() -> None:
     found = measure(SMALL, METHOD)
     assert (found["status"], found["bound"], found["compute_share"]) == ("measured", None, None)
-    assert reason_of(found, "bound") == "this case is a ceiling itself"
+    assert reason_of(found, "bound") == "no ceiling of its precision was measured"

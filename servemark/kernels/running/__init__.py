@@ -1,0 +1,1 @@
+"""Runs of many cases: what is said meanwhile, what is kept, and how one that was ended goes on."""
