@@ -20,8 +20,76 @@ checks that it is current.
   multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
 - Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
 - Weights are random, from a seed.
-- The layouts of the [data sets](#data-sets) stand at the end.
+- The layouts of the [data sets](#data-sets) stand at the end. Before them stands what is
+  [not in the zoo](#not-in-the-zoo-and-why).
 """
+
+ABSENT = (
+    (
+        "AIBench DC-AI-C2",
+        "the critic of WGAN",
+        "Only training and the Earth-Mover distance use it. No request asks for it.",
+    ),
+    (
+        "AIBench DC-AI-C4",
+        "perplexity of captions",
+        "It needs the probability of each word of a reference. A captioning service answers words.",
+    ),
+    (
+        "AIBench DC-AI-C5",
+        "the judgement of an FCN-8s",
+        "`fcn8s` is the network. No trained weights come with the zoo, so `cyclegan` is not judged.",
+    ),
+    (
+        "AIBench DC-AI-C12",
+        "the entropy coder",
+        "It runs around the network, on its codes. AIBench's PyTorch code has none.",
+    ),
+    (
+        "AIBench DC-AI-C13",
+        "the perspective transformer",
+        "It projects the volume for the loss of training. It has no weights, and no request asks for it.",
+    ),
+    (
+        "AIBench DC-AI-C14",
+        "the pointer-generator",
+        "Not built yet. It would be an LSTM with two attentions and 48,234,833 parameters. `summarization` is "
+        "the paper's network.",
+    ),
+    (
+        "AIBench DC-AI-C17",
+        "the search for a cell",
+        "It is training. `enas` serves the cell that its authors found.",
+    ),
+    (
+        "AI Matrix",
+        "the generator of synthetic networks",
+        "It is not published. Its two published networks are `synnet` and `synnet_3c`.",
+    ),
+    (
+        "AI Matrix",
+        "matterport's heads of Mask R-CNN",
+        "`mask_rcnn` has torchvision's. Matterport's box head is a 7x7 convolution with BatchNorm: the same "
+        "task in another form.",
+    ),
+    (
+        "AI Matrix",
+        "DenseNet-121 of its TensorFlow script",
+        "It is not the authors' network: it has three dense blocks. The authors' is `densenet121`.",
+    ),
+    (
+        "HPC workload analysis",
+        "a seq2seq on Tatoeba's sentences",
+        "Not built yet, and its sizes are not given. `nmt` and `summarization` are recurrent seq2seq networks "
+        "with attention.",
+    ),
+    (
+        "MLPerf Training",
+        "Mask R-CNN on a ResNet-50",
+        "`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50.",
+    ),
+)
+"""What else the suites name or carry: suite, what, why it is not in the zoo."""
 
 
 def cards() -> str:
@@ -29,7 +97,7 @@ def cards() -> str:
     built_in = zoo().values()
     contents = "\n".join(f"- [{workload.name}](#{workload.name}): {workload.task}" for workload in built_in)
     models = [_card(workload) for workload in built_in]
-    return "\n".join([_HEAD, contents, *models, "\n## Data sets", *_layouts()])
+    return "\n".join([_HEAD, contents, *models, _absent(), "## Data sets", *_layouts()])
 
 
 def _card(workload: Workload) -> str:
@@ -38,8 +106,14 @@ def _card(workload: Workload) -> str:
     return f"\n## {workload.name}\n\n{notes}\n\n| {workload.title} | |\n|---|---|\n{rows}"
 
 
+def _absent() -> str:
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in ABSENT)
+    head = "| suite | what | why it is not in the zoo |\n|---|---|---|"
+    return f"\n## Not in the zoo, and why\n\nThe suites name or carry these too.\n\n{head}\n{rows}\n"
+
+
 def _layouts() -> Iterator[str]:
-    """What each reader says of its data set: citation and official layout, under the names that the cards use."""
+    """List each reader's data set: citation and official layout, under the names that the cards use."""
     for key, reader in datasets.readers().items():
         yield f"\n### {key}\n\n{inspect.getdoc(reader)}"
 
@@ -78,7 +152,7 @@ def _tensors(tensors: Sequence[Tensor]) -> str:
 
 
 def _summary(bound: object, name: str) -> str:
-    """What the workload's module says of one of its functions, which the registry may have bound to sizes."""
+    """Return the summary of a function in the workload's module, which the registry may have bound to sizes."""
     function = getattr(sys.modules[getattr(bound, "__module__", "")], name, bound)
     paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
     return " ".join(paragraph.split()).partition(" Raises ")[0]

@@ -136,7 +136,7 @@ WORKLOAD = define(
         0.52,
         "Cityscapes validation, photographs generated from labels. AIBench asks for three measures: accuracy by pixel "
         "0.52 within 0.005, by class 0.17 within 0.001, class IoU 0.11 within 0.001",
-        unmeasured="another network judges the pictures, an FCN-8s trained on Cityscapes, which the zoo has not",
+        unmeasured="another network judges the pictures, an FCN-8s trained on Cityscapes; `fcn8s` has random weights",
     ),
     citation="Zhu et al. 2017, Unpaired Image-to-Image Translation, ICCV (arXiv:1703.10593)",
     origin="The authors' generator in the sizes of AIBench's code. The three targets are the paper's, of smaller "

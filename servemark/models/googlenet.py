@@ -78,8 +78,8 @@ WORKLOAD = classification(
     CITATION,
     full=Variant(Sizes(), parameters=6_624_904, flops=2_996_752_384),
     tiny=Variant(Sizes(divisor=8, classes=10, side=32), parameters=98_358, flops=1_570_720),
-    origin="torchvision's form. AI Matrix runs Caffe's BVLC network (nine 5x5, two local response normalisations, no "
-    "BatchNorm) and one with BatchNorm; its 70.01 % top-1 is of TensorFlow's.",
+    origin="torchvision's form. AI Matrix runs Caffe's BVLC network (`googlenet_lrn`: nine 5x5, two local response "
+    "normalisations, no BatchNorm) and one with BatchNorm; its 70.01 % top-1 is of TensorFlow's.",
     slo_ms=10,
     build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
 )

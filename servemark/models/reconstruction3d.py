@@ -191,7 +191,7 @@ WORKLOAD = reconstructor(
     "reconstruction3d",
     suites=("AIBench DC-AI-C13",),
     origin="The authors' Torch sizes. AIBench's TensorFlow code is twice the work (`reconstruction3d_aibench`), its "
-    "PyTorch code an AtlasNet of point clouds. 45.83 % IoU is the report's.",
+    "PyTorch code an AtlasNet of points (`atlasnet`). 45.83 % IoU is the report's.",
     full=Variant(Sizes(), parameters=37_955_297, flops=2_190_458_368),
     tiny=Variant(Sizes(filters=4, dense=64, identity=32, decoder=(32, 16, 6)), parameters=150_767, flops=17_333_728),
 )

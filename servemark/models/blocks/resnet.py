@@ -1,11 +1,12 @@
-"""Residual networks of bottleneck blocks: resnet50, resnet152 and, with a fourth channel, face3d.
+"""Residual networks: resnet50, resnet152, with a fourth channel face3d, and of two 3x3 a block atlasnet's encoder.
 
 He et al. 2016, "Deep Residual Learning for Image Recognition" (CVPR), in torchvision's form "v1.5": the stride sits on
-the 3x3 convolution of a block. Parameter names are torchvision's, so its weights load.
+the 3x3 convolution of a block. `resnet50_v1` has it on the first 1x1, as the paper does. Parameter names are
+torchvision's, so its weights load.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
@@ -16,32 +17,43 @@ RESIDUAL_GAMMA = 0.2
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bottleneck blocks in each of the four stages, width of the first stage, classes, and the picture's dimensions."""
+    """Blocks in each of the four stages, width of the first stage, classes, the picture's dimensions, and the block."""
 
     blocks: tuple[int, int, int, int]
     width: int = 64
     classes: int = 1000
     channels: int = 3
     side: int = 224
+    bottleneck: bool = True
+    """Three convolutions a block, of 1x1, 3x3 and 1x1; otherwise two of 3x3."""
+    stride_first: bool = False
+    """The first convolution of a bottleneck has the stride, not the 3x3."""
 
 
 def network(sizes: Sizes) -> "nn.Module":
-    """Define a bottleneck residual network: image [B, channels, side, side] -> logits [B, classes].
+    """Define a residual network: image [B, channels, side, side] -> logits [B, classes].
 
     Blocks start with a small last gamma (Goyal et al. 2017, section 5.1, has it zero), so that depth does not drown
     what differs between pictures.
     """
     from torch import nn
-    from torchvision.models.resnet import Bottleneck, conv1x1
+    from torchvision.models.resnet import BasicBlock, Bottleneck, conv1x1
+
+    block: type[BasicBlock | Bottleneck] = Bottleneck if sizes.bottleneck else BasicBlock
+    last_norm = "bn3" if sizes.bottleneck else "bn2"
 
     def stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
-        outputs = width * Bottleneck.expansion
-        shortcut = nn.Sequential(conv1x1(inputs, outputs, stride), nn.BatchNorm2d(outputs))
+        outputs = width * block.expansion
+        changes = stride != 1 or inputs != outputs
+        shortcut = nn.Sequential(conv1x1(inputs, outputs, stride), nn.BatchNorm2d(outputs)) if changes else None
         stage = nn.Sequential(
-            Bottleneck(inputs, width, stride, shortcut), *(Bottleneck(outputs, width) for _ in range(blocks - 1))
+            block(inputs, width, stride, shortcut), *(block(outputs, width) for _ in range(blocks - 1))
         )
+        if sizes.stride_first:
+            first: Any = stage[0]
+            first.conv1.stride, first.conv2.stride = first.conv2.stride, first.conv1.stride
         for index in range(blocks):
-            nn.init.constant_(stage.get_parameter(f"{index}.bn3.weight"), RESIDUAL_GAMMA)
+            nn.init.constant_(stage.get_parameter(f"{index}.{last_norm}.weight"), RESIDUAL_GAMMA)
         return stage
 
     class ResNet(nn.Sequential):
@@ -55,7 +67,7 @@ def network(sizes: Sizes) -> "nn.Module":
             for index, blocks in enumerate(sizes.blocks):
                 width = sizes.width * 2**index
                 self.add_module(f"layer{index + 1}", stage(inputs, width, blocks, stride=1 if index == 0 else 2))
-                inputs = width * Bottleneck.expansion
+                inputs = width * block.expansion
             self.avgpool = nn.AdaptiveAvgPool2d(1)
             self.flatten = nn.Flatten()
             self.fc = nn.Linear(inputs, sizes.classes)

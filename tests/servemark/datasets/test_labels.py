@@ -356,3 +356,35 @@ def test_damaged_games_name_file_and_line(tmp_path: Path, game: str, said: str) 
 def test_a_folder_without_games_says_what_belongs_there(tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match="holds no games in SGF"):
         labelled("minigo", tmp_path)
+
+
+def cifar10(root: Path, labels: bytes) -> Path:
+    """Records of a class and of pixels that are all the class's number."""
+    write(root / "cifar-10-batches-bin" / "test_batch.bin", b"".join(bytes([label]) * 3073 for label in labels))
+    return root
+
+
+def test_cifar10_s_pictures_have_their_classes(tmp_path: Path) -> None:
+    data = labelled("resnet20_cifar", cifar10(tmp_path, b"\3\0\7"))
+    assert [data.example(number).label for number in range(data.size)] == [3, 0, 7]
+    (request,) = data.example(2).requests
+    means, deviations = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])
+    np.testing.assert_allclose(request["image"][:, 5, 9].astype(np.float64), (7 / 255 - means) / deviations, rtol=1e-5)
+    read = get("resnet20_cifar").read
+    assert read is not None
+    np.testing.assert_array_equal(list(read(tmp_path))[2]["image"], request["image"])
+    right = [{"logits": np.eye(10, dtype=np.float32)[label]} for label in (3, 0, 1)]
+    assert score("resnet20_cifar", data, *right) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "has 0 bytes"), (bytes(3074), "3,074 bytes, which are not records of 3,073"), (b"\x0a" * 3073, "class 10")],
+)
+def test_a_damaged_cifar10_is_named(tmp_path: Path, content: bytes, words: str) -> None:
+    write(tmp_path / "test_batch.bin", content)
+    with pytest.raises(InputDataError, match=words) as caught:
+        labelled("vgg16_cifar", tmp_path)
+    assert "test_batch.bin" in str(caught.value)
+    with pytest.raises(InputDataError, match="cannot be read: No such file"):
+        labelled("vgg16_cifar", tmp_path / "elsewhere")
