@@ -106,6 +106,11 @@ class Control:
         """Ask the server for a model's metadata (""), "config" or "stats". Raises ServerError."""
         return self._json(f"{model_path(model, self.version)}/{kind}".rstrip("/"))
 
+    def versions(self, model: str) -> list[str]:
+        """Return the versions of a model that the server lists; empty if it lists none. Raises ServerError."""
+        listed = self._document(model, "").get("versions")
+        return [str(each) for each in listed] if isinstance(listed, list) else []
+
     def lists_binary_tensors(self) -> bool | None:
         """Return True if the server lists the extension for binary tensors; None if it lists no extensions."""
         try:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
-from loadgen.kserve.http_messages import NOTHING, judge_output
+from loadgen.kserve.http_messages import NOTHING, Asked, judge_output
 from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.workload import Arrays, Tensor
@@ -67,7 +67,7 @@ def encode_request(
 
 @dataclass
 class AnswerReader:
-    """Checks and decodes every answer of one model: names, datatypes, shapes and sizes of the outputs.
+    """Checks and decodes every answer of one model: its name, the names, datatypes, shapes and sizes of the outputs.
 
     A server repeats itself: two good answers of one length differ only in the contents of their tensors. What lies
     around the contents is compared with a good answer of that length; only where it differs the answer is parsed.
@@ -77,6 +77,8 @@ class AnswerReader:
     outputs: Sequence[Tensor]
     batch_size: int
     streamed: bool = False
+    asked: Asked | None = None
+    """None: answers of any model are taken."""
     _good: dict[int, tuple[bytes, list[tuple[int, bytes]]]] = field(default_factory=dict)
     """Length of a good answer -> what lies before its first tensor, and between and after them with the positions."""
 
@@ -135,6 +137,8 @@ class AnswerReader:
         described = {output["name"]: output for output, _ in _described(response)}
         if len(described) < len(response.outputs):
             return "malformed_response"
+        if self.asked and (other := self.asked.judge(response.model_name, response.model_version)):
+            return other
         errors = (self.judge_tensor(described.get(tensor.name), tensor) for tensor in self.outputs)
         return next((error for error in errors if error), None)
 

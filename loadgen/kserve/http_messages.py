@@ -117,9 +117,26 @@ class Head:
         return self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The model that requests name, and the versions of it that may answer: the one asked for, or those served."""
+
+    model: str
+    versions: frozenset[str] = frozenset()
+    """Empty: any, since neither the request nor the server's metadata names one."""
+
+    def judge(self, model: object, version: object) -> str | None:
+        """The kind of error where an answer names another one. One that names none is taken."""
+        if model and model != self.model:
+            return "wrong_model"
+        if version and self.versions and str(version) not in self.versions:
+            return "wrong_version"
+        return None
+
+
 @dataclass
 class ResponseChecker:
-    """Checks every response of one model: status, names, datatypes and shapes of the outputs.
+    """Checks every response of one model: status, model, names, datatypes and shapes of the outputs.
 
     A server repeats itself: the head and the JSON header of two good answers are the same bytes. Each distinct one is
     parsed and judged once and then looked up, so that checking all responses costs two dictionary look-ups.
@@ -128,6 +145,8 @@ class ResponseChecker:
     outputs: Sequence[Tensor]
     batch_size: int
     """0: the tensors have no batch dimension."""
+    asked: Asked | None = None
+    """None: answers of any model are taken."""
     _heads: dict[bytes, Head] = field(default_factory=dict)
     _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
     _forms: list[JsonForm] = field(default_factory=list)
@@ -182,13 +201,15 @@ class ResponseChecker:
     def _judge_header(self, text: bytes) -> tuple[str | None, int]:
         """The kind of error (None: right) and the bytes that the described binary tensors take."""
         try:
-            listed = json.loads(text)["outputs"]
+            answer = json.loads(text)
+            listed = answer["outputs"]
             described = {output["name"]: output for output in listed}
             sizes = [(output.get("parameters") or {}).get("binary_data_size", 0) for output in listed]
             if len(described) < len(listed) or not all(type(size) is int and size >= 0 for size in sizes):
                 return "malformed_response", 0
+            other = self.asked and self.asked.judge(answer.get("model_name"), answer.get("model_version"))
             errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
-            return next((error for error in errors if error), None), sum(sizes)
+            return other or next((error for error in errors if error), None), sum(sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return "malformed_response", 0
 

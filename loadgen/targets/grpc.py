@@ -30,7 +30,7 @@ class GrpcTarget(HttpTarget):
     def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
         self.config["streaming"] = config.streaming
-        reader = reader_class(config.workload.outputs, config.wire_batch, streamed=config.streaming)
+        reader = self._reader = reader_class(config.workload.outputs, config.wire_batch, streamed=config.streaming)
         self._channel = in_sequences(GrpcStream if config.streaming else GrpcConnection, config, stamp_grpc)
         self._answered_by = Method(
             path=STREAM_INFER if config.streaming else INFER,

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.exchanges.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
+from loadgen.kserve.grpc_inference import AnswerReader
 from loadgen.kserve.http_connection import Connection
-from loadgen.kserve.http_messages import BINARY, Formats, ResponseChecker, encode_request
+from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.flags import AUTO
 from loadgen.load.load_config import LoadConfig
@@ -37,7 +38,8 @@ class HttpTarget:
         self.config: dict[str, Any] = {"url": config.url, **config.access.to_dict(config.url)}
         self.control = control_of(config)
         self._config = config
-        self._answered_by: Any = checker(config.workload.outputs, config.wire_batch)
+        self._reader: ResponseChecker | AnswerReader = checker(config.workload.outputs, config.wire_batch)
+        self._answered_by: Any = self._reader
         self._channel: Any = in_sequences(Connection, config, stamp_http)
         self._address: Address | None = None
         self._formats = BINARY
@@ -62,6 +64,8 @@ class HttpTarget:
     def prepare(self) -> Placement:
         config = self._config
         self.control.require_model(config.model, config.workload, config.entry.serve_command())
+        versions = [config.model_version] if config.model_version else self.control.versions(config.model)
+        self._reader.asked = Asked(config.model, frozenset(versions))
         self._choose_formats()
         if is_secure(self.url):
             self.config["tls"] |= config.access.agreed(self.url)

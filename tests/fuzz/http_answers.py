@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 from tritonclient.http import InferResult
 
 from loadgen.kserve.http_connection import Connection, Response
-from loadgen.kserve.http_messages import ResponseChecker
+from loadgen.kserve.http_messages import Asked, ResponseChecker
 from loadgen.shared_memory.over_http import SharedChecker
 from servemark.workload import Tensor
 from tests.fuzz.damage import ODD_VALUES, damaged
@@ -26,6 +26,7 @@ WORDS = (
     b"\r\nContent-Length: 5", b"\r\nInference-Header-Content-Length: 7", b"\r\n folded", b'"binary_data_size":8',
     b'{"error":"\\ud800"}', b'"data":[1,2,3]', b"\r\n\r\n",
 )  # fmt: skip
+ASKED = Asked("m", frozenset({"1"}))
 
 
 def right(length: int = 2, *, binary: bool = True) -> tuple[dict[str, Any], bytes]:
@@ -72,10 +73,10 @@ PRIMER = render(200, json.dumps(right()[0]).encode(), right()[1])
 
 def read_connection(data: bytes) -> None:
     """One connection; also after a right answer on it, which makes short cuts of what comes next."""
-    fresh = ResponseChecker(OUTPUTS, 1)
+    fresh = ResponseChecker(OUTPUTS, 1, ASKED)
     first = check_conversation(lambda address: Connection(address, fresh), REQUEST, OUTPUTS, data)
     _same_as_h11(first.answer, data)
-    primed = ResponseChecker(OUTPUTS, 1)
+    primed = ResponseChecker(OUTPUTS, 1, ASKED)
     later = converse(lambda address: Connection(address, primed), REQUEST, [PRIMER, data])
     assert later[0].kind is None
     if first.answer is not None:

@@ -16,7 +16,7 @@ MAX_SENT = 1 << 20
 MAX_SINGLE = 512
 """Longer answers do not come byte by byte: the whole of a header is looked at again for each."""
 KINDS = re.compile(
-    r"connection_closed|too_large|malformed_response|missing_output|wrong_(datatype|shape|size)|"
+    r"connection_closed|too_large|malformed_response|missing_output|wrong_(datatype|shape|size|model|version)|"
     r"http_[1-9]\d\d|grpc_status_(\d{1,3}|other)|grpc_stream_error|grpc_[a-z_]+"
 )
 """What a failed answer may be counted as (docs/explanation/metrics.md, "Failures")."""

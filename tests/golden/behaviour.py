@@ -8,7 +8,10 @@ from typing import Literal
 from tests.golden.tensors import Tensor
 
 # The order decides which one a request gets when two "every Nth" fall on it: the first.
-KINDS = ("never", "reset", "truncate", "error", "wrong_shape", "wrong_datatype", "wrong_value", "slow")
+KINDS = (
+    "never", "reset", "truncate", "error", "wrong_shape", "wrong_datatype", "wrong_value", "other_model",
+    "other_version", "slow",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Behaviour:
     wrong_shape_every: int = 0
     wrong_datatype_every: int = 0
     wrong_value_every: int = 0
+    other_model_every: int = 0  # the right answer in another model's name
+    other_version_every: int = 0
     reset_every: int = 0
     truncate_every: int = 0
     never_every: int = 0

@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         self.head: tuple[str, str, dict[str, str], int] | None = None  # method, path, headers, body's offset
         self.arrival_ns = 0
         self.busy = False
+        self.asked = service.behaviour.model  # the name in the last request, which may be an alias
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Number the connection; asyncio itself sets TCP_NODELAY."""
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(_error(401, f"golden refusal of {given!r}"))
             return
         name = path.removeprefix("/v2/models/").partition("/")[0]
+        self.asked = name if name in service.behaviour.aliases else service.behaviour.model
         if name in service.behaviour.aliases:
             path = path.replace(name, service.behaviour.model, 1)
         model = f"/v2/models/{quote(service.behaviour.model, safe='')}"
@@ -169,7 +171,12 @@ class Connection(asyncio.Protocol):
         for value in values:
             if value.name in request.places:
                 service.memory.write(request.places[value.name], value.raw)
-        body, header_length = encode(service.behaviour.model, request, values)
+        model, version = self.asked, "1"
+        if entry.kind == "other_model":
+            model += "_other"
+        elif entry.kind == "other_version":
+            version = "2"
+        body, header_length = encode(model, request, values, version)
         return _response(200, body, header_length)
 
     def _finish(self, record: Record, entry: Entry, response: bytes) -> None:

@@ -39,6 +39,8 @@ class Behaviour:
     wrong_shape_every: int = 0
     wrong_datatype_every: int = 0
     missing_every: int = 0
+    other_model_every: int = 0  # the right answer in another model's name
+    other_version_every: int = 0
     typed_every: int = 0  # the values as fp32_contents, not raw
     end_every: int = 0  # a stream ends instead of answering
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
@@ -85,7 +87,9 @@ class Service:
             time.sleep(self.behaviour.delay_s)
         if self.hits(number, "error_every"):
             return number, None
-        response = service_pb2.ModelInferResponse(model_name=request.model_name, model_version="1", id=request.id)
+        model = request.model_name + "_other" * self.hits(number, "other_model_every")
+        version = "2" if self.hits(number, "other_version_every") else "1"
+        response = service_pb2.ModelInferResponse(model_name=model, model_version=version, id=request.id)
         if self.hits(number, "missing_every"):
             return number, response
         tensor = request.inputs[0]

@@ -12,13 +12,14 @@ import numpy as np
 
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.http_connection import Connection
-from loadgen.kserve.http_messages import ResponseChecker, encode_request
+from loadgen.kserve.http_messages import Asked, ResponseChecker, encode_request
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.sut.channel import Channel, Outcome, Payload
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
 from servemark.workload import Tensor
 
+ASKED = Asked("golden", frozenset({"1"}))
 START_IN_NS = 20_000_000
 
 
@@ -100,7 +101,7 @@ class Load:
 
     def channels(self) -> Callable[[], Channel]:
         """What makes connections: here over HTTP."""
-        checker = ResponseChecker([tensor(self.width)], self.batch)
+        checker = ResponseChecker([tensor(self.width)], self.batch, ASKED)
         return lambda: Connection(self.address, checker)
 
     def payloads(self) -> Iterator[Payload]:

@@ -175,7 +175,7 @@ def decode(
     return Request(str(header.get("id", "")), batch, ordered, outputs or {"": default_binary}, places, lead)
 
 
-def encode(model: str, request: Request, values: list[Value]) -> tuple[bytes, int | None]:
+def encode(model: str, request: Request, values: list[Value], version: str = "1") -> tuple[bytes, int | None]:
     """Lay out the response body like Triton; also the JSON header's length where binary tensors follow it."""
     outputs, binary = [], []
     wanted = request.outputs
@@ -193,7 +193,7 @@ def encode(model: str, request: Request, values: list[Value]) -> tuple[bytes, in
         else:
             item["data"] = np.frombuffer(value.raw, dtype=NUMPY[value.datatype]).tolist()
         outputs.append(item)
-    reply: dict[str, Any] = {"model_name": model, "model_version": "1", "outputs": outputs}
+    reply: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
     if request.request_id:
         reply["id"] = request.request_id
     header = json.dumps(reply, separators=(",", ":")).encode()

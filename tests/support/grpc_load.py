@@ -11,6 +11,7 @@ from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.kserve.http_messages import Asked
 from loadgen.sut.channel import Channel, Payload
 from loadgen.transport.limits import max_message_bytes
 from tests.golden.load import Load, tensor
@@ -29,7 +30,8 @@ class GrpcLoad(Load):
 
     def channels(self) -> Callable[[], Channel]:
         """What makes connections, unary or streaming."""
-        reader = AnswerReader([tensor(self.width)], self.batch, streamed=self.streaming)
+        asked = Asked(self.model, frozenset({"1"}))
+        reader = AnswerReader([tensor(self.width)], self.batch, streamed=self.streaming, asked=asked)
         path = STREAM_INFER if self.streaming else INFER
         method = Method(
             path,

@@ -28,6 +28,8 @@ KIND_OF = {
     "error": "http_500",
     "wrong_shape": "wrong_shape",
     "wrong_datatype": "wrong_datatype",
+    "other_model": "wrong_model",
+    "other_version": "wrong_version",
     "reset": "connection_reset",
     "truncate": "connection_closed",
     "never": "timeout",

@@ -74,11 +74,13 @@ def test_large_messages(streaming: bool, width: int) -> None:
 @both
 def test_errors_are_counted_by_kind_and_leave_the_connection_usable(streaming: bool) -> None:
     behaviour = {"error_every": 10, "wrong_shape_every": 7, "wrong_datatype_every": 11, "missing_every": 13}
+    behaviour |= {"other_model_every": 17, "other_version_every": 19}
     with GoldenGrpc(**behaviour) as server:
         load = GrpcLoad(server.port, streaming=streaming).closed(1, 0.5)
         log = server.log()
     # the order in which the server looks
-    order = {10: "error", 13: "missing_output", 11: "wrong_datatype", 7: "wrong_shape"}
+    order = {10: "error", 17: "wrong_model", 19: "wrong_version", 13: "missing_output"}
+    order |= {11: "wrong_datatype", 7: "wrong_shape"}
     # both of the last two are wrong where they meet, and the datatype is looked at first
     wanted = [next((kind for n, kind in order.items() if i % n == 0), "ok") for i in range(1, log["requests"] + 1)]
     error = "grpc_stream_error" if streaming else "grpc_unavailable"

@@ -11,6 +11,7 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 
 from loadgen.kserve.http_messages import (
     HEAD_END,
+    Asked,
     Head,
     MalformedResponse,
     ResponseChecker,
@@ -283,3 +284,25 @@ def test_response_head(text: bytes, head: Head) -> None:
 def test_malformed_heads(text: bytes, message: str) -> None:
     with pytest.raises(MalformedResponse, match=message):
         checker().head(text)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [
+        ({}, None),
+        ({"model_version": "2"}, None),
+        ({"model_name": "other"}, "wrong_model"),
+        ({"model_name": ["m"]}, "wrong_model"),
+        ({"model_version": "3"}, "wrong_version"),
+        ({"model_version": 3}, "wrong_version"),
+    ],
+)
+def test_an_answer_of_another_model_or_version_is_wrong(binary: bool, named: Document, error: str | None) -> None:
+    asked = ResponseChecker([SCORES, IDS], BATCH, Asked("m", frozenset({"1", "2"})))
+    right, wrong = (body_of(document(binary=binary) | change, binary=binary) for change in ({}, named))
+    assert asked.judge(*right) is None, "and is remembered"
+    assert asked.judge(*wrong) == error
+    assert asked.judge(*right) is None
+    silent = {key: value for key, value in document(binary=binary).items() if key != "model_name"}
+    assert asked.judge(*body_of(silent, binary=binary)) is None, "one that names no model is taken"
