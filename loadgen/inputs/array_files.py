@@ -3,17 +3,22 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from loadgen.inputs.conversion import Array, converted
 from loadgen.inputs.json_file import of_raw
 from servemark import files
 from servemark.errors import InputDataError, parsing
+from servemark.output import note
 from servemark.workload import Sample, Tensor, Workload, read_npz
 
 
 def from_npz_folder(folder: Path, workload: Workload) -> Iterator[Sample]:
     """One sample in each file, arrays named like the inputs, without the batch dimension."""
+    told = False
     for path in sorted(folder.glob("*.npz")):
         arrays = _read(path, workload)
+        told = told or _tell_rounded(path, arrays, workload)
         yield {tensor.name: converted(str(path), arrays[tensor.name], tensor) for tensor in _held(arrays, workload)}
 
 
@@ -25,6 +30,7 @@ def from_npz(path: Path, workload: Workload) -> Iterator[Sample]:
     if len({*lengths.values()}) > 1:
         rows = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InputDataError(f"{path}: dimension 0 is the sample, and the arrays differ in it: {rows}")
+    _tell_rounded(path, arrays, workload)
     for row in range(next(iter(lengths.values()))):
         yield {t.name: converted(f"{path}, row {row}", arrays[t.name][row], t) for t in held}
 
@@ -65,3 +71,17 @@ def _read(path: Path, workload: Workload) -> Mapping[str, Array]:
 
 def _held(arrays: Mapping[str, Array], workload: Workload) -> list[Tensor]:
     return [tensor for tensor in workload.inputs if tensor.name in arrays]
+
+
+def _tell_rounded(path: Path, arrays: Mapping[str, Array], workload: Workload) -> bool:
+    """Say that an array holds fractions which its input's shorter datatype cannot; exact ones need no word."""
+    for tensor in _held(arrays, workload):
+        given = arrays[tensor.name]
+        if given.dtype.kind != "f" or tensor.dtype.kind != "f" or given.itemsize <= tensor.dtype.itemsize:
+            continue
+        with np.errstate(over="ignore"):
+            exact = np.array_equal(given.astype(tensor.dtype).astype(given.dtype), given, equal_nan=True)
+        if not exact:
+            note(f"{path}: {tensor.name!r} is {given.dtype} and is rounded to {tensor.datatype}, the model's datatype")
+            return True
+    return False

@@ -15,8 +15,8 @@ Array = npt.NDArray[np.generic]
 def converted(where: str, values: Any, tensor: Tensor, shape: Sequence[int] | None = None) -> Array:
     """The values in the tensor's datatype and shape, or in the one that comes with them.
 
-    Fractions are rounded to the tensor's precision. Raises InputDataError rather than wrap a number, cut one off or
-    make it infinite, and for another shape or number of elements.
+    Fractions are rounded to the tensor's precision. Raises InputDataError rather than wrap a number, cut one off, make
+    it infinite or drop its imaginary part, and for another shape or number of elements.
     """
     wanted = _wanted(where, tensor, shape)
     with parsing(_of(where, tensor), InputDataError), np.errstate(invalid="ignore", over="ignore"):
@@ -52,6 +52,11 @@ def _wanted(where: str, tensor: Tensor, shape: Sequence[int] | None) -> tuple[in
 
 def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
     given = np.asarray(values)
+    if given.dtype.kind == "c":
+        raise InputDataError(
+            f"{_of(where, tensor)} cannot be read: its values are complex ({given.dtype})",
+            fix="give real numbers: the real part, the magnitude, or both parts along a dimension of their own",
+        )
     array = given.astype(tensor.dtype)
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
         raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are no {tensor.datatype}")
