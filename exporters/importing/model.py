@@ -17,8 +17,8 @@ from exporters.importing import onnx_file, saved_model, torch_program, triton_en
 from exporters.importing.described import Described, Format, unusable
 from exporters.importing.samples import Wishes, inputs_of, largest_batch
 from exporters.importing.triton_entry import TritonEntry
+from exporters.pipeline.golden import golden_inputs
 from exporters.pipeline.imported import sha256_of
-from exporters.pipeline.job import golden_inputs
 from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
 from exporters.pipeline.registry import exporter

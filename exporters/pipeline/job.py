@@ -1,7 +1,6 @@
 """One export: what an exporter may ask for, each made once and only when it is asked for."""
 
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,19 +10,15 @@ from zlib import crc32
 
 import numpy as np
 
-from exporters.pipeline import parity
+from exporters.pipeline import golden
 from exporters.pipeline.weights import Weights
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Workload, stack
+from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
     from torch import nn
 
-GOLDEN_ROWS = 16
-HEAVY_GOLDEN_ROWS = 4
-HEAVY_FLOPS = 100e9
-"""A sample above this takes eager PyTorch seconds on a few cores, so that 16 of them would take minutes."""
 EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
 CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
 """Post-training quantisation takes its ranges from so many batches of one sample."""
@@ -76,10 +71,10 @@ class Job:
 
     @cached_property
     def golden(self) -> Golden:
-        """Sampled inputs and what eager PyTorch answers; the ONNX entry's where that is the source."""
+        """Chosen samples and what eager PyTorch answers; the ONNX entry's where that is the source."""
         if self.origin_entry is not None:
             return self._origin.golden
-        return self.known or parity.eager(self.model, self.workload, golden_inputs(self.workload))
+        return self.known or golden.choose(self.model, self.workload)
 
     @cached_property
     def example(self) -> Arrays:
@@ -96,17 +91,6 @@ class Job:
     def calibration(self) -> Iterator[Arrays]:
         """Batches of one from the workload's own generator, other samples than the golden ones."""
         rng = np.random.default_rng(crc32(f"calibration {self.workload.name}".encode()))
-        count = HEAVY_CALIBRATION_BATCHES if (self.workload.flops or 0) > HEAVY_FLOPS else CALIBRATION_BATCHES
+        count = HEAVY_CALIBRATION_BATCHES if (self.workload.flops or 0) > golden.HEAVY_FLOPS else CALIBRATION_BATCHES
         for sample in itertools.islice(self.workload.samples(rng), count):
             yield self.workload.request([sample])
-
-
-def golden_inputs(workload: Workload) -> Arrays:
-    """Draw samples that share one shape, the first that comes so often where shapes vary."""
-    alike = defaultdict(list)
-    for sample in workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode()))):
-        shape = tuple(sample[tensor.name].shape for tensor in workload.inputs)
-        alike[shape].append(sample)
-        if len(alike[shape]) == (HEAVY_GOLDEN_ROWS if (workload.flops or 0) > HEAVY_FLOPS else GOLDEN_ROWS):
-            return stack(alike[shape], workload.inputs)
-    raise AssertionError(f"the samples of {workload.name} end")

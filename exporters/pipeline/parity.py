@@ -1,7 +1,6 @@
 """Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,42 +11,12 @@ from servemark.workload import Arrays, Tensor, Workload
 from servemark.workload.agreement import Agreement, Discrepancy, Rows, compare_rows, discrepancy
 from servemark.workload.checked import Checked
 
-if TYPE_CHECKING:
-    from torch import nn
-
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
 
 BATCH_SIZES = (1, 3)
 """Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""
 OVERFLOWS = "another precision, or a CPU with VNNI: without it sums of 8-bit products may overflow, as they may here"
-
-
-def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
-    """Answer the inputs in eager PyTorch, row by row.
-
-    Raises ArtifactError where the model does not answer what its interface says.
-    """
-    import torch
-
-    answers: list[tuple[npt.NDArray[np.generic], ...]] = []
-    for row in range(len(next(iter(inputs.values())))):
-        with torch.inference_mode():
-            answer: Any = model(*(torch.from_numpy(inputs[tensor.name][row : row + 1]) for tensor in workload.inputs))
-        answers.append(tuple(part.numpy() for part in (answer if isinstance(answer, tuple) else (answer,))))
-    outputs = {
-        tensor.name: np.concatenate(rows)
-        for tensor, rows in zip(workload.outputs, zip(*answers, strict=True), strict=True)
-    }
-    for tensor in workload.outputs:
-        found = outputs[tensor.name]
-        if found.dtype != tensor.dtype or not tensor.fits(found.shape[1:]):
-            raise ArtifactError(
-                f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
-                f"its interface says {tensor.dtype} {list(tensor.shape)}",
-                fix=f"fix the workload {workload.name} in servemark/models",
-            )
-    return Golden(inputs, outputs)
 
 
 def measure(

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from exporters.pipeline import golden
 from servemark.workload import Workload, get, stack
 
 
@@ -15,6 +16,17 @@ def batch_of(workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]
     """The inputs of `rows` samples, in the order of the interface."""
     samples = list(islice(workload.samples(np.random.default_rng(seed)), rows))
     return [torch.from_numpy(array) for array in stack(samples, workload.inputs).values()]
+
+
+def firm_batch(model: nn.Module, workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]:
+    """The same, of samples whose answers hang on no rounding: two ways to compute them choose the same ids."""
+    if not golden.discrete(workload):
+        return batch_of(workload, rows, seed)
+    drawn = list(islice(workload.samples(np.random.default_rng(seed)), 2 * rows))
+    answered = golden.eager(model, workload, stack(drawn, workload.inputs))
+    firm = golden.firm(model, workload, answered, change=10 * golden.ENGINES_DIFFER)[:rows]
+    assert len(firm) == rows
+    return [torch.from_numpy(answered.inputs[tensor.name][firm]) for tensor in workload.inputs]
 
 
 def answer(model: nn.Module, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -15,7 +15,7 @@ from servemark.models import din
 from servemark.models.synthesis.images import ImagePool, image_pool
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Workload, get, names, workloads
-from tests.support.workload_data import answer, batch_of
+from tests.support.workload_data import answer, batch_of, firm_batch
 from tests.support.zoo import no_tiny
 
 LARGE, LONG = 30_000_000, 30e9
@@ -139,7 +139,7 @@ def test_outputs_match_the_interface(built: tuple[Workload, nn.Module]) -> None:
 @pytest.mark.parametrize("built", TINY, indirect=True)
 def test_a_row_does_not_depend_on_its_batch(built: tuple[Workload, nn.Module]) -> None:
     workload, model = built
-    inputs = batch_of(workload, 5)
+    inputs = firm_batch(model, workload, 5)
     together = answer(model, *inputs)
     for row in range(5):
         alone = answer(model, *(tensor[row : row + 1] for tensor in inputs))

@@ -17,7 +17,7 @@ from servemark.models.blocks.decoding import Search, search
 from servemark.workload import get
 from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.plain_decoders import Tensor, beam_search, gnmt, plain_transformer, summarizer
-from tests.support.workload_data import answer, batch_of
+from tests.support.workload_data import answer, batch_of, firm_batch
 
 DECODERS: dict[str, tuple[Any, Any, Any]] = {
     "summarization": (summarization, summarization.TINY, summarizer),
@@ -40,7 +40,7 @@ def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
     module, sizes, reference = DECODERS[name]
     workload_name = f"{name.partition('-')[0].partition('_')[0]}_tiny"
     model = module.build(workload_name, sizes)
-    src_ids, src_len = batch_of(get(workload_name), 24, seed=5)
+    src_ids, src_len = firm_batch(model, get(workload_name), 24, seed=5)
     ids, lengths, scores = answer(model, src_ids, src_len)
     rules = Search(ids.shape[1], module.START, module.END, sizes.beams, getattr(sizes, "length_penalty", 0.0))
     for row in range(len(ids)):
@@ -55,7 +55,7 @@ def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
 def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
     workload = get(name)
     model: Any = workload.build()
-    (image,) = batch_of(workload, 6, seed=5)
+    (image,) = firm_batch(model, workload, 6, seed=5)
     ids, lengths = answer(model, image)
     for row in range(len(ids)):
         words: list[int] = []
@@ -80,7 +80,7 @@ def test_captions_of_beams_word_for_word_as_a_plain_decoder(name: str) -> None:
     workload = get(name)
     sizes = image_caption_im2txt.TINY if name.endswith("_tiny") else image_caption_im2txt.FULL
     model: Any = workload.build()
-    (image,) = batch_of(workload, 6, seed=5)
+    (image,) = firm_batch(model, workload, 6, seed=5)
     ids, lengths = answer(model, image)
     for row in range(len(ids)):
         start = partial(next_word_of_caption, model, model.encoder(image[row : row + 1]))
@@ -149,7 +149,8 @@ def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
 @every_workload
 def test_padding_is_ignored(workload_name: str) -> None:
     workload = get(f"{workload_name}_tiny")
-    model, (src_ids, src_len) = workload.build(), batch_of(workload, 32)
+    model = workload.build()
+    src_ids, src_len = firm_batch(model, workload, 32)
     beyond = torch.arange(src_ids.shape[1]) >= src_len
     assert beyond.any()
     one, other = (answer(model, ids, src_len) for ids in (src_ids, src_ids.masked_fill(beyond, 77)))
@@ -160,7 +161,8 @@ def test_padding_is_ignored(workload_name: str) -> None:
 @every_workload
 def test_an_empty_sentence_does_not_fail_its_batch(workload_name: str) -> None:
     workload = get(f"{workload_name}_tiny")
-    model, (src_ids, src_len) = workload.build(), batch_of(workload, 4)
+    model = workload.build()
+    src_ids, src_len = firm_batch(model, workload, 4)
     src_len[2], src_ids[2] = 0, 0
     together = answer(model, src_ids, src_len)
     for row in range(4):

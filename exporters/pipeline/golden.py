@@ -1,0 +1,200 @@
+"""Golden samples: requests whose answers hang on no rounding, and what eager PyTorch answers.
+
+An argmax, a top-k, a beam or a threshold turns a rounding error into another answer where two values nearly tie. So a
+sample counts only if its answer stays when every weight changes by far more than engines differ.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from servemark.errors import ArtifactError
+from servemark.repository.entry import Golden
+from servemark.workload import Arrays, Sample, Workload, stack
+from servemark.workload.agreement import compare_outputs
+
+if TYPE_CHECKING:
+    from torch import nn
+
+GOLDEN_ROWS = 16
+HEAVY_GOLDEN_ROWS = 4
+HEAVY_FLOPS = 100e9
+"""A sample above this takes eager PyTorch seconds on a few cores, so that 16 of them would take minutes."""
+FEWEST_ROWS = 2
+"""An export is traced with a batch of two."""
+CANDIDATES = 8
+"""Samples that are tried for each one wanted."""
+ENGINES_DIFFER = 1e-6
+"""Share by which each weight grows or shrinks to move the answers as far as another engine or instruction set does.
+
+Over the tiny variants ONNX Runtime, OpenVINO, TensorFlow and PyTorch with AVX2 come to 2e-7 in the median, to 6e-7 in
+nine of ten outputs, and to 2e-6 at most where rounding, and no smaller answer, is the cause.
+"""
+MARGIN = 100
+"""Answers have to stay for changes this many times as large, and may move this many times as far."""
+DIRECTIONS = (0, 1)
+"""Seeds of the signs of the changes; each direction is tried with its opposite, which a near tie does not survive."""
+TOGETHER = 4
+"""Samples that are answered at once with changed weights."""
+
+
+def choose(model: "nn.Module", workload: Workload) -> Golden:
+    """Choose samples whose answers hang on no rounding; where all outputs are fractions, the first ones.
+
+    Fewer come back where few are that clear. Raises ArtifactError where less than two of all candidates are, and where
+    the model does not answer what its interface says.
+    """
+    stream, rows = alike(workload), golden_rows(workload)
+    if not discrete(workload):
+        return eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
+    found: list[Golden] = []
+    while sum(each.rows for each in found) < rows and len(found) < CANDIDATES:
+        drawn = eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
+        found.append(taken(drawn, firm(model, workload, drawn)))
+    chosen = _joined(found, rows)
+    if chosen.rows < FEWEST_ROWS:
+        raise ArtifactError(
+            f"{workload.name}: {chosen.rows} of {CANDIDATES * rows} samples keep their answers when each weight "
+            f"changes by {ENGINES_DIFFER * MARGIN:g} of itself, {FEWEST_ROWS} are needed",
+            fix="give trained weights with --weights, or let the workload's Agreement have a smaller min_match",
+        )
+    return chosen
+
+
+def discrete(workload: Workload) -> bool:
+    """Tell whether an output holds ids, counts or strings, which are chosen and not computed."""
+    return any(tensor.dtype.kind != "f" for tensor in workload.outputs)
+
+
+def firm(
+    model: "nn.Module",
+    workload: Workload,
+    golden: Golden,
+    *,
+    change: float = ENGINES_DIFFER * MARGIN,
+    directions: Sequence[int] = DIRECTIONS,
+) -> list[int]:
+    """List the rows whose answers stay, within a wide tolerance, when each weight changes by this share of itself."""
+    limits = workload.agreement
+    limits = replace(limits, atol=MARGIN * limits.atol, rtol=MARGIN * limits.rtol)
+    rows = list(range(golden.rows))
+    for seed, sign in itertools.product(directions, (1, -1)):
+        if not rows:
+            break
+        asked = taken(golden, rows)
+        with changed(model, sign * change, seed):
+            answers = _answers(model, workload, asked.inputs, max(1, min(workload.max_batch, TOGETHER)))
+        rows = [
+            row
+            for place, row in enumerate(rows)
+            if all(
+                compare_outputs(answers[name][place : place + 1], reference[place : place + 1], limits).agrees
+                for name, reference in asked.outputs.items()
+            )
+        ]
+    return rows
+
+
+def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
+    """Answer the inputs in eager PyTorch, row by row.
+
+    Raises ArtifactError where the model does not answer what its interface says.
+    """
+    outputs = _answers(model, workload, inputs, 1)
+    for tensor in workload.outputs:
+        found = outputs[tensor.name]
+        if found.dtype != tensor.dtype or not tensor.fits(found.shape[1:]):
+            raise ArtifactError(
+                f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
+                f"its interface says {tensor.dtype} {list(tensor.shape)}",
+                fix=f"fix the workload {workload.name} in servemark/models",
+            )
+    return Golden(inputs, outputs)
+
+
+def taken(golden: Golden, rows: Sequence[int]) -> Golden:
+    """Take some rows."""
+    chosen = list(rows)
+    inputs = {name: array[chosen] for name, array in golden.inputs.items()}
+    return Golden(inputs, {name: array[chosen] for name, array in golden.outputs.items()})
+
+
+def golden_rows(workload: Workload) -> int:
+    """The number of golden samples that a workload should have."""
+    return HEAVY_GOLDEN_ROWS if (workload.flops or 0) > HEAVY_FLOPS else GOLDEN_ROWS
+
+
+def golden_inputs(workload: Workload) -> Arrays:
+    """Draw the first samples that share one shape, whatever is answered to them."""
+    return stack(list(itertools.islice(alike(workload), golden_rows(workload))), workload.inputs)
+
+
+def alike(workload: Workload) -> Iterator[Sample]:
+    """Draw samples of one shape, endlessly: the first shape that comes often enough, where shapes vary."""
+
+    def shape_of(sample: Sample) -> tuple[tuple[int, ...], ...]:
+        return tuple(sample[tensor.name].shape for tensor in workload.inputs)
+
+    stream = workload.samples(np.random.default_rng(crc32(f"golden {workload.name}".encode())))
+    waiting = defaultdict(list)
+    for sample in stream:
+        shape = shape_of(sample)
+        waiting[shape].append(sample)
+        if len(waiting[shape]) == golden_rows(workload):
+            yield from waiting.pop(shape)
+            break
+    else:
+        raise AssertionError(f"the samples of {workload.name} end")
+    waiting.clear()
+    yield from (sample for sample in stream if shape_of(sample) == shape)
+
+
+def _answers(model: "nn.Module", workload: Workload, inputs: Arrays, size: int) -> Arrays:
+    """Answer the inputs in eager PyTorch, in batches of this size."""
+    import torch
+
+    answers: list[tuple[Any, ...]] = []
+    for start in range(0, len(next(iter(inputs.values()))), size):
+        batch = (torch.from_numpy(inputs[tensor.name][start : start + size]) for tensor in workload.inputs)
+        with torch.inference_mode():
+            answer: Any = model(*batch)
+        answers.append(answer if isinstance(answer, tuple) else (answer,))
+    return {
+        tensor.name: np.concatenate([part.numpy() for part in parts])
+        for tensor, parts in zip(workload.outputs, zip(*answers, strict=True), strict=True)
+    }
+
+
+def _joined(parts: Sequence[Golden], rows: int) -> Golden:
+    """Put parts one behind the other, and keep the first rows."""
+
+    def one(arrays: Sequence[Arrays]) -> Arrays:
+        return {name: np.concatenate([each[name] for each in arrays])[:rows] for name in arrays[0]}
+
+    return Golden(one([each.inputs for each in parts]), one([each.outputs for each in parts]))
+
+
+@contextmanager
+def changed(model: "nn.Module", share: float, seed: int) -> Iterator[None]:
+    """Let each weight grow or shrink by a share of itself, by the signs of a seed, and give it back as it was."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    weights = [weight for weight in model.parameters() if weight.is_floating_point()]
+    kept = [weight.detach().clone() for weight in weights]
+    try:
+        with torch.no_grad():
+            for weight in weights:
+                signs = torch.randint(0, 2, weight.shape, generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+                weight.add_(weight * signs, alpha=share)
+        yield
+    finally:
+        with torch.no_grad():
+            for weight, before in zip(weights, kept, strict=True):
+                weight.copy_(before)
