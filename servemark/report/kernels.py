@@ -170,8 +170,9 @@ def ceiling_lines(document: KernelsDocument) -> list[str]:
     """The ceilings of each precision, what these cores hold of the reported cache, and what was not measured."""
     lines = [ceiling_words(ceiling) for ceiling in document["ceilings"]]
     reported, held = document["cache_mib"], document.get("held_mib")
-    if held is not None and held < reported:
-        lines.append(f"The system reports a cache of {reported:,g} MiB; these cores were seen to hold {held:,g} MiB.")
+    if held is not None and held != reported:
+        known = "no cache" if reported is None else f"a cache of {reported:,g} MiB"
+        lines.append(f"The system reports {known}; these cores were seen to hold {held:,g} MiB.")
     return [*lines, *(f"Left out of the ceilings: {words}." for words in document.get("ceilings_left_out", []))]
 
 

@@ -100,7 +100,11 @@ def _smaller(source: Source, sizes: Sequence[int], memory_gbps: float, clock: Ca
             between = f"{working_sets.words(size)} to {working_sets.words(sizes[-1])}"
             source.leave_out(f"working sets of {between}: the smaller ones have taken {SETS_S:g} s")
             break
-        if part := _bandwidth(source, [size], SET_COST_S):
+        part = _bandwidth(source, [size], SET_COST_S)
+        if part and working_sets.disturbed(found, part["value"], memory_gbps):
+            words = f"working set of {working_sets.words(size)}"
+            source.leave_out(f"{words}: other work disturbed it, {part['value']:.3g} GB/s are less than the memory's")
+        elif part:
             found.append(_step(part))
     return found
 

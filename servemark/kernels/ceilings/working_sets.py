@@ -17,6 +17,8 @@ SMALLEST_BYTES = 128 << 10
 CACHES = 8
 """Last-level caches that the largest working set fills: of a smaller one a part would come from the cache."""
 MIN_LARGEST_BYTES = CACHES * USUAL_CACHE_BYTES
+HIDDEN_BYTES = 128 << 20
+"""The most that cores are taken to hold where the system reports less, or nothing."""
 FREE_SHARE = 0.25
 """Of the free memory, for the largest working set: other programs need some meanwhile."""
 SETTLED = 1.1
@@ -49,7 +51,12 @@ def fitting(wanted: Sequence[int], free_bytes: int) -> tuple[list[int], str | No
 
 def settled(found: Sequence[Bandwidth], memory_gbps: float) -> bool:
     """Whether the last two bandwidths are the memory's, so that larger working sets tell nothing new."""
-    return len(found) > 1 and all(each["gbps"] <= SETTLED * memory_gbps for each in found[-2:])
+    return len(found) > 1 and all(memory_gbps / SETTLED <= each["gbps"] <= SETTLED * memory_gbps for each in found[-2:])
+
+
+def disturbed(found: Sequence[Bandwidth], gbps: float, memory_gbps: float) -> bool:
+    """Whether a working set is far slower than memory, after smaller ones were faster: other work took the cores."""
+    return gbps * STEP < memory_gbps and any(each["gbps"] > STEP * memory_gbps for each in found)
 
 
 def falling(found: Iterable[Bandwidth]) -> list[Bandwidth]:
@@ -64,9 +71,9 @@ def falling(found: Iterable[Bandwidth]) -> list[Bandwidth]:
 def held_bytes(found: Sequence[Bandwidth], reported_bytes: int) -> int:
     """How much these cores hold: the first working set that is as slow as memory, after the last that is not.
 
-    It is never more than the system reports, or than a usual cache where it reports less or nothing.
+    It is never more than the system reports or may hide: other work makes a set of any size look slow or fast.
     """
-    most = max(reported_bytes, USUAL_CACHE_BYTES)
+    most = max(reported_bytes, HIDDEN_BYTES)
     if not found:
         return min(reported_bytes, USUAL_CACHE_BYTES)
     fast = [each["mib"] for each in found if each["gbps"] > STEP * found[-1]["gbps"]]

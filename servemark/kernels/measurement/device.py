@@ -25,20 +25,24 @@ class Device:
     cores: int
     """Threads that a CPU's kernels take."""
     cache_bytes: int
-    """Its last-level cache."""
+    """Its last-level cache, as the system reports it, or a usual one."""
     features: frozenset[str] = frozenset()
     """A CPU's instructions."""
     capability: tuple[int, int] | None = None
     """A GPU's compute capability."""
     board: str | None = None
     """A GPU's name, as its driver says it."""
+    cache_reported: bool = True
+    """Whether the system reports its cache at all."""
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Find a device. Raises OptionError where it is not there, or PyTorch is not."""
         check_installed()
         if name == "cpu":
-            return cls(name, limits.cores().allowed, cpu_cache_bytes(), frozenset(cpu_features()))
+            cores, reported = limits.cores().allowed, cpu_cache_bytes()
+            features = frozenset(cpu_features())
+            return cls(name, cores, reported or USUAL_CACHE_BYTES, features, cache_reported=reported is not None)
         number = "0" if name == "cuda" else name.removeprefix("cuda:")
         if not number.isdecimal():
             raise OptionError(f"--device {name!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
@@ -78,8 +82,8 @@ def check_installed() -> None:
         raise OptionError("kernels need PyTorch", fix="pip install 'servemark[torch]'") from error
 
 
-def cpu_cache_bytes(system: Path = _SYSTEM) -> int:
-    """The largest cache of the first core, as Linux describes it."""
+def cpu_cache_bytes(system: Path = _SYSTEM) -> int | None:
+    """The largest cache of the first core, as Linux describes it. None: it describes none, as in some containers."""
     sizes = [size.read_text().strip() for size in system.glob("index*/size") if os.access(size, os.R_OK)]
     known = [int(size[:-1]) * _UNITS[size[-1]] for size in sizes if size[:-1].isdecimal() and size[-1] in _UNITS]
-    return max(known, default=USUAL_CACHE_BYTES)
+    return max(known, default=None)

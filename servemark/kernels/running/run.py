@@ -44,7 +44,7 @@ def begin(
     if None not in reasons:
         fix = "use another --precision, --device or --suite; `servemark kernels --list` shows what there is"
         raise OptionError(f"{device.name} can run none of the {len(cases)} cases: {reasons[0]}", fix=fix)
-    return {
+    document: KernelsDocument = {
         **opening("kernels"),
         "suite": suite,
         "traced": traced,
@@ -54,7 +54,7 @@ def begin(
         "cache": method.cache,
         "threads": method.device.cores,
         "busy_share": busy_share(),
-        "cache_mib": method.device.cache_bytes / (1 << 20),
+        "cache_mib": device.cache_bytes / MIB,
         "held_mib": None,
         "case_limit_s": method.limit_s,
         "library": ", ".join(f"{name} {version(name)}" for name in names),
@@ -67,6 +67,9 @@ def begin(
         "spent_s": 0.0,
         "partial": True,
     }
+    if not device.cache_reported:
+        document |= cast(KernelsDocument, unknown(("cache_mib",), "the system does not describe its caches"))
+    return document
 
 
 def go_on(

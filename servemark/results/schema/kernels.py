@@ -140,10 +140,10 @@ class KernelsDocument(Header):
     cache: Annotated[Cache, "Whether a call found its data in the last-level cache, as far as they fit."]
     threads: Annotated[int, "Threads of a CPU's kernels."]
     busy_share: Annotated[float, "Share of all cores that other work used before the first case."]
-    cache_mib: Annotated[float, "Last-level cache that the system reports (MiB)."]
+    cache_mib: Annotated[float | None, "Last-level cache that the system reports (MiB). Null: it reports none."]
     held_mib: NotRequired[
         Annotated[
-            float | None, "What these cores were seen to hold of it, by the bandwidths (MiB). Null: not measured."
+            float | None, "Cache that these cores were seen to hold, by the bandwidths (MiB). Null: not measured."
         ]
     ]
     case_limit_s: Annotated[float, "Longest time for a case (s)."]

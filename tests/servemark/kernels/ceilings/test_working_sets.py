@@ -7,6 +7,7 @@ import pytest
 from servemark.kernels.ceilings.working_sets import (
     MIB,
     SMALLEST_BYTES,
+    disturbed,
     doubt,
     falling,
     fitting,
@@ -40,7 +41,14 @@ def test_a_set_takes_a_quarter_of_the_free_memory_at_most() -> None:
 def test_two_sets_as_slow_as_memory_have_settled() -> None:
     assert not settled(steps((1, 10.0)), 10.0)
     assert not settled(steps((1, 12.0), (2, 10.0)), 10.0)
-    assert settled(steps((1, 50.0), (2, 10.9), (4, 9.0)), 10.0)
+    assert settled(steps((1, 50.0), (2, 10.9), (4, 9.2)), 10.0)
+    assert not settled(steps((1, 50.0), (2, 2.0), (4, 10.0)), 10.0)  # other work made it slower than memory
+
+
+def test_a_set_slower_than_memory_was_disturbed_unless_small_calls_are_slow_there() -> None:
+    assert disturbed(steps((8, 100.0)), 2.0, 10.0)
+    assert not disturbed(steps((8, 100.0)), 9.0, 10.0)
+    assert not disturbed(steps((0.125, 1.0)), 2.0, 10.0)  # a GPU's, whose call takes longer than its bytes
 
 
 def test_a_small_call_s_ceiling_is_at_least_a_larger_one_s() -> None:
@@ -49,11 +57,16 @@ def test_a_small_call_s_ceiling_is_at_least_a_larger_one_s() -> None:
 
 @pytest.mark.parametrize(
     ("reported_mib", "held_mib"),
-    [(480, 64), (2048, 64), (64, 64), (4, 32)],  # a usual cache at most, where a smaller one is reported
+    [(480, 64), (2048, 64), (64, 64), (4, 64)],  # some machines report too small a cache
 )
 def test_the_cache_is_what_was_seen_of_it(reported_mib: int, held_mib: int) -> None:
     found = steps((1, 100.0), (16, 90.0), (32, 60.0), (64, 11.0), (128, 10.5), (2048, 10.0))
     assert held_bytes(found, reported_mib * MIB) == held_mib * MIB
+
+
+def test_a_knee_that_other_work_has_moved_is_bounded() -> None:
+    found = steps((1, 100.0), (1024, 60.0), (2048, 10.0))
+    assert [held_bytes(found, reported * MIB) // MIB for reported in (4, 480, 4096)] == [128, 480, 2048]
 
 
 def test_without_a_knee_or_a_measurement_no_large_cache_is_taken_for_granted() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from servemark.errors import OptionError
+from servemark.kernels.measurement import device as module
 from servemark.kernels.measurement.device import USUAL_CACHE_BYTES, Device, cpu_cache_bytes
 
 
@@ -15,7 +16,19 @@ def test_the_largest_cache_counts(tmp_path: Path) -> None:
         (tmp_path / f"index{number}").mkdir()
         (tmp_path / f"index{number}" / "size").write_text(f"{size}\n")
     assert cpu_cache_bytes(tmp_path) == 4 << 20
-    assert cpu_cache_bytes(tmp_path / "none") == USUAL_CACHE_BYTES
+    assert cpu_cache_bytes(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(("text", "size", "reported"), [("491520K", 480 << 20, True), (None, USUAL_CACHE_BYTES, False)])
+def test_a_cache_that_the_system_does_not_report_is_said_to_be_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, size: int, reported: bool
+) -> None:
+    if text:
+        (tmp_path / "index3").mkdir()
+        (tmp_path / "index3" / "size").write_text(f"{text}\n")
+    monkeypatch.setattr(module, "cpu_cache_bytes", lambda: cpu_cache_bytes(tmp_path))
+    found = Device.named("cpu")
+    assert (found.cache_bytes, found.cache_reported) == (size, reported)
 
 
 def test_the_cpu_is_there() -> None:

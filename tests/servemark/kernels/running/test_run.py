@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servemark.kernels.ceilings import parts, source, working_sets
+from servemark.kernels.ceilings import ceiling, kept, parts, source, working_sets
 from servemark.kernels.ceilings.vendor import promised
 from servemark.kernels.measurement import measure as timed
 from servemark.kernels.measurement import other_work, process
@@ -171,6 +171,98 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(
     assert (after["partial"], len(after["cases"]), after["ceilings"]) == (False, 3, before["ceilings"])
     again = servemark("kernels", "--resume", str(folder))
     assert (again.code, "is whole: 3 cases" in again.err) == (BAD_INPUT, True)
+
+
+def test_ctrl_c_amid_the_ceilings_keeps_those_that_were_measured(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ceiling, "call_us", interrupted)
+        done = servemark("kernels", "softmax", "--out", str(tmp_path))
+    folder = only(tmp_path)
+    assert done.code == 130
+    assert "ended after 0 of 1 cases, which servemark show " in done.err
+    assert document_of(folder)["ceilings"] == []
+    monkeypatch.setattr(ceiling, "product_tflops", interrupted)
+    monkeypatch.setattr(ceiling, "bandwidth_gbps", interrupted)
+    done = servemark("kernels", "--resume", str(folder))
+    assert done.code == 0, done.err
+    assert document_of(folder)["ceilings"][0]["reused"] is True
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_next_run_takes_the_ceilings_that_are_kept_unless_told_otherwise(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_once(*options: str) -> tuple[Any, str]:
+        before = {*tmp_path.iterdir()}
+        done = servemark("kernels", "softmax", "--out", str(tmp_path), *options)
+        assert done.code == 0, done.err
+        [folder] = [each for each in tmp_path.iterdir() if each not in before and each.is_dir()]
+        return document_of(folder)["ceilings"][0], done.err + done.out
+
+    first, said = run_once()
+    assert "kept since" not in said
+    second, said = run_once()
+    assert second == first | {"reused": True}
+    assert f"kept since {first['measured']}; --new-ceilings measures them again" in said
+    assert f"; kept since {first['measured']}" in " ".join(said.split())
+    third, said = run_once("--new-ceilings")
+    assert (third["reused"], "kept since" in said) == (False, False)
+    monkeypatch.setattr(run, "version", lambda _: "99")
+    monkeypatch.setattr(kept, "version", lambda _: "99")
+    assert run_once()[0]["reused"] is False  # of another version of PyTorch
+
+
+def test_a_ceiling_that_cannot_be_measured_ends_no_run(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "available_bytes", lambda _: 1 << 18)
+    done = servemark("kernels", "embedding", "activation", "--report", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    words = "all working sets: 25% of the free memory are 64 KiB"
+    assert f"ceilings of fp32: left out {words}" in done.err
+    assert f"Left out of the ceilings: {words}." in done.out
+    assert words in (only(tmp_path) / "report.html").read_text()
+    document = document_of(only(tmp_path))
+    assert (document["ceilings"], document["held_mib"]) == ([], None)
+    assert {case["status"] for case in document["cases"]} == {"skipped"}  # there is no room for them either
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (
+            Device("cpu", 2, 480 << 20),
+            "The system reports a cache of 480 MiB; these cores were seen to hold 0.125 MiB.",
+        ),
+        (
+            Device("cpu", 2, 32 << 20, cache_reported=False),
+            "The system reports no cache; these cores were seen to hold",
+        ),
+    ],
+    ids=["480 MiB", "none"],
+)
+def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device, words: str
+) -> None:
+    taken: list[Device] = []
+
+    def noted(case: Case, method: Method, *arguments: Any) -> Any:
+        taken.append(method.device)
+        return timed.measure(case, method, *arguments)
+
+    monkeypatch.setattr(Device, "named", lambda _: device)
+    monkeypatch.setattr(run, "measure", noted)
+    done = servemark("kernels", "softmax", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert words in done.out
+    document = document_of(only(tmp_path))
+    assert document["cache_mib"] == (480 if device.cache_reported else None)
+    assert taken[0].cache_bytes == document["held_mib"] * 2**20  # the cold copies' and the probes'
 
 
 def test_another_machine_s_run_is_not_gone_on_with(servemark: Servemark, tmp_path: Path) -> None:
