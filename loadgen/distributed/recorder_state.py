@@ -24,6 +24,7 @@ def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
         "length_ns": interval.end - interval.start,
         **{name: getattr(recorder, name).pack() for name in HISTOGRAMS},
         **{name: getattr(recorder, name) for name in COUNTS},
+        "longest_pause_ns": recorder.longest_pause_ns,
         "windows": [[w.latency.pack(), w.completed, w.scheduled, w.errors] for w in recorder.windows],
         "seconds": recorder.seconds.pack() if final and recorder.seconds is not None else None,
         "errors": dict(recorder.errors),
@@ -45,6 +46,7 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
             getattr(recorder, name).merge(Histogram.unpack(state[name]))
         for name in COUNTS:
             setattr(recorder, name, getattr(recorder, name) + state[name])
+        recorder.longest_pause_ns = max(recorder.longest_pause_ns, state["longest_pause_ns"])
         for kind, count in state["errors"].items():
             recorder.errors[failures.kind(kind)] += count
         for kind, said in state["messages"].items():

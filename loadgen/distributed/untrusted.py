@@ -128,7 +128,7 @@ def _check_state(state: Any, expected: Expected) -> None:
     """Check what its recorder holds, and that the parts agree with each other."""
     _require(isinstance(state, dict), "recorder")
     _require(_count(state.get("length_ns"), expected.longest_ns) and state["length_ns"] > 0, "length_ns")
-    for name in COUNTS:
+    for name in (*COUNTS, "longest_pause_ns"):
         _require(_count(state.get(name)), name)
     latency, service, delay, waited = (_histogram(state.get(name), name) for name in HISTOGRAMS)
     _require(latency.count == service.count == delay.count, "service_time")

@@ -72,6 +72,8 @@ class Recorder:
         """Failed requests of the interval that never went out."""
         self.outside = 0
         self.in_flight_at_start = 0
+        self.longest_pause_ns = 0
+        """Longest time of the interval in which nothing was sent or read."""
         self.sequences: SequenceRecorder | None = None
         self.answers: AnswerRecorder | None = None
         self._golden_seen = 0

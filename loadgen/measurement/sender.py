@@ -28,6 +28,7 @@ from loadgen.load.warm_up import Warmed, WarmUp
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
 from loadgen.measurement.output_agreement import check
+from loadgen.measurement.pauses import Pauses
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
@@ -148,6 +149,7 @@ class Sending:
         self._failures = Failures(self.config.access)
         self._log: RequestLog | None = None
         self._next_look = 0
+        self._pauses = Pauses()
         most, length = self.config.most_in_flight, self.config.sequence_length
         self._sequences = SequenceRecorder(length, most) if length else None
         self._answers = AnswerRecorder() if sender.target.decoupled else None
@@ -291,6 +293,7 @@ class Sending:
         self._on_request(outcome, words)
 
     def _tick(self, now: int) -> None:
+        self._pauses.begin(now, self.interval)
         self.recorder.tick(now)
         self._priority.watch()
         if self.warm_up is not None and self.warmed is None and self._alone:
@@ -300,6 +303,8 @@ class Sending:
             self._log.flush()
         self._on_tick(now)
         give_way()
+        self._pauses.end(time.monotonic_ns(), self.interval)
+        self.recorder.longest_pause_ns = self._pauses.longest_ns
 
     def _warm(self, warm_up: WarmUp, now: int) -> None:
         """End the warm-up where the latency is steady, or at its bound."""

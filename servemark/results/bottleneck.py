@@ -19,10 +19,11 @@ SERVERS_SHARE = 0.5
 def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
     """Name what limited a run, `by` with its `evidence`; `by` is None where nothing did or it cannot be told.
 
-    The generator, where its CPU is used up, or where it is late with requests that did not wait for --max-in-flight
-    (those that did waited for answers), unless the server overloads by its own figures. Nothing, where an open loop's
-    requests were all answered, and in time. Otherwise what the time between sending and answer was spent on: the
-    server's own share, by Triton's statistics, against the rest; on a busy machine that rest tells nothing.
+    The generator, where its CPU is used up, where it stood still, or where it is late with requests that did not wait
+    for --max-in-flight (those that did waited for answers), unless the server overloads by its own figures. Nothing,
+    where an open loop's requests were all answered, and in time. Otherwise what the time between sending and answer was
+    spent on: the server's own share, by Triton's statistics, against the rest; on a busy machine that rest tells
+    nothing.
     """
     failed = set(failed_constraints(verdict))
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
@@ -30,9 +31,13 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get(Kind.SCHEDULE_DELAY)
     late = limit_ms is not None and delay_ms > limit_ms and Kind.SCHEDULE_DELAY in failed
     missed = [each for each in verdict["objectives"] if each["status"] != MET]
-    if (Kind.CLIENT_CPU in failed or late) and not _overloads(metrics, failed, missed, delay_ms):
+    paused = next((each for each in verdict["constraints"] if each["name"] == Kind.GENERATOR_PAUSE), None)
+    stood_still = paused is not None and not paused["ok"]
+    if (Kind.CLIENT_CPU in failed or late or stood_still) and not _overloads(metrics, failed, missed, delay_ms):
         if Kind.CLIENT_CPU in failed:
             return _found(GENERATOR, f"it used {client['cpu_share']:.0%} of its core")
+        if not late and paused is not None:
+            return _found(GENERATOR, f"it stood still for {paused['value']:,.0f} ms")
         return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")
     waited = client["waited_share"] or 0.0
     if open_loop and not (overload(failed) or missed or waited):

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     ACHIEVED_RATE = "achieved_rate", About.SERVER
     SCHEDULE_DELAY = "schedule_delay_p99", About.GENERATOR
     CLIENT_CPU = "client_cpu", About.GENERATOR
+    GENERATOR_PAUSE = "generator_pause", About.GENERATOR
     SAMPLES = "samples", About.RUN
     STEADY_STATE = "steady_state", About.RUN
     SERVER_ALIVE = "server_alive", About.SERVER, True

@@ -18,6 +18,10 @@ SCHEDULE_DELAY_SHARE = 0.01
 """The generator may send late by 1 ms or 1 % of the latency at p99, whichever is larger."""
 CPU_SHARE = 0.90
 """Above this share of one core the generator is taken to limit the run."""
+PAUSE_MS = 100.0
+PAUSE_SHARE = 0.001
+"""The generator may stand still for 100 ms at a time, or for 0.1 % of the interval, whichever is larger. A pause of
+0.1 % reaches p99.9, the highest percentile of a report. Shorter ones are those of a busy machine's scheduler."""
 CLOCK_UNCERTAINTY_MS = 10.0
 """Workers that begin this far apart still make one process: far less than a window, some gaps at a high rate."""
 MAX_WINDOWS = 10
@@ -41,6 +45,8 @@ class Observations:
     cpu_share: float
     windows: Windows
     """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
+    longest_pause_ms: float = 0.0
+    """For how long the generator neither sent a request nor read an answer, at most."""
     machine: CpuUse | None = None
     """Who used this machine's cores; None where that is not known."""
     stages: Sequence[Windows] = ()
@@ -93,7 +99,7 @@ def judge(seen: Observations) -> Verdict:
         constraints += [_achieved(seen), _schedule_delay(seen)]
     if Kind.CLIENT_CPU not in seen.not_judged:
         constraints.append(_cpu(seen))
-    constraints.append(_samples(seen))
+    constraints += [_pause(seen), _samples(seen)]
     if Kind.STEADY_STATE not in seen.not_judged:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
@@ -182,6 +188,16 @@ def _cpu(seen: Observations) -> Constraint:
     return Constraint(
         Kind.CLIENT_CPU, seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy
     )
+
+
+def _pause(seen: Observations) -> Constraint:
+    """A closed loop has no schedule that would show it: its latencies and its throughput hold the pause."""
+    value, limit = seen.longest_pause_ms, max(PAUSE_MS, PAUSE_SHARE * seen.measured_s * 1e3)
+    remedy = (
+        "the generator stood still, and answers waited for it: free a core for it, check that nothing stops it "
+        "(SIGSTOP, swapping, a paused virtual machine), then run again"
+    )
+    return Constraint(Kind.GENERATOR_PAUSE, value <= limit, value, limit, "ms", remedy)
 
 
 def _samples(seen: Observations) -> Constraint:

@@ -27,7 +27,8 @@ def metrics(**changes: Any) -> Any:
 
 def verdict(*failed: str) -> Any:
     names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "quiet_machine")
-    constraints = [{"name": name, "ok": name not in failed, "limit": 1.0} for name in names]
+    names += ("generator_pause",)
+    constraints = [{"name": name, "ok": name not in failed, "value": 1003.0, "limit": 1.0} for name in names]
     return {"constraints": constraints, "objectives": [objective_of("missed" if "slo" in failed else "met")]}
 
 
@@ -56,6 +57,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
     ({}, ("slo", "quiet_machine"), True, "server", "queue 80 ms"),
     ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
     ({"service_ms": None}, ("error_share",), True, None, "no request succeeded"),
+    ({"own_ms": None, "waited": None}, ("generator_pause",), False, "generator", "it stood still for 1,003 ms"),
     # a closed loop always has a bottleneck
     ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),
     ({"own_ms": None, "waited": None, "service_ms": 300.0}, (), False, "network", "96.5 ms of 300 ms"),

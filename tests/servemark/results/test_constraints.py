@@ -53,6 +53,12 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("quiet_machine", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4: stop"),
     ("quiet_machine", GOOD, {"machine": BUSY}, False, "stop it; other virtual machines took 0.1 of 2 cores: try again"),
     ("quiet_machine", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
+    ("generator_pause", GOOD, {"longest_pause_ms": 100.0}, True, ""),
+    ("generator_pause", GOOD, {"longest_pause_ms": 200.0}, False, "the generator stood still"),
+    ("generator_pause", OPEN, {"longest_pause_ms": 1000.0}, False, "SIGSTOP"),
+    # 0.1 % of ten minutes
+    ("generator_pause", GOOD, {"longest_pause_ms": 600.0, "measured_s": 600.0}, True, ""),
+    ("generator_pause", GOOD, {"longest_pause_ms": 601.0, "measured_s": 600.0}, False, "stood still"),
     ("error_share", GOOD, {"errors": 15}, True, ""),
     ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
     ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
