@@ -117,7 +117,9 @@ def test_unknown_engine_lists_the_known(repository: Path) -> None:
 def test_openvino_takes_its_own_properties(repository: Path, options: dict[str, str]) -> None:
     loaded = load(repository, "openvino", options=options)
     x = np.ones((2, 8), np.float32)
-    np.testing.assert_allclose(loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5)
+    np.testing.assert_allclose(
+        loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_openvino_refuses_a_type_that_the_cpu_lacks(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,9 @@ def test_onnxruntime_computes_fp32_in_fp32_on_a_gpu(accelerator: str | None) -> 
 def test_tensorflow_compiled_by_xla(repository: Path) -> None:
     loaded = load(repository, "tensorflow", options={"jit_compile": "true"})
     x = np.ones((3, 8), np.float32)
-    np.testing.assert_allclose(loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5)
+    np.testing.assert_allclose(
+        loaded.run({"X": x})["SCORES"].astype(np.float32), expected(x)["SCORES"], rtol=1e-5, atol=1e-5
+    )
     assert loaded.provider == "CPU:0 XLA"
 
 
