@@ -56,6 +56,9 @@ class Format(Protocol):
     def describe(self, path: Path) -> Described:
         """Read a file. Raises ArtifactError where it is none, or one that cannot be used."""
 
+    def folders(self, path: Path) -> list[Path]:
+        """Name the folders that hold the file and what belongs to it, links followed."""
+
     def place(self, path: Path, version: Path) -> None:
         """Copy the file, and what belongs to it, to a version directory under the engine's own name for it."""
 
@@ -75,6 +78,10 @@ def held(model: Path, file: Path) -> bool:
 
     A download cache keeps links to a model and its weights, which lie beside each other elsewhere: that folder counts.
     """
-    folders = (model.parent.resolve(), model.resolve().parent)
     # realpath, because Path.resolve raises on links in a circle
-    return any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in folders)
+    return any(Path(os.path.realpath(file)).is_relative_to(folder) for folder in folders_of(model))
+
+
+def folders_of(model: Path) -> list[Path]:
+    """The folders in which a model's files may lie."""
+    return [model.parent.resolve(), Path(os.path.realpath(model)).parent]

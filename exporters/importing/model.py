@@ -1,11 +1,12 @@
 """`servemark import`: a model file into the user's folder of models, checked in the format's own runtime."""
 
+import functools
 import itertools
 import json
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
+from exporters.importing.apart import run_apart
 from exporters.importing.described import Described, Format, unusable
 from exporters.importing.samples import Wishes, inputs_of, largest_batch
 from exporters.importing.triton_entry import TritonEntry
@@ -52,6 +54,8 @@ class ImportReport:
     document: Mapping[str, Any]
     one_at_a_time: str | None
     """Why the model takes no batches; None where it does."""
+    open: tuple[str, ...] = ()
+    """What this system could not close while the file was read and run: files, the network."""
 
 
 def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: bool = False) -> ImportReport:
@@ -71,19 +75,25 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
         path = entry.file
         wishes = _with_entry(wishes, entry)
     format_ = format_of(path)
-    found = format_.describe(path)
     try:
         models.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=models) as temporary:
-            draft = Path(temporary, name)
-            format_.place(path, draft / VERSION)
-            report = _checked(path, draft, format_, found, wishes)
+            scratch = Path(temporary).absolute()
+            draft = scratch / name
+            own_data = [Path(wishes.requests_from)] if wishes.requests_from else []
+            said = run_apart(
+                path,
+                [*format_.folders(path), *own_data],
+                own_data,
+                scratch,
+                functools.partial(_drafted, path, draft, wishes),
+            )
             if target.exists():
                 target.rename(Path(temporary, "replaced"))
             draft.rename(target)
     except OSError as error:
         raise ArtifactError(f"{target} cannot be written: {error}", fix=f"make room in {models}") from error
-    return replace(report, workload=read_model(target))
+    return ImportReport(read_model(target), said["document"], said["alone"], tuple(said["open"]))
 
 
 def _with_entry(wishes: Wishes, entry: TritonEntry) -> Wishes:
@@ -103,8 +113,15 @@ def format_of(path: Path) -> Format:
     raise OptionError(f"{path} is of no format that can be imported", fix=f"give {', '.join(e.KIND for e in FORMATS)}")
 
 
-def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes: Wishes) -> ImportReport:
-    """Answer sampled requests with the format's runtime, and write what came of it."""
+def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) -> dict[str, Any]:
+    """Copy a file, answer sampled requests with its format's runtime, and write what came of it.
+
+    Once the file is copied it is sealed off: what it holds is run without a way to other files.
+    """
+    format_ = format_of(path)
+    found = format_.describe(path)
+    format_.place(path, draft / VERSION)
+    seal()
     module = exporter(format_.ENGINE)
     _check_names(path, found)
     max_batch, alone = largest_batch(path, found, wishes)
@@ -153,7 +170,7 @@ def _checked(path: Path, draft: Path, format_: Format, found: Described, wishes:
         document["max_batch"] = 1
     write_golden(draft / GOLDEN, golden)
     (draft / DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
-    return ImportReport(provisional, document, alone)
+    return {"document": document, "alone": alone}
 
 
 def _check_names(path: Path, found: Described) -> None:

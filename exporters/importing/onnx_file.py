@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, shown, unusable
+from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, folders_of, shown, unusable
 from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept
 from exporters.importing.onnx_parts import parts
 
@@ -70,6 +70,11 @@ def describe(path: Path) -> Described:
 def _is_sizes(tensor: "TensorProto") -> bool:
     """Whether it holds shapes, axes or the like, which are no parameters."""
     return bool(tensor.data_type == tensor.INT64)
+
+
+def folders(path: Path) -> list[Path]:
+    """The folders of the file and of what belongs to it."""
+    return folders_of(path)
 
 
 def place(path: Path, version: Path) -> None:

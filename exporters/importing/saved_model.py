@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, held, shown, unusable
+from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, folders_of, held, shown, unusable
 from exporters.importing.tensorflow_graph import SIGNATURE, keep_computing
 from servemark.frameworks.tensorflow import import_tensorflow
 
@@ -46,6 +46,11 @@ def describe(path: Path) -> Described:
         outputs=tuple(_port(path, tf, name, signature.outputs[name]) for name in sorted(signature.outputs)),
         facts={"opset": None, "producer": f"tensorflow {graph.meta_info_def.tensorflow_version}"},
     )
+
+
+def folders(path: Path) -> list[Path]:
+    """The folders of the file and of what belongs to it."""
+    return folders_of(path / FILE)
 
 
 def place(path: Path, version: Path) -> None:

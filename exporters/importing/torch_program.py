@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.importing.described import OPEN, Described, Port, unusable
+from exporters.importing.described import OPEN, Described, Port, folders_of, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -67,6 +67,11 @@ def describe(path: Path) -> Described:
         max_batch=_largest_batch(program, taken[0].meta["val"]) if taken else None,
         flops=lambda shapes: _flops(program, [(shapes[node.name], node.meta["val"].dtype) for node in taken]),
     )
+
+
+def folders(path: Path) -> list[Path]:
+    """The folders of the file and of what belongs to it."""
+    return folders_of(path)
 
 
 def place(path: Path, version: Path) -> None:

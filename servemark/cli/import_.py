@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 from zlib import crc32
@@ -22,6 +22,20 @@ from servemark.paths import shown
 from servemark.results.directory import print_json
 from servemark.workload import Sample, Workload
 from servemark.workload.imported import models_folder
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """Real requests from files, or random ones."""
+
+    input_data: str
+    wished: InputOptions
+
+    def __call__(self, workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
+        if self.input_data:
+            return samples_at(Path(self.input_data), workload)
+        rng = np.random.default_rng(crc32(workload.name.encode()))
+        return random_samples(workload.inputs, replace(self.wished, shapes={}, ranges=ranges), rng)
 
 
 def import_model(
@@ -65,23 +79,19 @@ def import_model(
     )
     wished = InputOptions.from_options(given)
 
-    def requests(workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
-        if input_data:
-            return samples_at(Path(input_data), workload)
-        rng = np.random.default_rng(crc32(workload.name.encode()))
-        return random_samples(workload.inputs, replace(wished, shapes={}, ranges=ranges), rng)
-
     wishes = Wishes(
         shapes=wished.shapes,
         ranges=wished.ranges,
         max_batch=max_batch,
-        requests=requests,
+        requests=_Requests(input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,
     )
     report = import_model(path, name or path.name.partition(".")[0], models_folder(), wishes, force=force)
     if json:
         print_json({"name": report.workload.name, **report.document})
         return
+    if report.open:
+        note(f"{' and '.join(report.open)} stayed open to the model: this system has no Landlock, or no namespaces")
     for line in _lines(report.workload, report.document, report.one_at_a_time):
         note(line)
 

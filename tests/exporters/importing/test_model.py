@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import exporters
+from exporters.importing import model
 from exporters.importing.model import ImportReport, import_model
 from exporters.importing.samples import Wishes
 from exporters.onnx_passes.quantisation import folded
@@ -30,6 +31,16 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder of models."""
     monkeypatch.setenv(MODELS, str(tmp_path / "models"))
     return tmp_path / "models"
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read and run files in this process, which takes a tenth of the time; test_apart.py has the process apart."""
+
+    def here(_: Path, __: object, ___: object, ____: Path, work: Any) -> Any:
+        return {**json.loads(json.dumps(work(lambda: None))), "open": []}
+
+    monkeypatch.setattr(model, "run_apart", here)
 
 
 def drawn(workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
