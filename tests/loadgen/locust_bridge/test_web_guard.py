@@ -57,6 +57,12 @@ def test_requests_of_others_are_refused(tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()["state"]) == (200, "idle"), headers
             assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
 
+        for user in ({"user_class_name": "Ranking", "own": {"a": 1}}, {"user_class_name": "Ranking", "host": EVIL}):
+            for kind in ("application/json", "text/plain", ""):
+                body, headers = json.dumps(user), {"Content-Type": kind} if kind else {}
+                answer = requests.post(f"{web.url}/user", data=body, headers=headers, timeout=10)
+                assert (answer.status_code, answer.json().keys()) == (403, {"error"}), kind
+
         for name in HIDDEN:
             refused = swarm(web, **{name: str(tmp_path / "elsewhere")})
             assert (refused["success"], repr(name) in refused["message"]) == (False, True)

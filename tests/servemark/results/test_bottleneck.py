@@ -26,7 +26,14 @@ def metrics(**changes: Any) -> Any:
 
 
 def verdict(*failed: str) -> Any:
-    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "quiet_machine")
+    names: tuple[str, ...] = (
+        "error_share",
+        "achieved_rate",
+        "schedule_delay_p99",
+        "client_cpu",
+        "steady_state",
+        "quiet_machine",
+    )
     names += ("generator_pause",)
     constraints = [{"name": name, "ok": name not in failed, "value": 1003.0, "limit": 1.0} for name in names]
     return {"constraints": constraints, "objectives": [objective_of("missed" if "slo" in failed else "met")]}
