@@ -61,15 +61,15 @@ class Plot:
 
     def line(self, points: Iterable[Point], words: str, colour: int, *, stepped: bool = False) -> None:
         """Values joined; a gap where one is not known. `stepped`: each holds until the next."""
-        path, pen = "", "M"
+        path, pen = [], "M"
         for x, y in points:
             if y is None:
                 pen = "M"
                 continue
             at_x, at_y = self._at_x(x), self._at_y(y)
-            path += f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}"
+            path.append(f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}")
             pen = "L"
-        _add(self._svg, "path", {"class": f"line c{colour}", "d": path})
+        _add(self._svg, "path", {"class": f"line c{colour}", "d": "".join(path)})
         if words:
             self.keys.append(Key(words, colour))
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from markupsafe import Markup
@@ -24,7 +25,7 @@ class Table:
     marked: Sequence[int] = ()
     """Numbers of the rows that ask for attention."""
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
         """Which columns hold figures only."""
         columns = [[str(row[number]) for row in self.rows] for number in range(len(self.head))]

@@ -20,6 +20,8 @@ _LINES = {"p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1), "max
 Floats = npt.NDArray[np.float64]
 COLUMNS, ROWS = 80, 28
 """Cells of the heatmap, at most."""
+MAX_POINTS, MAX_ROWS = 1000, 500
+"""Of a line and of its table: beyond them neighbours are shown by their extremes. A plot is 560 wide."""
 
 
 def windows(result: Result, levels: Sequence[Level] = ()) -> list[Figure]:
@@ -65,7 +67,7 @@ def _latency(result: Result, levels: Sequence[Level]) -> Figure:
     )
     for key, (name, colour) in shown.items():
         points = [(window["start_s"], figure_of(window, key) if key in window else None) for window in found]
-        plot.line(_held(points, _end(result)), name, colour, stepped=True)
+        plot.line(_held(thinned(points), _end(result)), name, colour, stepped=True)
     for words, limit in levels:
         plot.level(limit, words)
     _begin_stages(plot, result["stages"])
@@ -78,9 +80,9 @@ def _latency(result: Result, levels: Sequence[Level]) -> Figure:
             f"{window['errors']:,}",
             *(figure(figure_of(window, key) if key in window else None) for key in shown),
         ]
-        for window in found
+        for window in _told(found)
     ]
-    return Figure.of(plot, "Latency over time", Table(head, rows), note=_missing(found))
+    return Figure.of(plot, "Latency over time", Table(head, rows), note=f"{_missing(found)} {_left_out(found)}".strip())
 
 
 def _rate(result: Result) -> Figure:
@@ -92,18 +94,45 @@ def _rate(result: Result) -> Figure:
     values = [*(window["requests_per_s"] for window in found), *(per_s for _, per_s in asked), *errors]
     plot = Plot("Requests per second over time", _time(result), linear("requests/s", values))
     answered = [(window["start_s"], window["requests_per_s"]) for window in found]
-    plot.line(_held(answered, _end(result)), "answered", 0, stepped=True)
+    plot.line(_held(thinned(answered), _end(result)), "answered", 0, stepped=True)
     if asked:
         plot.line(_held(asked, _end(result)), "asked for", 7, stepped=True)
     if failed:
         points = [(window["start_s"], per_s) for window, per_s in zip(found, errors, strict=True)]
-        plot.line(_held(points, _end(result)), "failed", 1, stepped=True)
+        plot.line(_held(thinned(points), _end(result)), "failed", 1, stepped=True)
     _begin_stages(plot, result["stages"])
+    per_second = {id(window): per_s for window, per_s in zip(found, errors, strict=True)}
     rows = [
-        [f"{window['start_s']:g}", rate(window["requests_per_s"]), figure(per_s)]
-        for window, per_s in zip(found, errors, strict=True)
+        [f"{window['start_s']:g}", rate(window["requests_per_s"]), figure(per_second[id(window)])]
+        for window in _told(found)
     ]
-    return Figure.of(plot, "Rate over time", Table(["start s", "answered/s", "failed/s"], rows))
+    head = ["start s", "answered/s", "failed/s"]
+    return Figure.of(plot, "Rate over time", Table(head, rows), note=_left_out(found))
+
+
+def thinned(points: Sequence[tuple[float, float | None]]) -> Sequence[tuple[float, float | None]]:
+    """At most MAX_POINTS of them: of neighbours the least and the greatest, and a gap where none is known."""
+    if len(points) <= MAX_POINTS:
+        return points
+    length = math.ceil(len(points) / (MAX_POINTS // 2))
+    kept: list[tuple[float, float | None]] = []
+    for first in range(0, len(points), length):
+        known = [(value, x) for x, value in points[first : first + length] if value is not None]
+        ends = sorted({(x, value) for value, x in (min(known), max(known))}) if known else [(points[first][0], None)]
+        kept += ends
+    return kept
+
+
+def _told(found: Sequence[WindowFigures]) -> list[WindowFigures]:
+    """At most MAX_ROWS windows: of neighbours the one with most failures, or with the longest latency."""
+    length = math.ceil(len(found) / MAX_ROWS)
+    groups = (found[first : first + length] for first in range(0, len(found), length))
+    return [max(group, key=lambda window: (window["errors"], window.get("max_ms") or 0.0)) for group in groups]
+
+
+def _left_out(found: Sequence[WindowFigures]) -> str:
+    length = math.ceil(len(found) / MAX_ROWS)
+    return f"The table has the worst of each {length:,} windows, the plot their extremes." if length > 1 else ""
 
 
 def _time(result: Result) -> Axis:
