@@ -50,7 +50,7 @@ def labelled(path: Path) -> LabelledSet:
         partial(detection.letterbox, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
         partial(detection.letterboxed, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
     )
-    return detection.coco_set(path, letterbox, letterboxed, lambda label, ids: ids[label - 1])
+    return detection.coco_set(path, letterbox, letterboxed, detection.counted_from_one)
 
 
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)

@@ -115,7 +115,7 @@ def read(path: Path) -> Iterator[Sample]:
 def labelled(path: Path) -> LabelledSet:
     """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
     side = ssd300.SIDE
-    return detection.coco_set(path, preprocess, lambda _size: (side, side), lambda label, ids: ids[label - 1])
+    return detection.coco_set(path, preprocess, lambda _size: (side, side), detection.counted_from_one)
 
 
 FULL = Sizes()

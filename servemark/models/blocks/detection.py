@@ -93,6 +93,11 @@ def _pasted(mask: npt.NDArray[Any], box: npt.NDArray[np.float64], size: tuple[in
     return found
 
 
+def counted_from_one(label: int, ids: Sequence[int]) -> int:
+    """Return COCO's id of a label that counts the categories from 1; 0, which is no category, of any other label."""
+    return ids[label - 1] if 1 <= label <= len(ids) else 0
+
+
 def coco_set(path: Path, preprocess: Preprocess, fitted: Fitted, categories: Categories) -> LabelledSet:
     """COCO 2017's validation set; `categories` makes COCO's ids of the model's labels, given all ids in order.
 

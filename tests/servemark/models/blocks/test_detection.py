@@ -336,3 +336,8 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputDataError, match=r"000001\.jpg is no readable picture"):
         list(faster_rcnn.read(folder))
+
+
+@pytest.mark.parametrize(("label", "category"), [(1, 11), (2, 22), (0, 0), (3, 0), (-1, 0)])
+def test_a_label_that_names_no_category_is_a_wrong_answer_and_no_error(label: int, category: int) -> None:
+    assert _detection.counted_from_one(label, [11, 22]) == category
