@@ -65,7 +65,11 @@ def _lookup(options: Namespace) -> Workload:
 
 
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
-    add_arguments(parser, _models())
+    try:
+        add_arguments(parser, _models())
+    except ServemarkError as error:  # a workload file of the user's
+        stderr.print(f"servemark: {error}", style="red")
+        sys.exit(int(error.exit_code))
     # Locust's web UI and master listen on all interfaces unless told otherwise; ours on loopback.
     parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")
     leave_with_own_code(parser)

@@ -69,6 +69,8 @@ def _tensors(where: str, listed: Any) -> list[tuple[str, str, tuple[int, ...]]]:
         name, datatype, shape = each["name"], each.get("datatype"), each.get("shape")
         if len(name) > MAX_NAME or len(found) == MAX_TENSORS:
             raise ServerError(f"{where}s: more than {MAX_TENSORS}, or a name of more than {MAX_NAME} characters")
+        if name.splitlines() != [name]:
+            raise ServerError(f"{where} {_quoted(name)} has an end of a line in its name")
         kind = datatype.removeprefix(_TYPE) if isinstance(datatype, str) else ""
         kind = "BYTES" if kind == "STRING" else kind
         if kind not in NUMPY_DTYPES:

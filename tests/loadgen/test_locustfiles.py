@@ -1,5 +1,6 @@
 """Every locustfile, started as a user starts it, against a golden server with its workload's tensors."""
 
+import os
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -8,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from servemark.errors import ExitCode
 from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Golden
 from servemark.results.verdict import exit_code_of
 from servemark.workload import get, workloads
+from servemark.workload.registry import WORKLOADS
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.result_checks import check_counts, check_schema, constraint
 
@@ -149,3 +152,23 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert not constraint(result, "output_agreement")["ok"]
     assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error_reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(None, "no such file or folder"), ("x = 5", "does not set WORKLOAD"), ("x = ", "SyntaxError")]
+)
+def test_a_workload_file_that_is_none_is_bad_input(text: str | None, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    if text is not None:
+        file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "locust", "-f", str(LOCUSTFILES / "ranking.py"), "--headless", "-H", "http://h:1"],
+        env={**os.environ, WORKLOADS: str(file)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -188,7 +188,7 @@ def _text(svg: ET.Element, x: float, y: float, words: str, anchor: str, style: s
 
 def _add(parent: ET.Element, tag: str, attributes: dict[str, str], words: str = "") -> ET.Element:
     element = ET.SubElement(parent, tag, attributes)
-    element.text = printable(words) or None
+    element.text = printable(str(words)) or None  # a damaged document has a number where words belong
     return element
 
 

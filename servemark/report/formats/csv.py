@@ -21,7 +21,7 @@ def to_csv(documents: Sequence[Saved]) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
+    writer.writerow({column: _cell(column) for column in columns})  # a suite's are keys of its document
     writer.writerows({column: _cell(value) for column, value in row.items()} for row in rows)
     return text.getvalue()
 

@@ -60,3 +60,10 @@ def test_optional_inputs_and_texts_as_sizes_and_tritons_names() -> None:
 def test_metadata_that_lies(inputs: Any, config: Any, words: str) -> None:
     with pytest.raises(ServerError, match=words):
         read(inputs, config=config)
+
+
+@pytest.mark.parametrize("name", ["x\nservemark: VALID", "x\r", "x\u2028y"])
+def test_a_name_forges_no_line(name: str) -> None:
+    """What the terminal shows of a server's tensors stays on its line."""
+    with pytest.raises(ServerError, match="has an end of a line in its name"):
+        read_served_model("m", {"inputs": [{"name": name, "datatype": "FP32", "shape": [1]}]}, {})

@@ -46,3 +46,11 @@ def test_a_negative_figure_is_a_number(tmp_path: Path) -> None:
     found = run(tmp_path / "open")
     found.document["metrics"]["latency_ms"]["mean"] = -1.5
     assert read(to_csv([found]))[0]["latency_mean_ms"] == "-1.5"
+
+
+def test_the_names_of_columns_are_never_a_formula() -> None:
+    """A suite's are the keys of its rows, which somebody else may have written."""
+    row = {"workload": "ranking", '=cmd|" /C calc"!A0': 1, "two\nlines": 2}
+    found = Saved("x", {"kind": "suite", "suite": "s", "engine": "e", "environment": {}, "rows": [row]})
+    columns = read(to_csv([found]))[0].keys()
+    assert {'\'=cmd|" /C calc"!A0', "two lines"} <= columns
