@@ -1,7 +1,6 @@
 """Before a comparison: export, configure, tune and load its contenders, and open the server that they share."""
 
 import contextlib
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from servemark.comparison.hosting import (
 from servemark.comparison.tuned import Tuned, tune_contenders
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
+from servemark.scratch import scratch_folder
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Preparation:
             load = replace(config, scenario=request.search)
             self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=request.tune_budget_s)
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
-        scratch = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="servemark-models-")))
+        scratch = self._stack.enter_context(scratch_folder("models"))
         return lay_out(entries, self.configurations, config.model_repository, scratch)
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:

@@ -1,7 +1,6 @@
 """The repository entries of a run, and settings of a served model for this run alone."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.repository.model_config import Settings
+from servemark.scratch import scratch_folder
 from servemark.workload import get
 
 
@@ -67,7 +67,7 @@ def repository_with(repository: Path, entries: Sequence[Entry], settings: Settin
     if not settings:
         yield repository
         return
-    with tempfile.TemporaryDirectory(prefix="servemark-repository-") as folder:
+    with scratch_folder("repository") as folder:
         for entry in entries:
-            entry.overlay(settings.apply(entry.config.read_text()), Path(folder))
-        yield Path(folder)
+            entry.overlay(settings.apply(entry.config.read_text()), folder)
+        yield folder

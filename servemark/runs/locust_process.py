@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -158,5 +159,8 @@ def read_result(directory: Path, code: int) -> Result:
     if result is None or result["verdict"] is None:
         # Locust has said why on stderr; the code is the one it ended with.
         results.discard(directory)
+        if code < 0:
+            note(f"the load generator was ended by {signal.Signals(-code).name}; `dmesg` says if memory ran out")
+            raise NoResultError(interrupts.EXIT_CODE)
         raise NoResultError(code or ExitCode.INTERNAL)
     return result

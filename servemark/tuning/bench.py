@@ -1,7 +1,6 @@
 """Trials of a tuning on a Triton of our own: a repository of links, a config.pbtxt for each candidate, real runs."""
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +24,7 @@ from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
+from servemark.scratch import scratch_folder
 from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Trial
 from servers.launch.reloading import load_model, unload_model
@@ -58,8 +58,8 @@ class ServedBench:
         self._count = max((int(item.name.partition("-")[0]) for item in folder.glob("[0-9]*-*")), default=0)
 
     def __enter__(self) -> Self:
-        scratch = self._repository.enter_context(tempfile.TemporaryDirectory(prefix="servemark-tuning-"))
-        self._entry = self._config.entry.overlay(self._text, Path(scratch))
+        scratch = self._repository.enter_context(scratch_folder("tuning"))
+        self._entry = self._config.entry.overlay(self._text, scratch)
         return self
 
     def __exit__(

@@ -2,8 +2,6 @@
 
 import re
 import secrets
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ import psutil
 
 from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry
+from servemark.scratch import Scratch
 from servers.engines import engine_names
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
@@ -114,6 +113,7 @@ class Server:
         self._otlp = otlp
         self._job: ServerJob | None = None
         self._process: Process | None = None
+        self._scratch: Scratch | None = None
 
     @property
     def http(self) -> str:
@@ -150,7 +150,8 @@ class Server:
                     fix=entry.export_command() if entry.engine in engine_names() else None,
                 )
         self._ports = ports.claim(self._host, self._ports)
-        scratch = Path(tempfile.mkdtemp(prefix="servemark-triton-"))
+        self._scratch = Scratch("triton")
+        scratch = self._scratch.path
         served = scratch / "models"
         served.mkdir()
         for model in self.models:
@@ -193,8 +194,11 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if self.log and (kind is None or kind is KeyboardInterrupt):
-            shutil.rmtree(self.log.parent, ignore_errors=True)
+        if self._scratch is not None:
+            if kind is None or kind is KeyboardInterrupt or self._process is None:
+                self._scratch.remove()
+            else:
+                self._scratch.keep()
 
     def _endpoint(self, flag: str) -> str:
         return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"
