@@ -78,12 +78,6 @@ ABSENT = (
         "It is not the authors' network: it has three dense blocks. The authors' is `densenet121`.",
     ),
     (
-        "HPC workload analysis",
-        "a seq2seq on Tatoeba's sentences",
-        "Not built yet, and its sizes are not given. `nmt` and `summarization` are recurrent seq2seq networks "
-        "with attention.",
-    ),
-    (
         "MLPerf Training",
         "Mask R-CNN on a ResNet-50",
         "`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50.",

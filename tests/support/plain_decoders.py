@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from servemark.models import nmt, summarization, transformer
+from servemark.models import nmt, seq2seq, summarization, transformer
 from servemark.models.blocks.decoding import Search
 
 Tensor = torch.Tensor
@@ -64,6 +64,25 @@ def summarizer(model: Any, ids: Tensor, length: int) -> NextWord:
             hidden = model.cell(inputs[None], hidden[None])[0]
             energy = torch.stack([model.energy(torch.tanh(model.query(hidden) + model.key(s)))[0] for s in states])
             context = torch.softmax(energy, dim=0) @ states
+        return torch.log_softmax(model.output(hidden), dim=0)
+
+    return next_word
+
+
+def tutorial(model: Any, ids: Tensor, length: int) -> NextWord:
+    """PyTorch's tutorial: the attention's weights are of all places, those beyond the sentence hold zeros."""
+    width = model.output.in_features
+    layer = nn.GRU(width, width, batch_first=True)
+    states, final = packed(layer, model.encoder, model.source_embedding(ids), length)
+    places = torch.zeros(model.places.out_features, width)
+    places[:length] = states
+
+    def next_word(words: list[int]) -> Tensor:
+        hidden = final[0, 0]
+        for word in (seq2seq.START, *words):
+            read = model.target_embedding.weight[word]
+            looked = torch.softmax(model.places(torch.cat([read, hidden])), dim=0) @ places
+            hidden = model.cell(torch.relu(model.combine(torch.cat([read, looked])))[None], hidden[None])[0]
         return torch.log_softmax(model.output(hidden), dim=0)
 
     return next_word
