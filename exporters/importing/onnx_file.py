@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, folders_of, shown, unusable
+from exporters.importing.described import MAX_BYTES, MAX_SHOWN, OPEN, Described, Port, folders_of, shown, unusable
 from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept
 from exporters.importing.onnx_parts import parts
+from servemark.errors import ArtifactError, parsing
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 ENGINE = "onnxruntime"
 KIND = "an ONNX file"
+AGAIN = "export it again"
 STANDARD = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}
 """The domains whose operators ONNX Runtime has itself; com.microsoft's are its own."""
 REACHING_OUT = {("com.microsoft", "EPContext"), ("com.microsoft", "Snpe")}
@@ -46,7 +48,11 @@ def recognises(path: Path) -> bool:
 
 def describe(path: Path) -> Described:
     """Read an ONNX file without its weights. Raises ArtifactError."""
-    model = _read(path)
+    with parsing(path, ArtifactError, fix=AGAIN):
+        return _described(path, _read(path))
+
+
+def _described(path: Path, model: "ModelProto") -> Described:
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]  # old files list the weights there too
@@ -63,7 +69,7 @@ def describe(path: Path) -> Described:
         flops=lambda shapes: _flops(model, shapes),
     )
     if not found.outputs:
-        raise unusable(path, "its graph has no output", fix="export it again")
+        raise unusable(path, "its graph has no output", fix=AGAIN)
     return found
 
 
@@ -80,7 +86,8 @@ def folders(path: Path) -> list[Path]:
 def place(path: Path, version: Path) -> None:
     """Copy the file as model.onnx, and what its weights lie in under names of our own."""
     version.mkdir(parents=True)
-    model = _read(path)
+    with parsing(path, ArtifactError, fix=AGAIN):
+        model = _read(path)
     if any(external_tensors(model)):
         gather(path, model, version)
         (version / "model.onnx").write_bytes(model.SerializeToString())
@@ -184,6 +191,8 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
             fix="export it with tensors alone (skl2onnx: options={'zipmap': False})",
         )
     tensor = value.type.tensor_type
+    if not isinstance(value.name, str):  # what is no UTF-8 stays bytes
+        raise unusable(path, f"its {side} {value.name[:MAX_SHOWN]!r} has a name that is no text", fix=AGAIN)
     known = tensor.elem_type in TensorProto.DataType.values()
     kind = TensorProto.DataType.Name(tensor.elem_type) if known else f"of the unknown type {tensor.elem_type}"
     if kind not in DATATYPES:
@@ -243,6 +252,8 @@ def _flops(model: "ModelProto", shapes: Mapping[str, tuple[int, ...]]) -> int | 
 
 def _products(node: "NodeProto", known: Mapping[str, tuple[int, ...]]) -> int | None:
     """Multiplications of one node; None where a size is not known."""
+    if len(node.input) < 2 or not node.output:
+        return None
     first, second, output = (known.get(name, ()) for name in (*node.input[:2], node.output[0]))
     if not first or not second or OPEN in (*first, *second, *output):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, folders_of, held, shown, unusable
 from exporters.importing.tensorflow_graph import SIGNATURE, keep_computing
+from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.tensorflow import import_tensorflow
 
 ENGINE = "tensorflow"
@@ -39,7 +40,8 @@ def recognises(path: Path) -> bool:
 def describe(path: Path) -> Described:
     """Read the signature. Raises ArtifactError."""
     tf: Any = import_tensorflow()
-    [graph] = _read(path).meta_graphs
+    with parsing(path, ArtifactError, fix=ANEW):
+        [graph] = _read(path).meta_graphs
     signature = graph.signature_def[SIGNATURE]
     return Described(
         inputs=tuple(_port(path, tf, name, signature.inputs[name]) for name in sorted(signature.inputs)),
