@@ -12,7 +12,7 @@ class SuiteRow(TypedDict):
     precision: Annotated[str, "What it computes in."]
     batch_size: Annotated[int, "Samples in a request."]
     parameters: Annotated[int | None, "Parameters of the model. Null: not known."]
-    gflops: Annotated[float | None, "Operations of one sample (GFLOP). Null: not known."]
+    gflops: Annotated[float | None, "Operations of one mean sample, its padding included (GFLOP). Null: not known."]
     export_s: Annotated[float | None, "Time of the export (s)."]
     export_up_to_date: Annotated[bool, "Whether the export was there already."]
     peak_rss_mib: Annotated[int | None, "Most memory of the export (MiB)."]
