@@ -71,7 +71,7 @@ def _options_of(document: Result, file: Path, known: Mapping[str, Any]) -> dict[
     if not options:
         raise ResultError(f"{file} does not keep its options", fix=f"its command was: {made_by}")
     if strange := sorted(options.keys() - known.keys()):
-        raise ResultError(f"{file} has options that this version lacks: {', '.join(strange)}", fix="update servemark")
+        raise ResultError(f"{file} has options that this version lacks: {', '.join(strange):.200}", fix="update servemark")
     for name, value in options.items():
         if not _fits(value, known[name]):
             raise ResultError(f"{file}: {value!r:.200} is no value of {name}", fix="name a whole result directory")

@@ -176,14 +176,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """A number of strict JSON. Raises ValueError."""
+    """Read a number of strict JSON. Raises ValueError."""
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is no number of JSON")
+        raise ValueError(f"{text:.40} is not a number of JSON")
     return number
 
 
 def _instead_of(file: Path) -> str:
-    """What to name instead of a file that cannot be read."""
+    """Suggest a path instead of a file that cannot be read."""
     if file.name == LATEST and file.parent.is_dir() and (newest := _newest(file.parent)):
         return f"only results/ has a `{LATEST}`: name {file.parent / newest}, the newest here"
     return "name a result directory"
@@ -200,7 +200,7 @@ def read_histograms(directory: Path) -> dict[str, str]:
 
 
 def read_latency(directory: Path) -> Histogram:
-    """Read the latencies beside a result; none where every request failed. Raises ResultError."""
+    """Read the latencies beside a result, which are empty if every request failed. Raises ResultError."""
     try:
         return Histogram.decode(read_histograms(directory)["latency_us"])
     except (ValueError, KeyError, TypeError) as error:
@@ -209,7 +209,7 @@ def read_latency(directory: Path) -> Histogram:
 
 
 def to_json(document: object) -> str:
-    """Strict JSON: a NaN or an infinity would not be read back by others, so it is an error here."""
+    """Write strict JSON: NaN and infinity are errors here, because other readers would reject them."""
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
