@@ -8,7 +8,7 @@ from typing import Any
 from locust import argument_parser, log
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
-from locust.exception import RPCError, RPCReceiveError, RPCSendError
+from locust.exception import RPCError, RPCSendError
 from locust.rpc import Message
 from locust.rpc.zmqrpc import BaseSocket
 from locust.runners import MasterRunner
@@ -35,31 +35,40 @@ def pass_over_garbage() -> None:
     """Have Locust's master pass over a message that it cannot read (`BaseSocket.recv_from_client`, `handle_message`).
 
     Any other error ends the greenlet that reads all messages, and the master would wait for its workers for ever. A
-    message is also passed over where it names another sender than the one that its connection has.
+    message is also passed over where it names another sender than the one that its connection has. A word is said of
+    the first one of each kind alone: who floods a port does not fill a log.
     """
     receive, handle = BaseSocket.recv_from_client, MasterRunner.handle_message
+    told: set[str] = set()
 
-    def receive_or_refuse(socket: BaseSocket) -> tuple[str, Message]:
-        try:
-            sender, message = receive(socket)  # type: ignore[no-untyped-call]
-        except (RPCError, RPCReceiveError, RPCSendError):
-            raise
-        except Exception as error:  # msgpack's own errors, and those of a list that is too short
-            raise RPCReceiveError(f"it is not one of Locust's ({type(error).__name__})") from error
-        if not isinstance(message.type, str) or message.node_id != sender:
-            raise RPCReceiveError("it names another sender, or no type")
-        return sender, message
+    def tell(what: str) -> None:
+        if what not in told:
+            told.add(what)
+            logging.getLogger("locust.runners").warning("A message to the master was passed over: %s", what)
+
+    def receive_next(socket: BaseSocket) -> tuple[str, Message]:
+        while True:
+            try:
+                sender, message = receive(socket)  # type: ignore[no-untyped-call]
+            except (RPCError, RPCSendError):
+                raise
+            except Exception as error:  # msgpack's own errors, and those of a list that is too short
+                tell(f"it is not one of Locust's ({type(error).__name__})")
+                continue
+            if isinstance(message.type, str) and message.node_id == sender:
+                return sender, message
+            tell("it names another sender, or no type")
 
     def handle_or_refuse(runner: MasterRunner, sender: str, message: Message) -> None:
         failed_before = log.unhandled_greenlet_exception
         try:
             handle(runner, sender, message)
         except Exception as error:
-            logging.getLogger("locust.runners").error("A message was passed over: %s", type(error).__name__)
+            tell(f"it cannot be handled ({type(error).__name__})")
         # An error that a message caused is not one of this process, whose exit code would say so.
         log.unhandled_greenlet_exception = failed_before
 
-    setattr(BaseSocket, "recv_from_client", receive_or_refuse)  # noqa: B010 - mypy refuses an assignment
+    setattr(BaseSocket, "recv_from_client", receive_next)  # noqa: B010 - mypy refuses an assignment
     setattr(MasterRunner, "handle_message", handle_or_refuse)  # noqa: B010
 
 

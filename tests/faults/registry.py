@@ -6,13 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from servemark.results.constraint_kinds import Kind
+from servemark.results.verdict import failed_constraints
+
 if TYPE_CHECKING:
-    from benchmarks.faults.generator import Rig
+    from tests.faults.generator import Rig
 
 State = Literal["whole", "partial", "none"]
 """Of a run's result: the whole run's, what was measured until it was cut short, or not there."""
 NEVER_SENT = ("timeout", "connection_refused", "too_many_open_files", "interrupted")
 """Kinds of requests that may have failed before anything of them was sent."""
+NOISE = {Kind.QUIET_MACHINE, Kind.STEADY_STATE, Kind.SAMPLES, Kind.SCHEDULE_DELAY, Kind.CLIENT_CPU}
+NOISE |= {Kind.GENERATOR_PAUSE, Kind.CLOCKS}
+"""Constraints that other work on the machine may fail. They stand for nothing: a row names the one that must fail."""
+SHARES = {Kind.ERROR_SHARE, Kind.ACHIEVED_RATE}
+"""Those that any failed request may fail."""
 INVALID, BAD_INPUT, INTERRUPTED = 2, 3, 130
 
 
@@ -25,6 +33,10 @@ class Expected:
     """Failures of each of these kinds and of no others; None where the fault says more about them itself."""
     also: tuple[str, ...] = ()
     """Kinds that may be there too."""
+    fails: str | None = None
+    """The constraint that must fail; None: that of the failures, or of a run that was cut short."""
+    may_fail: tuple[str, ...] = ()
+    """Constraints that may fail because of the fault as well."""
     result: State = "whole"
     answered: bool = True
     """Whether other requests are answered as well."""
@@ -37,9 +49,19 @@ class Expected:
     growth_mib: float = 30.0
     """Resident memory beyond that of a run without a fault."""
 
+    @property
+    def constraint(self) -> str:
+        """The constraint that makes the run INVALID; "": none has to."""
+        if self.fails is not None or not self.figures:
+            return self.fails or ""
+        if self.result == "partial":
+            return Kind.COMPLETED
+        return Kind.ERROR_SHARE if self.codes == (INVALID,) and self.result == "whole" else ""
+
     def words(self) -> str:
         """For the table."""
-        parts = [f"exit {' or '.join(map(str, self.codes))}"]
+        by = f" by `{self.constraint}`" if self.constraint else ""
+        parts = [f"exit {' or '.join(map(str, self.codes))}{by}"]
         if self.kinds:
             parts.append(" and ".join(f"`{kind}`" for kind in self.kinds))
         elif self.kinds == () and self.result != "none":
@@ -80,6 +102,11 @@ class Seen:
         return int(self.result["metrics"]["latency_ms"]["count"]) if self.measured and self.result else 0
 
     @property
+    def failed(self) -> list[str]:
+        """The constraints of the verdict that do not hold."""
+        return failed_constraints(self.result["verdict"]) if self.result and self.result["verdict"] else []
+
+    @property
     def accounted(self) -> int:
         """How many requests the result speaks of."""
         outside = self.result["metrics"]["client"]["requests_outside_interval"] if self.measured and self.result else 0
@@ -99,7 +126,8 @@ class Seen:
 
     def words(self) -> str:
         """For the table."""
-        parts = [f"exit {self.code}"]
+        by = f" by {', '.join(f'`{name}`' for name in self.failed)}" if self.failed else ""
+        parts = [f"exit {self.code}{by}"]
         if self.result is not None:
             failed = [f"{count:,} `{kind}`" for kind, count in self.kinds.most_common(3)]
             more = [f"{len(self.kinds) - 3} kinds more"] if len(self.kinds) > 3 else []
@@ -129,15 +157,11 @@ class Fault:
             yield f"the result is {seen.state}"
         if "Traceback" in seen.output:
             yield "a traceback"
+        yield from self._of_the_verdict(seen)
         if expected.says and not re.search(expected.says, seen.output):
             yield f"does not say {expected.says!r}"
         if expected.result != "none" and expected.figures and not seen.measured:
             yield "no figures"
-        if expected.kinds is not None:
-            if missing := set(expected.kinds) - seen.kinds.keys():
-                yield f"no {', '.join(sorted(missing))}"
-            if others := seen.kinds.keys() - {*expected.kinds, *expected.also}:
-                yield f"also {', '.join(sorted(others))}"
         if expected.answered and seen.measured and not seen.good:
             yield "no request was answered"
         if seen.received is not None and seen.measured and not seen.least <= seen.received <= seen.accounted:
@@ -147,6 +171,24 @@ class Fault:
         if seen.growth_mib > expected.growth_mib:
             yield f"grew by {seen.growth_mib:.0f} MiB"
         yield from seen.left
+
+    def _of_the_verdict(self, seen: Seen) -> Iterator[str]:
+        """Name the constraints and the kinds of failure that are not those expected."""
+        expected = self.expected
+        if expected.constraint and expected.constraint not in seen.failed:
+            yield f"{expected.constraint} holds"
+        if others := {*seen.failed} - {
+            *NOISE,
+            *(SHARES if seen.kinds else ()),
+            *expected.may_fail,
+            expected.constraint,
+        }:
+            yield f"{', '.join(sorted(others))} failed"
+        if expected.kinds is not None:
+            if missing := set(expected.kinds) - seen.kinds.keys():
+                yield f"no {', '.join(sorted(missing))}"
+            if others := {*seen.kinds} - {*expected.kinds, *expected.also}:
+                yield f"also {', '.join(sorted(others))}"
 
 
 FAULTS: list[Fault] = []

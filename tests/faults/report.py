@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from benchmarks.faults.registry import FAULTS
 from servemark.machine.environment import collect
+from tests.faults.registry import FAULTS
 
 ROWS = range(1, 26)
 """The faults that a load generator should survive; what has another number was added."""
@@ -33,7 +33,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
     lines = [
         "# Faults",
         "",
-        "`python -m benchmarks.faults`: each fault is injected into a real run of Locust or `servemark run`.",
+        "`python -m tests.faults`: each fault is injected into a real run of Locust or `servemark run`.",
         f"{datetime.now(UTC):%Y-%m-%d}, commits {', '.join(sorted({each.commit for each in outcomes}))}.",
         f"Machine: {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}.",
         f"Load average {min(loads):.0f} to {max(loads):.0f}: other work went on. Times say little.",

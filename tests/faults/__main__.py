@@ -1,6 +1,6 @@
 """Injects faults into real runs and writes what became of them.
 
-    python -m benchmarks.faults [NAME ...] [--at-once N] [--journal FILE] [--out docs/results/faults.md]
+    python -m tests.faults [NAME ...] [--at-once N] [--journal FILE] [--out docs/results/faults.md]
 
 Without names all of them, in about ten minutes. It needs the development packages, openssl and, for full disks, root.
 Exit code 1 where a run did not survive.
@@ -18,13 +18,13 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from benchmarks.faults import answers, control_plane, http2, machine
-from benchmarks.faults.generator import Rig
-from benchmarks.faults.registry import FAULTS
-from benchmarks.faults.report import Outcome, page
 from servemark.machine.environment import collect
+from tests.faults import answers, control_plane, http2, machine, workers
+from tests.faults.generator import Rig
+from tests.faults.registry import FAULTS
+from tests.faults.report import Outcome, page
 
-MODULES = (answers, http2, control_plane, machine)
+MODULES = (answers, http2, control_plane, machine, workers)
 """They fill the list of faults."""
 
 
@@ -86,7 +86,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(text)
     else:
-        print(text)
+        sys.stdout.write(text + "\n")
     sys.exit(any(each.troubles for each in outcomes.values()))
 
 

@@ -14,15 +14,16 @@ from pathlib import Path
 import psutil
 
 import servers
-from benchmarks.faults.answers import ANY, EVERY
-from benchmarks.faults.generator import LOCUST, SERVEMARK, SHARED_MEMORY, Rig, Run
-from benchmarks.faults.proxy import Proxy
-from benchmarks.faults.raw_http import Front
-from benchmarks.faults.registry import BAD_INPUT, INTERRUPTED, INVALID, Expected, Seen, fault
 from loadgen.shared_memory.region import PREFIX
 from servemark.paths import CHECKOUT
+from servemark.results.constraint_kinds import Kind
 from servemark.workload import get
 from servers.launch.server import Server
+from tests.faults.answers import ANY, EVERY
+from tests.faults.generator import LOCUST, SERVEMARK, SHARED_MEMORY, Rig, Run
+from tests.faults.proxy import Proxy
+from tests.faults.raw_http import Front
+from tests.faults.registry import BAD_INPUT, INTERRUPTED, INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.locust_run import alive, server_of
 
@@ -175,7 +176,7 @@ def _triton_dies(rig: Rig) -> Seen:
 
 
 @fault(16, "backend-dies", "the process of the model's backend is killed", "SIGKILL of a real Triton's stub",
-       Expected(kinds=("backend_died",), also=("timeout",)))  # fmt: skip
+       Expected(kinds=("backend_died",), also=("timeout",), fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _backend_dies(rig: Rig) -> Seen:
     with triton() as server:
         seen = rig.run(
@@ -190,7 +191,7 @@ def _backend_dies(rig: Rig) -> Seen:
 
 @fault(16, "triton-restarts", "Triton is ended, and another one answers at the same address",
        "two real Tritons behind a proxy",
-       Expected(also=(*BROKEN, "malformed_response"), growth_mib=JUDGED_MIB))  # fmt: skip
+       Expected(also=(*BROKEN, "malformed_response"), growth_mib=JUDGED_MIB, fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _triton_restarts(rig: Rig) -> Seen:
     with triton() as first, triton() as second, Proxy(int(first.http.rpartition(":")[2])) as proxy:
 
@@ -198,12 +199,9 @@ def _triton_restarts(rig: Rig) -> Seen:
             proxy.target = int(second.http.rpartition(":")[2])
             first.stop()
 
-        seen = rig.run(
+        return rig.run(
             f"http://127.0.0.1:{proxy.port}", *IDENTITY, loaded=_executed(f"http://{first.http}"), during=restart
         )
-    if seen.result and all(c["ok"] for c in seen.result["verdict"]["constraints"] if c["name"] == "server_alive"):
-        seen.troubles.append("the restart is not in the verdict")
-    return seen
 
 
 @fault(18, "descriptors", "64 connections, and descriptors for fewer", "`ulimit -n 64`",
@@ -309,7 +307,7 @@ for _name, _number, _what in (
 ):
 
     @fault(24, _name, _what, f"{_number.name} to one of two",
-           Expected(kinds=None, within_s=120, codes=(INVALID,), growth_mib=JUDGED_MIB))  # fmt: skip
+           Expected(kinds=None, within_s=120, growth_mib=JUDGED_MIB, fails=Kind.WORKERS))  # fmt: skip
     def _worker(rig: Rig, number: signal.Signals = _number) -> Seen:
         with Front(workload="ranking_tiny") as front:
             return rig.run(
@@ -322,7 +320,7 @@ for _name, _number, _what in (
 
 
 @fault(32, "stopped", "the generator stands still for a second", "SIGSTOP, SIGCONT",
-       Expected(kinds=(), also=("timeout",)))  # fmt: skip
+       Expected(kinds=(), also=("timeout",), fails=Kind.GENERATOR_PAUSE))  # fmt: skip
 def _stopped(rig: Rig) -> Seen:
     def stop(run: Run) -> None:
         run.signal(signal.SIGSTOP)
@@ -337,6 +335,23 @@ def _stopped(rig: Rig) -> Seen:
     if seen.result and seen.result["metrics"]["schedule_delay_ms"]["max"] < 500:
         seen.troubles.append("the delay is not in the figures")
     return seen
+
+
+for _stop_s in (0.2, 1.0):
+
+    @fault(35, f"stopped-closed-{_stop_s:g}", f"the generator of a closed loop stands still for {_stop_s:g} s",
+           "SIGSTOP, SIGCONT", Expected(fails=Kind.GENERATOR_PAUSE))  # fmt: skip
+    def _stopped_closed(rig: Rig, stop_s: float = _stop_s) -> Seen:
+        def stop(run: Run) -> None:
+            time.sleep(AFTER_WARMUP_S)
+            run.signal(signal.SIGSTOP)
+            time.sleep(stop_s)
+            run.signal(signal.SIGCONT)
+
+        with Front() as front:
+            return rig.run(
+                front.url, "--duration", "4", received=front.received, loaded=front.loaded, during=stop
+            )  # fmt: skip
 
 
 @fault(33, "server-stopped", "the server stands still for a second", "SIGSTOP, SIGCONT of the golden server",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from hyperframe.frame import PingFrame
 
-from benchmarks.faults.answers import ANY, EVERY
-from benchmarks.faults.generator import LOCUST, SERVEMARK, Rig
-from benchmarks.faults.proxy import Proxy
-from benchmarks.faults.raw_grpc import Caller, GrpcFront, good
-from benchmarks.faults.raw_http import HEAD_END, Front
-from benchmarks.faults.registry import BAD_INPUT, Expected, Seen, fault
+from tests.faults.answers import ANY, EVERY
+from tests.faults.generator import LOCUST, SERVEMARK, Rig
+from tests.faults.proxy import Proxy
+from tests.faults.raw_grpc import Caller, GrpcFront, good
+from tests.faults.raw_http import HEAD_END, Front
+from tests.faults.registry import BAD_INPUT, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority
 from tests.support.raw_server import raw_server

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.faults.__main__ import MODULES
-from benchmarks.faults.generator import Rig
-from benchmarks.faults.registry import FAULTS, Expected, Fault, Seen
-from benchmarks.faults.report import ROWS, Outcome, page
+from tests.faults.__main__ import MODULES
+from tests.faults.generator import Rig
+from tests.faults.registry import FAULTS, Expected, Fault, Seen
+from tests.faults.report import ROWS, Outcome, page
 
 METRICS = {
     "latency_ms": {"count": 90},
@@ -19,12 +19,20 @@ METRICS = {
 }
 
 
+def verdict(*failed: str) -> dict[str, Any]:
+    return {"constraints": [{"name": name, "ok": False} for name in failed]}
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    return {"partial": False, "metrics": METRICS, "verdict": verdict("error_share"), **changes}
+
+
 def fault(**changes: Any) -> Fault:
     return Fault(1, "f", "a | b", "by hand", Expected(kinds=("timeout",), **changes), lambda _: seen())
 
 
 def seen(**changes: Any) -> Seen:
-    result = {"partial": False, "metrics": METRICS}
+    result = {"partial": False, "metrics": METRICS, "verdict": verdict("error_share", "quiet_machine")}
     return dataclasses.replace(Seen(2, 5.0, 3.0, "said so", result, [], 107), **changes)
 
 
@@ -40,10 +48,13 @@ def test_what_is_as_expected_survived() -> None:
         ({}, {"result": None}, "the result is none"),
         ({}, {"output": "Traceback (most recent call last)"}, "a traceback"),
         ({"says": "disk"}, {}, "does not say 'disk'"),
-        ({}, {"result": {"partial": False, "metrics": {**METRICS, "errors": {"by_kind": {}}}}}, "no timeout"),
-        ({}, {"result": {"partial": False, "metrics": {**METRICS, "latency_ms": None}}}, "no figures"),
+        ({}, {"result": result(metrics={**METRICS, "errors": {"by_kind": {}}})}, "no timeout"),
+        ({}, {"result": result(metrics={**METRICS, "latency_ms": None})}, "no figures"),
         ({}, {"received": 108}, "108 requests came to the server, the result speaks of 107"),
         ({}, {"received": 96}, "96 requests came to the server, the result speaks of 107"),
+        ({}, {"result": result(verdict=verdict("quiet_machine"))}, "error_share holds"),
+        ({}, {"result": result(verdict=verdict("error_share", "server_alive"))}, "server_alive failed"),
+        ({"fails": "generator_pause"}, {}, "generator_pause holds"),
         ({"within_s": 4}, {}, "took 5 s"),
         ({"growth_mib": 2}, {}, "grew by 3 MiB"),
         ({}, {"left": ["1 processes left: [7]"]}, "1 processes left: [7]"),
@@ -69,10 +80,11 @@ def test_the_page_counts_rows_and_runs() -> None:
     names = [("dead", []), ("dead-run", ["lost"]), ("reset", [])]
     text = page([Outcome(name, seen().words(), troubles, "abc", 1.0) for name, troubles in names])
     assert "**1 of 2 rows survived** (1 to 25), in all 2 of 3 runs." in text
+    assert "| 2 | the server resets connections | golden server, every 10th request | exit 2 by `error_share`" in text
     assert (
-        "| 2 | the server resets connections | golden server, every 10th request | exit 2, `connection_reset`" in text
+        "| exit 2 by `error_share`, `quiet_machine`, 90 good, 10 `timeout`, result whole; +3 MiB, 5 s | NO: lost |"
+        in text
     )
-    assert "| exit 2, 90 good, 10 `timeout`, result whole; +3 MiB, 5 s | NO: lost |" in text
 
 
 @pytest.mark.parametrize("name", ["dead", "deep-error", "fixed32"])

@@ -7,10 +7,11 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.faults.generator import LOCUST, SERVEMARK, Rig
-from benchmarks.faults.proxy import Mode, Proxy
-from benchmarks.faults.raw_http import HEAD_END, Front, reply, reset
-from benchmarks.faults.registry import INVALID, Expected, Seen, fault
+from servemark.results.constraint_kinds import Kind
+from tests.faults.generator import LOCUST, SERVEMARK, Rig
+from tests.faults.proxy import Mode, Proxy
+from tests.faults.raw_http import HEAD_END, Front, reply, reset
+from tests.faults.registry import INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 
 EVERY = 10
@@ -70,9 +71,17 @@ def _truncate(rig: Rig) -> Seen:
 
 
 @fault(2, "cut", "answers are cut by RST on their way", "proxy before the golden server",
-       Expected(kinds=("connection_reset",), also=("connection_closed", "timeout")))  # fmt: skip
+       Expected(kinds=("connection_reset",), also=("connection_closed", "timeout"), may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
 def _cut(rig: Rig) -> Seen:
     return through(rig, "reset")
+
+
+for _other in ("model", "version"):
+
+    @fault(36, f"other-{_other}", f"answers name another {_other}", "golden server, every 10th request",
+           Expected(kinds=(f"wrong_{_other}",)))  # fmt: skip
+    def _other_name(rig: Rig, other: str = _other) -> Seen:
+        return golden(rig, **{f"other_{other}_every": EVERY})
 
 
 @fault(3, "silence", "requests are never answered", "golden server, every 10th request", Expected(kinds=("timeout",)))
@@ -81,7 +90,7 @@ def _silence(rig: Rig) -> Seen:
 
 
 @fault(3, "swallow", "no answer comes through any more", "proxy before the golden server",
-       Expected(kinds=("timeout",)))  # fmt: skip
+       Expected(kinds=("timeout",), may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
 def _swallow(rig: Rig) -> Seen:
     return through(rig, "swallow", "--request-timeout", "0.3")
 

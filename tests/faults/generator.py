@@ -16,9 +16,9 @@ from typing import Any
 
 import psutil
 
-from benchmarks.faults.raw_http import Front
-from benchmarks.faults.registry import Seen
 from servemark.paths import CHECKOUT
+from tests.faults.raw_http import Front
+from tests.faults.registry import Seen
 from tests.support.documents import validated
 
 LOCUST = [sys.executable, "-m", "locust", "-f", "benchmarks/rig/identity_locustfile.py", "--headless"]
@@ -28,7 +28,7 @@ LOAD = ["--concurrency", "4"]
 SHORT_S, LONG_S = 1.5, 6.0
 SHORT = ["--duration", f"{SHORT_S:g}", "--warmup", "0.2", "--request-timeout", "10"]
 ENDS_WITHIN_S = 180.0
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+SHARED_MEMORY = Path("/dev/shm")
 PAUSE_S, GONE_WITHIN_S = 0.02, 10.0
 KIB = 1 << 10
 ENOUGH = 40

@@ -14,11 +14,11 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from benchmarks.faults.answers import ANY, EVERY
-from benchmarks.faults.generator import Rig
-from benchmarks.faults.raw_grpc import Caller, GrpcFront, good
-from benchmarks.faults.registry import Expected, Seen, fault
 from loadgen.kserve.grpc_call import enclose
+from tests.faults.answers import ANY, EVERY
+from tests.faults.generator import Rig
+from tests.faults.raw_grpc import Caller, GrpcFront, good
+from tests.faults.registry import Expected, Seen, fault
 from tests.support.http2_peer import answer
 
 WRONG = Expected(kinds=("malformed_response",))

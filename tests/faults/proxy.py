@@ -6,7 +6,7 @@ import socket
 import time
 from typing import Literal, Self
 
-from benchmarks.faults.raw_http import reset
+from tests.faults.raw_http import reset
 from tests.support.raw_server import raw_server
 
 Mode = Literal["pass", "delay", "truncate", "reset", "swallow", "stall"]

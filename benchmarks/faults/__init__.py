@@ -1,4 +1,0 @@
-"""What a load generator should survive, each fault injected into a real run: `python -m benchmarks.faults`.
-
-Stands on the tests' servers: the golden one, and raw sockets. Imports no other benchmark.
-"""
