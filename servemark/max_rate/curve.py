@@ -1,4 +1,4 @@
-"""The throughput-latency curve of a range of rates, and its knee."""
+"""Throughput-latency curve of a range of rates, and its knee."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from servemark.results.objectives import MET, MISSED, UNDECIDED
 from servemark.results.schema.run import Curve, CurvePoint, Result
 
 MIN_COMPLETED_SHARE = 0.99
-"""The same share of what was scheduled that the verdict asks to be completed."""
+"""Share of the scheduled requests that must be completed, the same as in the verdict."""
 SLOWDOWN = 2.0
 _WORST_FIRST = (MISSED, UNDECIDED, MET)
 DEFINITION = (
@@ -17,7 +17,7 @@ DEFINITION = (
 
 
 def curve(found: Sequence[Result]) -> Curve:
-    """The points of a range of rates, ascending, repeats as their median, and the knee among them.
+    """Return the points of a range of rates, ascending, with the median of repeats, and the knee among them.
 
     Twice the latency of an idle server is where M/M/1's power, throughput over mean latency, is greatest (L. Kleinrock,
     Power and deterministic rules of thumb for probabilistic problems in computer communications, ICC 1979): beyond it a
@@ -30,7 +30,7 @@ def curve(found: Sequence[Result]) -> Curve:
 
 
 def _point(rate: float, runs: Sequence[Result]) -> CurvePoint:
-    """One rate."""
+    """Return the point of one rate."""
     latencies = [run["metrics"]["latency_ms"] for run in runs]
     throughput = [run["metrics"]["throughput"] for run in runs]
     statuses = {run["verdict"]["objective"] for run in runs}
@@ -52,13 +52,13 @@ def _point(rate: float, runs: Sequence[Result]) -> CurvePoint:
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    """None where one of the values is not known."""
+    """Return the median, None if one of the values is not known."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if len(known) == len(values) else None
 
 
 def _knee(points: Sequence[CurvePoint]) -> tuple[float | None, str]:
-    """The last point before the first that is too slow or falls behind, and why."""
+    """Return the last rate before the first that is too slow or falls behind, and the reason."""
     lowest = points[0]
     slowdown = 1.0
     for number, point in enumerate(points):

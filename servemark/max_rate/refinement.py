@@ -1,4 +1,4 @@
-"""Highest rates compared: each side's, found again in interleaved rounds around what a search found."""
+"""Comparison of highest rates: each side's is found again in interleaved rounds, starting from its search's rate."""
 
 import statistics
 import warnings
@@ -16,45 +16,45 @@ Side = TypeVar("Side")
 
 MIN_ROUNDS = 3
 ROUND_RUNS = 2.5
-"""Runs that one side of a round takes more often than not."""
+"""Typical number of runs for one side of a round."""
 MAX_MISSED = 6
-"""Runs of one side in one round that do not meet the objective. Those that do end by themselves: each is 5 % higher."""
+"""Maximum runs of one side in one round that miss the objective. Met runs end because each rate is 5 % higher."""
 
 
 @dataclass
 class HighestRate:
-    """What is known of one engine's highest rate: by its search, then in rounds, which grow."""
+    """One engine's highest rate: by its search, then by the rounds, which grow."""
 
     found: MaxRate | None
-    """None: no search could be made, for the `reason`."""
+    """None: no search could be made; `reason` says why."""
     reason: str | None = None
-    """Why it takes no part in the rounds, or why its ratio is not known."""
+    """Reason why the engine takes no part in the rounds, or why its ratio is not known."""
     directory: str | None = None
     rounds: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, found: MaxRate, directory: str) -> "HighestRate":
-        """What a search found; a rate that the server did not limit is no start for rounds."""
+        """Take a search's rate; rounds cannot start from a rate that the server did not limit."""
         sound = found.best is not None and found.limited_by not in {"generator", "broken"}
         return cls(found, None if sound else found.reason, directory)
 
     @property
     def rate(self) -> float | None:
-        """In requests/s: the rounds' geometric mean, before them what the search met."""
+        """Rate in requests/s: the rounds' geometric mean or, before any round, the rate that the search met."""
         if self.rounds:
             return statistics.geometric_mean(self.rounds)
         return self.found.rate if self.found else None
 
     @property
     def exit_code(self) -> ExitCode:
-        """What it contributes to the exit code of its comparison: an objective missed at every rate, or not known."""
+        """Exit code of this engine: the objective is missed at every rate, or the rate is not known."""
         if self.reason is None:
             return ExitCode.VALID
         missed = self.found is not None and self.found.best is None and self.found.limited_by == "server"
         return ExitCode.SLO_MISSED if missed else ExitCode.INVALID
 
     def repeat(self, measure: Callable[[float], Point], number: int) -> None:
-        """Find the rate once more, in round `number`; where it is not met near the last one, that is the reason."""
+        """Find the rate once more, in round `number`; if no rate near the last one is met, set the reason."""
         start = self.rounds[-1] if self.rounds else self.found and self.found.rate
         assert start
         rate, limited = refine_rate(measure, start)
@@ -66,7 +66,7 @@ class HighestRate:
             self.rounds.append(rate)
 
     def against(self, first: "HighestRate") -> tuple[RatioFigures | None, str | None]:
-        """This engine's rate to the first one's, from whole rounds of both, or why it is not known."""
+        """Return the ratio of this rate to the first engine's, from whole rounds of both, or the reason if unknown."""
         count = min(len(self.rounds), len(first.rounds))
         reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
         if reason is None and count < MIN_ROUNDS:
@@ -74,7 +74,7 @@ class HighestRate:
         return (None if reason else rate_ratio(self.rounds, first.rounds).to_dict()), reason
 
     def to_dict(self) -> HighestRateFigures:
-        """As comparison.json holds it."""
+        """Convert to the form of comparison.json."""
         searched: Mapping[str, object] = self.found.to_dict() if self.found else {"points": []}
         figures = {
             **searched,
@@ -89,15 +89,15 @@ class HighestRate:
 
 
 def round_order(sides: Sequence[Side], number: int) -> list[Side]:
-    """The order of a round, counted from 1: A B C, then C B A, so that a drift of the machine hits all alike."""
+    """Return the order of a round, counted from 1: A B C, then C B A, so that drift of the machine hits all alike."""
     return list(sides) if number % 2 else list(reversed(sides))
 
 
 def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:
-    """The highest rate met, by steps of the search's tolerance from where it was found before.
+    """Find the highest rate that is met, by steps of the search's tolerance from the rate found before.
 
-    It goes up while rates are met, else down until one is. A doubtful run is made once more. The second value tells
-    whether the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
+    The rate goes up while it is met, else down until it is met. A doubtful run is made once more. The second value is
+    True if the generator, not the server, set the limit; then the rate is a lower bound. None: no rate was met.
     """
     rate, met, missed, limited, left = rounded(start), None, False, False, MAX_MISSED
     while left > 0:
@@ -121,12 +121,12 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
 
 
 def rate_ratio(rates: list[float], others: list[float]) -> Ratio:
-    """The ratio of two sides' rates with its 95 % interval, at least two rounds of each.
+    """Return the ratio of two sides' rates with its 95 % interval, from at least two rounds of each.
 
-    A rate that was met lies up to one step of the search below what the server can do: the interval is wider by that.
+    A met rate lies up to one step of the search below the server's limit, so the interval is wider by that step.
     """
     with warnings.catch_warnings():
-        # One side may have found the same rate in each round, of which SciPy warns.
+        # SciPy warns if one side found the same rate in each round.
         warnings.simplefilter("ignore", RuntimeWarning)
         ratio = ratio_of_repeats(rates, others)
     if ratio.low is None or ratio.high is None:

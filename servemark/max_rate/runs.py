@@ -1,4 +1,4 @@
-"""The highest rate of a model: a closed-loop probe, the search, and one result for all of it."""
+"""Highest rate of a model: a closed-loop probe, the search, and one result for both."""
 
 import contextlib
 import math
@@ -40,21 +40,21 @@ PROBE_CONCURRENCY = 8
 PROBE_S = 5.0
 PROBE_WARMUP_S = 1.0
 MAX_RUN_S = 120.0
-"""A run at a low rate measures for longer than `--duration`, but no longer than this."""
+"""Maximum measured time of a run at a low rate, which measures for longer than `--duration`."""
 RUN_OVERHEAD_S = 3.0
-"""What a run takes besides its warm-up and what it measures, of which a search is told before it starts."""
+"""Time of a run besides warm-up and measurement, for the estimate that is printed before the search."""
 SETTLE_ATTEMPTS = 3
 
 Drive = Callable[[LoadConfig], Result]
-"""Makes a run whose result directory is there; its own report is in it. Raises NoResultError."""
+"""Makes a run whose result directory exists and gets the run's report. Raises NoResultError."""
 
 
 @dataclass
 class RateRuns:
     """Runs of `config` at given rates, each with the next seed and a directory of its own in `folder`; `points` grows.
 
-    `config` has the objective; `load` is that of each run, but for its rate, and its length the least: a run is as long
-    as the percentile needs at its rate. `say` is told of each run.
+    `config` has the objective. `load` is the load of each run, except for its rate; its duration is the minimum,
+    because a run is as long as the percentile needs at its rate. `say` gets a line about each run.
     """
 
     config: LoadConfig
@@ -65,29 +65,29 @@ class RateRuns:
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
     options: Mapping[str, Any] | None = None
-    """Those of the command that make the search again; None: the run's that stands for it."""
+    """Options of the command that repeats the search; None: those of the run that represents it."""
 
     @property
     def percentile(self) -> float:
-        """The one that needs most requests."""
+        """Percentile of the objectives that needs the most requests."""
         return highest_percentile(self.config.slo) or 50.0
 
     @property
     def longest_s(self) -> float:
-        """No run measures for longer."""
+        """Longest measured time of a run."""
         return max(self.load.duration_s, MAX_RUN_S)
 
     @property
     def lowest(self) -> float:
-        """The lowest rate at which no run has to be longer than the longest."""
+        """Lowest rate at which a run of the longest duration has enough requests."""
         return lowest_rate(self.percentile, self.longest_s)
 
     def duration_s(self, rate: float) -> float:
-        """How long a run at this rate measures."""
+        """Return the measured time of a run at this rate."""
         return max(self.load.duration_s, math.ceil(requests_in_run(self.percentile) / rate))
 
     def measure(self, rate: float) -> Point:
-        """Make the next run. One without a result is a point too, two in a row raise NoResultError."""
+        """Make the next run. A run without a result is a point too; two in a row raise NoResultError."""
         slo = latency_objective(self.config.slo)
         number = len(self.points) + 1
         directory = self.folder / f"{number:02}-{rate:.6g}"
@@ -109,9 +109,9 @@ class RateRuns:
 
 
 def settled(config: LoadConfig) -> None:
-    """Wait until a server has answered what an overload left in its queue: a request that comes after it is answered.
+    """Wait until a server has answered the requests that an overload left in its queue, by sending one more request.
 
-    A server that answers none is left to the next run, whose verdict says so.
+    If the server does not answer, the next run's verdict says so.
     """
     for _ in range(SETTLE_ATTEMPTS):
         with contextlib.suppress(ServerError):
@@ -121,10 +121,10 @@ def settled(config: LoadConfig) -> None:
 
 
 def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) -> MaxRate:
-    """Search for the highest rate, between two rates or around what a short closed loop reaches.
+    """Search for the highest rate, between two rates or around the rate that a short closed loop reaches.
 
-    Raises OptionError where the server is too slow for a run to hold enough requests. A search that is cut short writes
-    what it found so far.
+    Raises OptionError if the server is too slow for a run to hold enough requests. An interrupted search writes its
+    result so far.
     """
     if between and between[0] < runs.lowest:
         raise OptionError(
@@ -147,9 +147,9 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
 
 
 def _capacity(runs: RateRuns) -> float:
-    """Requests/s of a short closed loop: near what the server can do, whatever the latency.
+    """Measure the requests/s of a short closed loop: near the server's capacity, whatever the latency.
 
-    Raises ServerError, and OptionError where it is too slow for runs of any length.
+    Raises ServerError, and OptionError if the server is too slow for runs of any length.
     """
     directory = runs.folder / "probe"
     directory.mkdir()
@@ -169,9 +169,9 @@ def _capacity(runs: RateRuns) -> float:
 def probe(
     drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float | None = None
 ) -> Result:
-    """The result of a short closed loop without an objective; its warm-up ends by itself where none is given.
+    """Make a short closed loop without an objective; without a `warmup_s` its warm-up ends by itself.
 
-    Raises ServerError where it answers no request.
+    Raises ServerError if no request is answered.
     """
     load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s or 0.0)
     if warmup_s is None:
@@ -185,9 +185,9 @@ def probe(
 
 
 def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
-    """Write the search's result: that of the run which stands for it, and every point that was tried.
+    """Write the search's result: that of the run that represents it, and every point that was tried.
 
-    The run that was met nearest to the rate stands for it. Where no rate was met, the run at the lowest does, and its
+    The met run nearest to the rate represents the search. If no rate was met, the run at the lowest rate does, and its
     verdict says why.
     """
     point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
@@ -210,7 +210,7 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
 
 
 def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
-    """The run's verdict, and whether the search found the server's limit."""
+    """Extend the run's verdict by the constraint that the search found the server's limit."""
     if found.best is None:
         return run
     half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None

@@ -23,18 +23,18 @@ from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import samples_needed
 
 START_SHARE = 0.8
-"""Where the search starts, as a share of what a short closed loop reached: most objectives lie near it."""
+"""Start of the search, as a share of a short closed loop's rate: most objectives' rates lie near it."""
 TOLERANCE = 0.05
-"""A rate is known where its 95 % interval reaches no further than this to both sides."""
+"""A rate counts as known if its 95 % interval reaches at most this far to both sides."""
 TIGHT = 0.04
-"""The search ends a little later: an interval that is looked at after every run is too narrow when it first fits."""
+"""Limit that ends the search: tighter, because an interval checked after every run is too narrow at first."""
 MAX_RUNS = 24
 MIN_RUNS_EACH = 4
-"""Runs that were met, and runs that were not, before a search may end: fewer tell nothing of how far luck reaches."""
+"""Minimum number of met runs, and of missed runs, before a search may end: fewer do not show the spread of luck."""
 MAX_RATE_RATIO = 100
 """Without bounds no rate lower than the first by this factor is tried."""
 STEP = 1.025
-"""Rates that are tried lie so far apart, so that a rate has several runs."""
+"""Ratio between neighbouring rates that are tried, so that a rate has several runs."""
 SURE = 0.95
 """The probability with which a rate outside the bounds ends the search."""
 _MET_OR_NOT = (0.1, 0.9)
@@ -64,34 +64,34 @@ class Point:
     """Latency at the objectives' highest percentile."""
     objective: ObjectiveStatus = MET
     conclusive: bool = False
-    """Whether the generator did not limit this run, however late it was."""
+    """True if the generator did not limit this run, however late it was."""
     over: int | None = None
-    """Requests over the limit of the latency's objective that is nearest to be missed; None: there is no such one."""
+    """Requests over the limit of the latency objective that is nearest to be missed; None: there is none."""
     requests: int = 0
     allowed: float = 0.0
-    """The share of them that may be."""
+    """Share of the requests that may exceed the limit."""
     directory: str | None = None
     result: Result | None = field(default=None, repr=False, compare=False)
 
     @property
     def valid(self) -> bool:
-        """Whether the run was measured well, whatever it found."""
+        """True if the run was measured well, whatever it found."""
         return not self.failed
 
     @property
     def met(self) -> bool:
-        """Whether the rate was met: the objectives are, by a run that nothing but other work disturbed."""
+        """True if the objectives were met, by a run that nothing but other work disturbed."""
         disturbed = about(self.failed, About.MACHINE)
         return len(disturbed) == len(self.failed) and self.objective == MET
 
     @property
     def words(self) -> str:
-        """Its two answers."""
+        """Both answers of the run's verdict."""
         return verdict_words(self.failed, self.objective)
 
     @property
     def limit(self) -> RateLimit | None:
-        """What kept the rate from being met."""
+        """Reason why the rate was not met; None if it was."""
         if self.met:
             return None
         if about(self.failed, About.MACHINE):
@@ -104,23 +104,23 @@ class Point:
 
     @property
     def generator_limits(self) -> bool:
-        """Whether the generator, not the server, is what this rate is too high for."""
+        """True if this rate is too high for the generator, not for the server."""
         return self.limit == "generator"
 
     @property
     def doubtful(self) -> bool:
-        """Whether something else than too high a rate may be the reason: worth a second run before it counts."""
+        """True if something else than too high a rate may be the reason, which is worth a second run."""
         return self.limit in {"generator", "other work", "unsteady"}
 
     @property
     def counts(self) -> bool:
-        """Whether its requests over the limit say how far it is from being met, not only on which side it lies."""
+        """True if the requests over the limit show the distance from the rate sought, not only the side."""
         if self.over is None or not self.valid or not self.requests:
             return False
         return self.met == (self.over <= self.allowed * self.requests)
 
     def kept(self) -> dict[str, Any]:
-        """All of it but its result, to be read again by `of_kept`."""
+        """Return all fields but the result, for `of_kept` to read."""
         return {**vars(self), "failed": sorted(self.failed), "result": None}
 
     @classmethod
@@ -129,7 +129,7 @@ class Point:
         return cls(**{**point, "failed": frozenset(point["failed"])})
 
     def to_dict(self) -> RatePoint:
-        """As result.json holds it."""
+        """Convert to the form of result.json."""
         return {
             "rate": self.rate,
             "valid": self.valid,
@@ -146,23 +146,23 @@ class Point:
 
 @dataclass(frozen=True)
 class MaxRate:
-    """What a search found. `best` is the run nearest to the rate that was met."""
+    """Outcome of a search. `best` is the met run nearest to the rate."""
 
     best: Point | None
     rate: float | None
-    """In requests/s: the posterior's median; where not the server is the limit, the highest rate that was met."""
+    """Rate in requests/s: the posterior's median or, if the server is not the limit, the highest met rate."""
     interval: tuple[float, float | None] | None
-    """95 % interval; its end is None where the rate is a lower bound."""
+    """95 % interval; its end is None if the rate is a lower bound."""
     confirmed: bool
-    """Whether the server's rate is known to within the tolerance."""
+    """True if the server's rate is known to within the tolerance."""
     above: float | None
-    """Lowest rate beyond it that was not met."""
+    """Lowest rate beyond `best` that was not met."""
     limited_by: RateLimit
     reason: str
     points: tuple[Point, ...]
 
     def to_dict(self) -> MaxRateSearch:
-        """As result.json holds it."""
+        """Convert to the form of result.json."""
         document = {
             **({"rate": self.rate} if self.best else unknown(["rate"], self.reason)),
             "ci95": list(self.interval) if self.interval else None,
@@ -178,7 +178,7 @@ class MaxRate:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Between which rates, in requests/s, a highest rate is searched, and from where; None: from their middle."""
+    """Bounds of the search in requests/s, and its first rate; without a `start` it begins in their middle."""
 
     lowest: float
     highest: float | None = None
@@ -186,31 +186,31 @@ class Bounds:
 
     @classmethod
     def around(cls, start: float, lowest: float = 0.0) -> "Bounds":
-        """From a first rate on, down to a hundredth of it or to the `lowest`, and up without a bound."""
+        """Make bounds around a first rate: down to a hundredth of it or to the `lowest`, up without a bound."""
         first = max(start, lowest)
         return cls(max(lowest, first / MAX_RATE_RATIO), None, first)
 
 
 def rounded(rate: float) -> float:
-    """To six digits, as runs are named: a rate that is reckoned in two ways, like one step up and one down, is one."""
+    """Round to six digits, as in the names of runs, so that a rate that is computed in two ways is the same."""
     return float(f"{rate:.6g}")
 
 
 def tried(points: Sequence[Point]) -> list[TriedRate]:
-    """Each rate with its runs, ascending."""
+    """Return each rate with the number of its runs and of the met ones, ascending."""
     rates = sorted({point.rate for point in points})
     runs = {rate: [point for point in points if point.rate == rate] for rate in rates}
     return [{"rate": rate, "runs": len(made), "met": sum(p.met for p in made)} for rate, made in runs.items()]
 
 
 def requests_in_run(percentile: float) -> float:
-    """So many a Poisson run is to hold on average, that it holds enough for the percentile whatever its luck."""
+    """Return the mean number of requests with which a Poisson run has enough for the percentile, even by bad luck."""
     needed = samples_needed(percentile)
     return needed + 4 * math.sqrt(needed)
 
 
 def lowest_rate(percentile: float, duration_s: float) -> float:
-    """The rate below which a Poisson run of `duration_s` may by chance hold too few requests for the percentile."""
+    """Return the rate below which a Poisson run of `duration_s` may by chance have too few requests."""
     return requests_in_run(percentile) / duration_s
 
 
@@ -234,13 +234,13 @@ def point_of(result: Result, directory: str | None = None) -> Point:
 
 
 def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
-    """At the highest percentile of the objectives."""
+    """Return the latency at the objectives' highest percentile."""
     timed = [(each["percentile"], each["value"]) for each in objectives if each["figure"] == "latency"]
     return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
 
 
 def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float]:
-    """Requests over the limit, of how many, and the share allowed, of the objective that is nearest to be missed."""
+    """Return the requests over the limit, all requests and the share allowed, for the most critical objective."""
     found = [
         (shown["over"], shown["requests"], round(1 - each["percentile"] / 100, 12))
         for each in objectives
@@ -250,7 +250,7 @@ def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float
 
 
 def interrupted(points: Sequence[Point]) -> MaxRate:
-    """What the points of a search that was cut short say."""
+    """Return the outcome of a search that was cut short, by its points."""
     met = [point for point in points if point.met]
     best = max(met, key=lambda point: point.rate) if met else None
     above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
@@ -265,9 +265,9 @@ def search(
 ) -> MaxRate:
     """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
 
-    Whatever limits a run that is not met, the next ones are slower, down to the lowest rate. A run that breaks off is
-    one of them; two in a row end the search. It also ends when the 95 % interval lies within `tolerance`, or one of the
-    bounds is the answer. `threshold` has the method and its sources.
+    After a run that is not met, whatever limited it, the next ones are slower, down to the lowest rate. So they are
+    after a run that breaks off, but two of these in a row end the search. It also ends when the 95 % interval lies
+    within `tolerance`, or when one of the bounds is the answer. `threshold` has the method and its sources.
     """
     state = _State(bounds)
     for _ in range(most_runs):
@@ -281,7 +281,7 @@ class _State:
     """A running search."""
 
     def __init__(self, bounds: Bounds) -> None:
-        # Like the runs' rates, of which those at a bound have to be recognised.
+        # Rounded like the runs' rates, so that a run at a bound is recognised.
         self._bounds = bounds = Bounds(*(each and rounded(each) for each in astuple(bounds)))
         self._highest = bounds.highest or min(bounds.lowest * _CEILING_RATIO, _CEILING)
         self._posterior = Threshold(bounds.lowest, self._highest, bounds.start)
@@ -289,7 +289,7 @@ class _State:
         self._points: list[Point] = []
 
     def next_rate(self) -> float:
-        """Where the next run tells most: outwards until a rate is met and another is not, then to both sides."""
+        """Choose the most informative rate: outwards until one rate is met and another is not, then on both sides."""
         met, rates = {point.met for point in self._points}, [point.rate for point in self._points]
         rate = self._posterior.quantile(_MET_OR_NOT[len(self._points) % 2] if len(met) > 1 else 0.5)
         if met == {True}:
@@ -300,7 +300,7 @@ class _State:
         return rounded(min(max(self._origin * STEP**step, self._bounds.lowest), self._highest))
 
     def learn(self, point: Point, tolerance: float) -> MaxRate | None:
-        """Learn from a run; the answer where the search is over."""
+        """Learn from a run; return the outcome if the search is over."""
         self._points.append(point)
         if point.counts and point.over is not None:
             self._posterior.observe(point.rate, point.over, point.requests, point.allowed)
@@ -318,9 +318,9 @@ class _State:
         return self.end() if enough and self._width() <= (1 + tolerance) ** 2 else None
 
     def _beyond(self, bound: float, chance: float, *, met: bool) -> bool:
-        """Whether the rate lies beyond a bound: two runs there with this outcome may say so, and four always do.
+        """Return True if the rate lies beyond a bound: two runs there with this outcome may show it, four always do.
 
-        Runs that other work disturbed move the posterior little; more of them at the bound would say no more.
+        Runs that other work disturbed move the posterior little, and more of them at the bound would not help.
         """
         there = [point.met for point in self._points if point.rate == bound]
         sure = chance <= 1 - SURE or len(there) >= MIN_RUNS_EACH
@@ -340,7 +340,7 @@ class _State:
         return MaxRate(found.best, found.rate, None, False, found.above, "broken", reason, found.points)
 
     def end(self) -> MaxRate:
-        """The answer by all runs."""
+        """Return the outcome by all runs."""
         met = [point for point in self._points if point.met]
         if not met:
             return self._none()
@@ -358,7 +358,7 @@ class _State:
         return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self._points))
 
     def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
-        """What most of the runs beyond the rate that were nearest to it say."""
+        """Return the most frequent limit of the runs that lie beyond the rate and nearest to it."""
         if not beyond:
             return "range" if self._bounds.highest else "runs"
         nearest = sorted(beyond, key=lambda point: abs(math.log(point.rate / median)))[:MIN_RUNS_EACH]
@@ -366,7 +366,7 @@ class _State:
         return max(sorted(set(limits)), key=limits.count)
 
     def _at_least(self, met: Sequence[Point], limit: RateLimit) -> MaxRate:
-        """The highest rate that most of its runs met: a lower bound of what the server can do."""
+        """Return the highest rate that most of its runs met, as a lower bound of the server's limit."""
         mostly = {each["rate"] for each in tried(self._points) if each["met"] * 2 > each["runs"]}
         best = max(met, key=lambda point: (point.rate in mostly, point.rate))
         above = min((p.rate for p in self._points if not p.met and p.rate > best.rate), default=None)
@@ -387,7 +387,7 @@ class _State:
         return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self._points))
 
     def _around(self, rate: float) -> str:
-        """The runs at the nearest rates to both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
+        """Describe the runs at the rates on both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
         rates = tried(self._points)
         below = [each for each in rates if each["rate"] <= rate][-1:]
         above = [each for each in rates if each["rate"] > rate][:1]
@@ -395,12 +395,12 @@ class _State:
         return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
 
     def _longer(self) -> str:
-        """By how much longer runs would do: the interval narrows with the root of what is measured."""
+        """Advise a longer duration: the interval narrows with the square root of the measured time."""
         wanted, seen = 2 * math.log(1 + TOLERANCE), math.log(self._width())
         return f"a --duration {math.ceil((seen / wanted) ** 2 * 10) / 10:g} times as long would do"
 
 
 def names(point: Point) -> str:
-    """What of a run does not hold."""
+    """Name the constraints and the objective that a run does not meet."""
     missed = [] if point.objective == MET else [f"objective {point.objective}"]
     return ", ".join([*sorted(point.failed), *missed])

@@ -1,4 +1,4 @@
-"""Where a highest rate lies, by runs whose outcome is partly luck: a posterior over the rate, its slope and the luck.
+"""Estimate of a highest rate from runs whose outcome is partly luck: a posterior over rate, slope and luck.
 
 A noisy threshold is searched as in psychophysics: each run is made where the posterior says (A. B. Watson, D. G. Pelli,
 QUEST: A Bayesian adaptive psychometric method, Perception & Psychophysics 33, 1983), with the slope unknown too
@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 SLOPES = np.geomspace(1.5, 96, 7)
-"""By how much the logarithm of the share over the limit grows while the rate grows by as much as it is. M/M/1: the
-rate times the limit, from 1.5 of a server that is hardly used to 50 at nine tenths of its capacity."""
+"""Growth of the logarithm of the share over the limit, per relative growth of the rate. For M/M/1 it is the rate times
+the limit: from 1.5 for a server that is hardly used to 50 at nine tenths of its capacity."""
 SHAPES = np.array([0.15, 0.4, 1.0, 2.5, 6.0, 15.0])
-"""Of the gamma distribution of mean 1 that multiplies a run's share: requests of one busy moment are slow together, so
-that shares vary from run to run by far more than independent requests' would."""
+"""Shapes of the gamma distribution of mean 1 that multiplies a run's share. Requests of one busy moment are slow
+together, so shares vary from run to run far more than those of independent requests."""
 FAR = 10.0
-"""A run with so many times the allowed share tells only that it is too many: the model holds near the rate sought."""
+"""Beyond this multiple of the allowed share a run only counts as too high: the model holds near the rate sought."""
 HICCUP = 0.02
-"""The chance that a run says nothing of its rate, whatever it found: the machine did something else meanwhile."""
+"""Chance that a run's outcome says nothing about its rate, because the machine did something else meanwhile."""
 HICCUP_UNKNOWN = 0.05
-"""The same of a run of which only the side is known: it was not measured well."""
+"""The same chance for a run whose side alone is known, because it was not measured well."""
 OCTAVE = math.log(2)
 """Decay of the prior on both sides of a guess, per unit of the rate's logarithm: while one side is open the median
 moves on by a factor of 1.6 from run to run, and by bisection once it is closed."""
@@ -35,9 +35,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class Threshold:
-    """What is known of the rate, between `lowest` and `highest`, at which the allowed share lies over the limit.
+    """Posterior of the rate, between `lowest` and `highest`, at which the allowed share exceeds the limit.
 
-    Around a `guess` the prior decays; without one all rates are as likely, by their logarithm. Rates in requests/s.
+    Around a `guess` the prior decays; without a guess it is uniform over the rate's logarithm. Rates are in requests/s.
     """
 
     def __init__(self, lowest: float, highest: float, guess: float | None = None) -> None:
@@ -49,7 +49,7 @@ class Threshold:
         self._below = self._cumulated()
 
     def observe(self, rate: float, over: int, requests: int, allowed: float) -> None:
-        """A run in which so many of the requests exceeded a limit that a share of `allowed` may exceed."""
+        """Learn from a run in which `over` of the requests exceeded a limit that a share of `allowed` may exceed."""
         from scipy.special import gammaln
 
         if over > FAR * allowed * requests:
@@ -63,26 +63,26 @@ class Threshold:
         self._learn(np.exp(log_chance), HICCUP, 1 / (requests + 1))
 
     def observe_side(self, rate: float, *, above: bool) -> None:
-        """A run of which only is known whether too many exceeded the limit."""
+        """Learn from a run of which only one thing is known: whether too many requests exceeded the limit."""
         chance = self._chance_above(rate, 1.0)
         self._learn(chance if above else 1 - chance, HICCUP_UNKNOWN, 1.0)
 
     def quantile(self, share: float) -> float:
-        """The rate below which the sought one lies with this probability."""
+        """Return the rate below which the sought one lies with this probability."""
         return float(math.exp(np.interp(share, self._below, self._logs + _STEP / 2)))
 
     def chance_below(self, rate: float) -> float:
-        """The probability that the rate sought is lower."""
+        """Return the probability that the rate sought is lower."""
         return float(np.interp(math.log(rate), self._logs + _STEP / 2, self._below))
 
     def _cumulated(self) -> Floats:
-        """The probability that the rate sought is no higher, for each rate."""
+        """Return for each rate the probability that the rate sought is not higher."""
         weights = np.exp(self._belief - self._belief.max()).sum(axis=(1, 2))
         below: Floats = np.cumsum(weights / weights.sum())
         return below
 
     def _times_allowed(self, rate: float) -> Floats:
-        """The expected share over the limit in multiples of the allowed one, for each rate sought and slope.
+        """Return the expected share over the limit as a multiple of the allowed one, for each rate sought and slope.
 
         The tail of a queue is exponential, and its exponent falls nearly in proportion to the rate: exact for M/M/1,
         whose time in system exceeds t with probability exp(-(capacity - rate) t).
@@ -92,7 +92,7 @@ class Threshold:
         return times
 
     def _chance_above(self, rate: float, times: float) -> Floats:
-        """The chance that a run has more than so many times the allowed share."""
+        """Return the chance that a run has more than `times` the allowed share."""
         from scipy.special import gammaincc
 
         shape = SHAPES[None, None]
@@ -100,6 +100,6 @@ class Threshold:
         return chance
 
     def _learn(self, chance: Floats, hiccup: float, otherwise: float) -> None:
-        """Bayes' rule: the outcome's chance, or that of a hiccup, under which it would be `otherwise`."""
+        """Apply Bayes' rule: the outcome has this chance, or `otherwise` if the run was a hiccup."""
         self._belief += np.log((1 - hiccup) * chance + hiccup * otherwise)
         self._below = self._cumulated()

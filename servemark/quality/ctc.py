@@ -27,7 +27,7 @@ _ARPA = b"\\data\\"
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A KenLM file, and how the beam search weighs it: Mozilla's and pyctcdecode's names."""
+    """A KenLM file and its weights in the beam search, named as Mozilla and pyctcdecode do."""
 
     file: Path
     alpha: float
@@ -37,7 +37,7 @@ class LanguageModel:
     beam_width: int
 
     def to_config(self) -> LanguageModelConfig:
-        """The same for result.json."""
+        """Return the language model's options for result.json."""
         return {
             "file": str(self.file),
             "sha256": _sha256(self.file),
@@ -48,20 +48,20 @@ class LanguageModel:
 
 
 def decoder(alphabet: tuple[str, ...], language_model: LanguageModel | None) -> Callable[[LogProbs], str]:
-    """What makes a text of log-probabilities; `alphabet` has '' for the blank. Raises OptionError, InputDataError."""
+    """Return a decoder of log-probabilities; `alphabet` has '' for the blank. Raises OptionError, InputDataError."""
     if language_model is None:
         return functools.partial(best_path, alphabet)
     return functools.partial(_beam(alphabet, language_model).decode, beam_width=language_model.beam_width)
 
 
 def best_path(alphabet: tuple[str, ...], log_probs: LogProbs) -> str:
-    """The likeliest label of each frame, repeats merged and blanks dropped (section 3.2)."""
+    """Take the likeliest label of each frame, merge repeats and drop blanks (section 3.2)."""
     return "".join(alphabet[label] for label, _ in itertools.groupby(log_probs.argmax(axis=1).tolist()))
 
 
 @functools.cache
 def _beam(alphabet: tuple[str, ...], language_model: LanguageModel) -> Any:
-    """The beam search. Raises OptionError, InputDataError."""
+    """Prepare the beam search. Raises OptionError, InputDataError."""
     try:
         import kenlm
         from pyctcdecode.alphabet import Alphabet
@@ -74,14 +74,14 @@ def _beam(alphabet: tuple[str, ...], language_model: LanguageModel) -> Any:
     with parsing(file, InputDataError, fix="name an unpacked .arpa file, or what KenLM's build_binary made of one"):
         model = kenlm.Model(str(file), options)
         words = _words(file)
-    # LibriSpeech's own language models are in capitals; a's and I's tell.
+    # LibriSpeech's own language models are in capitals, which the letters in their vocabulary show.
     letters = max(alphabet, tuple(map(str.upper, alphabet)), key=lambda each: sum(letter in model for letter in each))
     scorer = Scorer(model, words, alpha=language_model.alpha, beta=language_model.beta)
     return BeamSearchDecoderCTC(Alphabet.build_alphabet(list(letters)), scorer)
 
 
 def _words(file: Path) -> set[str] | None:
-    """The words of an .arpa file, None of a binary, which does not tell its own.
+    """Return the words of an .arpa file, or None for a binary file, which does not list its words.
 
     pyctcdecode would leave out words without a back-off weight, which is optional.
     """

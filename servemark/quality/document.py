@@ -1,4 +1,4 @@
-"""What is found of scored examples, as documents hold it."""
+"""Figures of scored examples, as documents hold them."""
 
 import math
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ def score(
     seed: int,
     continued: int,
 ) -> QualityScore:
-    """The figures of scored examples, of which there is one at least, with their intervals, against the target."""
-    ordered = sorted(scored, key=lambda entry: entry.example)  # the figures must not depend on who answered first
+    """Return the figures of scored examples (at least one), with their intervals, compared with the target."""
+    ordered = sorted(scored, key=lambda entry: entry.example)  # the figures must not depend on the order of the answers
     rows = [entry.row for entry in ordered if entry.row is not None]
     values = metric.values(rows) if rows else (math.nan,) * len(metric.figures)
     figures: list[QualityFigure] = [
@@ -91,9 +91,9 @@ def _outcome(
 
 
 def weights_of(workload: Workload, entry: Entry) -> str:
-    """Whether the weights that are served are trained ones, as far as the repository knows. Raises ArtifactError.
+    """Return the origin of the served weights (trained, random or unknown) by the repository. Raises ArtifactError.
 
-    The user's own are taken for trained ones, whether they came as weights or as a whole model file.
+    The user's own weights count as trained, whether they came as weights or as a whole model file.
     """
     manifest = entry.read_manifest()
     if manifest is None:

@@ -1,4 +1,4 @@
-"""How well so many examples know a figure: Wilson's interval of a share, else a bootstrap over the examples."""
+"""Confidence interval of a figure of quality: Wilson's for a share, else a bootstrap over the examples."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -9,23 +9,23 @@ from servemark.quality.metric import Floats, Means, Metric, Row, Summed
 from servemark.stats.ratios import MINIMUM_PAIRS, expanded, share_interval
 
 RESAMPLES, COSTLY_RESAMPLES = 1_000, 100
-"""How often examples are drawn anew: for sums, and where each drawing takes a matching or a sorting of all examples."""
+"""Number of bootstrap samples: for sums, and for figures that match or sort all examples of each sample."""
 AT_ONCE = 4_000_000
-"""Drawn examples that are summed in one step, which bounds the memory."""
+"""Maximum number of examples that are summed in one step, which bounds the memory."""
 Method = Literal["wilson", "bootstrap"]
 
 
 class Interval(NamedTuple):
-    """The bounds of a 95 % interval, and how they were found; both None where there is none."""
+    """Bounds of a 95 % interval and the method that found them; both None if there is no interval."""
 
     bounds: list[float] | None = None
     method: Method | None = None
 
 
 def intervals(metric: Metric, rows: Sequence[Row], seed: int) -> list[Interval]:
-    """Each figure's interval; none for fewer than 5 examples, and none of a bootstrap whose drawings are all alike.
+    """Return each figure's interval; none for fewer than 5 examples or a bootstrap whose samples are all alike.
 
-    A figure that is the share of examples with the score 1, the others having 0, has Wilson's.
+    A figure that is the share of examples with score 1, while all others have 0, gets Wilson's interval.
     """
     if len(rows) < MINIMUM_PAIRS:
         return [Interval()] * len(metric.figures)
@@ -40,7 +40,7 @@ def intervals(metric: Metric, rows: Sequence[Row], seed: int) -> list[Interval]:
 
 
 def _shares(metric: Metric, rows: Sequence[Row]) -> list[list[float] | None]:
-    """The scores of each figure that is a share, None of the others."""
+    """Return the scores of each figure that is a share, None for the others."""
     if not isinstance(metric, Means) or not metric.shares:
         return [None] * len(metric.figures)
     columns = np.asarray(rows, np.float64)[:, :-1].T.tolist()
@@ -64,7 +64,7 @@ def _drawn(metric: Metric, rows: Sequence[Row], rng: np.random.Generator) -> lis
 
 
 def _of_sums(metric: Summed, rows: Sequence[Row], rng: np.random.Generator) -> list[tuple[float, ...]]:
-    """How often each example was drawn, times its row, summed."""
+    """Draw the bootstrap samples and sum each sample's rows."""
     table = np.asarray(rows, np.float64)
     count = len(table)
     step = max(AT_ONCE // count, 1)

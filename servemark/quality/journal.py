@@ -1,4 +1,4 @@
-"""What has been scored so far, on the disk, so that a run that was cut short goes on where it stopped."""
+"""Journal of the scored examples on the disk, so that an interrupted run goes on where it stopped."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from servemark.results.directory import write_atomically
 
 FILE = "examples.jsonl"
 NOT_A_NUMBER = "not_a_number"
-"""The kind of failure of an example whose answer holds NaN, or tells an infinite figure."""
+"""Kind of failure of an example whose answer holds NaN or gives an infinite figure."""
 
 
 class Scored(NamedTuple):
@@ -21,7 +21,7 @@ class Scored(NamedTuple):
     example: int
     digest: str
     row: Row | None
-    """None where it failed, and no answer would be the worst one."""
+    """None if the example failed and the metric has no worst answer."""
     error: str | None = None
 
 
@@ -36,7 +36,7 @@ class Journal:
         self.scored: dict[int, Scored] = {entry.example: entry for entry in self._read()}
 
     def __enter__(self) -> Self:
-        # Without a line that was cut in the middle; as a whole, so that nothing is lost where this is cut short too.
+        # Drops a line that was cut in the middle; replaces the whole file, so that an interruption here loses nothing.
         write_atomically(self.path, "".join(map(_line, self.scored.values())))
         try:
             self._file = self.path.open("a")
@@ -55,7 +55,7 @@ class Journal:
         self._file.write(_line(entry))
 
     def flush(self) -> None:
-        """Hand over to the operating system what was added."""
+        """Hand the added lines over to the operating system."""
         self._file.flush()
 
     def _read(self) -> Iterator[Scored]:

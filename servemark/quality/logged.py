@@ -1,4 +1,4 @@
-"""Answers as bytes, for a log that is not ours."""
+"""Answers as bytes, for MLPerf LoadGen's log."""
 
 import io
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from servemark.workload import Arrays, Sample, Tensor
 
 
 def to_bytes(outputs: Arrays, tensors: Sequence[Tensor]) -> bytes:
-    """The first row of each output, one .npy after the other."""
+    """Write the first row of each output, one .npy after the other."""
     content = io.BytesIO()
     for tensor in tensors:
         np.save(content, outputs[tensor.name][0], allow_pickle=False)
@@ -17,6 +17,6 @@ def to_bytes(outputs: Arrays, tensors: Sequence[Tensor]) -> bytes:
 
 
 def from_bytes(content: bytes, tensors: Sequence[Tensor]) -> Sample:
-    """The outputs again. Raises ValueError, EOFError."""
+    """Read the outputs again. Raises ValueError, EOFError."""
     file = io.BytesIO(content)
     return {tensor.name: np.load(file, allow_pickle=False) for tensor in tensors}

@@ -1,4 +1,4 @@
-"""What a metric is: it makes a row of figures of each example, and the metric's figures of all rows."""
+"""Metric: makes a row of figures for each example, and the metric's figures from all rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 Row = list[Any]
-"""What one example tells, in JSON: it is kept on the disk until the last example is answered."""
+"""Figures of one example, in JSON: kept on the disk until the last example is answered."""
 Floats = npt.NDArray[np.float64]
 
 
 class Metric(Protocol):
-    """A measure of quality. `figures` names what it finds; the first is the metric itself."""
+    """A measure of quality. `figures` names its figures; the first is the metric itself."""
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -21,23 +21,23 @@ class Metric(Protocol):
 
     @property
     def higher_is_better(self) -> bool:
-        """Which way is good."""
+        """True if a higher figure is a better one."""
 
     def row(self, predictions: Sequence[Any], label: Any) -> Row:
-        """What an example tells whose requests were answered so, without NaN. A row that is not finite is a wrong one.
+        """Make the row of an example from its answers, which hold no NaN. A row that is not finite counts as wrong.
 
-        Raises ValueError, naming it, where the label is none of this metric's.
+        Raises ValueError, which names the label, if the label does not fit this metric.
         """
 
     def wrong(self, label: Any) -> Row | None:
-        """What an example tells that was not answered: as wrong as can be. None where no answer is the worst one."""
+        """Make the row of an example without an answer: the worst possible one. None if there is no worst answer."""
 
     def values(self, rows: Sequence[Row]) -> tuple[float, ...]:
-        """The figures of these examples, in the order of their names; NaN where the examples do not tell."""
+        """Compute the figures of these examples, in the order of their names; NaN if the examples do not define one."""
 
 
 class Summed(ABC):
-    """A metric that follows from sums over examples: shares, error rates, means. Its rows have equally many numbers."""
+    """A metric that follows from sums over examples: shares, error rates, means. All its rows have the same length."""
 
     figures: tuple[str, ...]
     higher_is_better = True
@@ -50,16 +50,16 @@ class Summed(ABC):
 
     @abstractmethod
     def combine(self, sums: Floats) -> tuple[float, ...]:
-        """The figures, of the rows' sums [K]."""
+        """Compute the figures from the rows' sums [K]."""
 
     def values(self, rows: Sequence[Row]) -> tuple[float, ...]:
         return self.combine(np.asarray(rows, np.float64).sum(axis=0))
 
 
 class Means(Summed):
-    """A metric whose figures are means over examples: a row holds each example's own.
+    """A metric whose figures are means over examples: a row holds one example's figures.
 
-    `shares` says that each example's figures lie between 0 and 1, so that where all are 0 or 1 their mean is a share.
+    `shares` says that each example's figures lie between 0 and 1. If all of them are 0 or 1, their mean is a share.
     """
 
     shares = False
@@ -69,7 +69,7 @@ class Means(Summed):
 
     @abstractmethod
     def scores(self, prediction: Any, label: Any) -> tuple[float, ...]:
-        """The figures of one example."""
+        """Compute the figures of one example."""
 
     def wrong(self, label: Any) -> Row | None:  # noqa: ARG002 - nothing is worth 0, whatever was right
         return [0.0] * len(self.figures) + [1]

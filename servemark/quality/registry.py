@@ -1,4 +1,4 @@
-"""Finds the metrics: every module of `servemark.quality.metrics` has `METRICS`."""
+"""Registry of the metrics: every module of `servemark.quality.metrics` has `METRICS`."""
 
 import importlib
 import pkgutil
@@ -10,7 +10,7 @@ from servemark.quality.metric import Metric
 
 @cache
 def metrics() -> dict[str, Metric]:
-    """All metrics by the name of their first figure, as `Quality.metric` of a workload gives it."""
+    """Return all metrics by the name of their first figure, as `Quality.metric` of a workload gives it."""
     package = importlib.import_module("servemark.quality.metrics")
     found: dict[str, Metric] = {}
     for module in pkgutil.iter_modules(package.__path__):

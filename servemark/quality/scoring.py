@@ -1,4 +1,4 @@
-"""Sends a labelled set's examples as requests, and makes rows of their answers."""
+"""Scoring: makes requests of a labelled set's examples, and rows of their answers."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ NO_ANSWER = "no_answer"
 
 
 def digest_of(example: Example) -> str:
-    """What an example is, its inputs and its label."""
+    """Digest an example's inputs and label."""
     found = hashlib.sha256()
     for request in example.requests:
         for name, array in sorted(request.items()):
@@ -31,14 +31,14 @@ def digest_of(example: Example) -> str:
 
 
 def chosen(size: int, samples: int | None, seed: int) -> list[int]:
-    """The examples that are sent: all, or a random subset, in their order."""
+    """Choose the examples to send, in their order: all, or a random subset."""
     if samples is None or samples >= size:
         return list(range(size))
     return sorted(np.random.default_rng(seed).choice(size, samples, replace=False).tolist())
 
 
 class Answers:
-    """The answers to one example's requests. One that is missing, or is not a number, makes the example wrong."""
+    """Answers to one example's requests. A missing answer, or one with NaN, makes the example wrong."""
 
     def __init__(self, data: LabelledSet, number: int, example: Example) -> None:
         self._data, self._number, self._label, self._digest = data, number, example.label, digest_of(example)
@@ -65,7 +65,7 @@ class Answers:
         self._left.discard(part)
 
     def scored_by(self, metric: Metric) -> Scored:
-        """What the metric makes of them. Raises InputDataError where the label is none of the metric's."""
+        """Score the answers with a metric. Raises InputDataError if the label does not fit the metric."""
         try:
             error, row = self._error, None
             if error is None:
@@ -80,7 +80,7 @@ class Answers:
 
 
 def _finite(row: Any) -> bool:
-    """True where no number of a row, or of what it holds, is NaN or infinite."""
+    """Return True if no number of a row, at any depth, is NaN or infinite."""
     if isinstance(row, float):
         return math.isfinite(row)
     if isinstance(row, dict):
@@ -90,9 +90,9 @@ def _finite(row: Any) -> bool:
 
 @dataclass
 class Scorer:
-    """Knows which example each request is of, and adds to the journal what is complete.
+    """Keeps the example of each request, and adds complete examples to the journal.
 
-    Raises InputDataError where a label is none of the metric's.
+    Raises InputDataError if a label does not fit the metric.
     """
 
     metric: Metric
@@ -101,7 +101,7 @@ class Scorer:
     _open: dict[int, Answers] = field(default_factory=dict)
 
     def requests(self, examples: Sequence[int]) -> Iterator[tuple[int, int, Sample]]:
-        """The samples to send: the number of the example, which of its requests, and the sample."""
+        """Yield the samples to send: the example's number, the request's place within it, and the sample."""
         for number in examples:
             example = self.data.example(number)
             self._open[number] = Answers(self.data, number, example)
@@ -124,19 +124,19 @@ class Scorer:
 
 
 def rows_of(outputs: Arrays, tensors: Sequence[Tensor]) -> Iterator[Sample]:
-    """A batch's outputs, sample by sample."""
+    """Split a batch's outputs into samples."""
     for index in range(len(outputs[tensors[0].name])):
         yield {tensor.name: outputs[tensor.name][index] for tensor in tensors}
 
 
 def set_digest(scored: Sequence[Scored]) -> str:
-    """SHA-256 of the examples that were scored, with their numbers: equal for equal data."""
+    """Return the SHA-256 of the scored examples with their numbers: equal for equal data."""
     lines = (f"{entry.example} {entry.digest}\n" for entry in sorted(scored))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: numbers of numpy's, arrays by their digest, sets in order."""
+    """Convert values that JSON lacks: numpy's numbers, arrays to their digest, sets to sorted lists."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     return value.item() if isinstance(value, np.generic) else sorted(value)

@@ -1,4 +1,4 @@
-"""What limited a run: the server, the generator or the network between them, and from which evidence."""
+"""Bottleneck of a run: the server, the generator or the network between them, with the evidence."""
 
 from collections.abc import Sequence, Set
 from typing import Literal
@@ -13,17 +13,17 @@ SERVER: By = "server"
 GENERATOR: By = "generator"
 NETWORK: By = "network"
 SERVERS_SHARE = 0.5
-"""A server that accounts for at least this share of the service time is what it is spent on."""
+"""The server is the bottleneck if it accounts for at least this share of the service time."""
 
 
 def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
-    """Name what limited a run, `by` with its `evidence`; `by` is None where nothing did or it cannot be told.
+    """Name what limited a run, `by` with its `evidence`; `by` is None if nothing did, or if it is not known.
 
-    The generator, where its CPU is used up, where it stood still, or where it is late with requests that did not wait
-    for --max-in-flight (those that did waited for answers), unless the server overloads by its own figures. Nothing,
-    where an open loop's requests were all answered, and in time. Otherwise what the time between sending and answer was
-    spent on: the server's own share, by Triton's statistics, against the rest; on a busy machine that rest tells
-    nothing.
+    The generator is the limit if its CPU is used up, if it stood still, or if it is late with requests that did not
+    wait for --max-in-flight (those that did waited for answers), unless the server is overloaded by its own figures.
+    Nothing is the limit if all requests of an open loop were answered in time. Otherwise the larger part of the time
+    between sending and answer decides: the server's own part, by Triton's statistics, or the rest. On a busy machine
+    the rest shows nothing, because it includes waiting for a core.
     """
     failed = set(failed_constraints(verdict))
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
@@ -49,9 +49,9 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
 
 
 def _overloads(metrics: Metrics, failed: Set[str], missed: Sequence[JudgedObjective], delay_ms: float) -> bool:
-    """Whether the server is too slow by its own statistics, which hold nothing of the generator's delay.
+    """Return True if the server is too slow by its own statistics, which do not include the generator's delay.
 
-    The service time would not do: a generator that gets no CPU also reads its answers late.
+    The service time would be wrong here, because a generator that gets no CPU also reads its answers late.
     """
     inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
@@ -62,7 +62,7 @@ def _overloads(metrics: Metrics, failed: Set[str], missed: Sequence[JudgedObject
 
 
 def _steps_ms(server: ServerFigures) -> dict[str, float | None]:
-    """Mean time of each step of a request inside the server; of a pipeline, each step of its models."""
+    """Return the mean time of each step of a request inside the server; for a pipeline, each step of its models."""
     if not (composing := server.get("composing")):
         return _steps_of(server)
     return {
@@ -83,14 +83,14 @@ def _steps_of(server: ModelFigures) -> dict[str, float | None]:
 
 
 def _inside_ms(server: ServerFigures) -> float | None:
-    """Mean time of a request inside the server."""
+    """Return the mean time of a request inside the server."""
     steps = _steps_ms(server)
     known = [value for value in steps.values() if value is not None]
     return sum(known) if steps and len(known) == len(steps) else None
 
 
 def _longest(metrics: Metrics) -> tuple[By | None, str]:
-    """Where a request spent most of the time between sending and answer."""
+    """Find the step on which a request spent most of the time between sending and answer."""
     service_ms, server = metrics["service_time_ms"]["mean"], metrics["server"]
     if service_ms is None:
         return None, "not known: no request succeeded"

@@ -1,4 +1,4 @@
-"""A document of somebody else's held against its type: every key is there, of its type, and each number finite."""
+"""Check of a foreign document against its type: every key is there, of its type, and each number is finite."""
 
 import types
 from typing import Any, Literal, Union, cast, get_args, get_origin, is_typeddict
@@ -6,7 +6,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, is_typeddict
 from servemark.results.schema.json_schema import fields_of
 
 LARGEST = 1e300
-"""Of a number: no figure comes near it, and neither NaN nor what overflows lies below."""
+"""Limit for a number: no figure comes near it, and NaN and infinity fail the comparison."""
 _PLAIN: dict[Any, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),
@@ -17,7 +17,7 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 
 def defect(value: object, kind: Any, at: str = "the document") -> str | None:
-    """Find the first thing that is not as the type says, in words; None where all is. Further keys are allowed."""
+    """Describe the first value that does not fit the type; None if all fit. Further keys are allowed."""
     origin, parts = get_origin(kind), get_args(kind)
     if is_typeddict(kind):
         return _of_object(value, kind, at)

@@ -59,25 +59,25 @@ def kind_of(name: str) -> Kind | None:
 
 
 def about(names: Iterable[str], *parts: About) -> list[str]:
-    """Those of the failed constraints that are about one of these parts."""
+    """Return the failed constraints that are about one of these parts."""
     return [name for name in names if (kind := kind_of(name)) and kind.about in parts]
 
 
 def broken(names: Iterable[str]) -> list[str]:
-    """Those of the failed constraints that a lower load may not mend."""
+    """Return the failed constraints that a lower load may not mend."""
     return [name for name in names if (kind := kind_of(name)) and kind.broken]
 
 
 def overload(names: Iterable[str]) -> list[str]:
-    """Those of the failed constraints that a load too high for the server fails."""
+    """Return the failed constraints that a load too high for the server fails."""
     return [name for name in about(names, About.SERVER) if name not in broken([name])]
 
 
 def of_the_server(names: Iterable[str]) -> list[str]:
-    """Those of the failed constraints that a worse server, or a worse model, fails. They are evidence against it."""
+    """Return the failed constraints that a worse server or model fails, which are evidence against it."""
     return about(names, *_OF_THE_SERVER)
 
 
 def consequences(names: Iterable[str]) -> list[str]:
-    """Those of the failed constraints that may only follow from another: the run was too short, or unsteady."""
+    """Return the failed constraints that may only follow from another: the run was too short, or unsteady."""
     return [name for name in about(names, About.RUN) if name not in broken([name])]

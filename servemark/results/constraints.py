@@ -29,14 +29,14 @@ MAX_PROLONGED_WINDOWS = 2 * FEWEST
 """A run that is prolonged beyond them goes on in windows twice as long, of which there are still enough to judge."""
 SHORTEST_WINDOW_S = 0.5
 STEADY_REQUESTS = 30
-"""With fewer, nothing is said of a drift."""
+"""Minimum number of requests to judge a drift."""
 
 Windows = Sequence[tuple[float, float | None]]
 
 
 @dataclass(frozen=True)
 class Observations:
-    """What the verdict looks at; times in ms, rates in requests/s."""
+    """Figures that the verdict judges; times in ms, rates in requests/s."""
 
     requests: int
     measured_s: float
@@ -44,48 +44,48 @@ class Observations:
     max_error_share: float
     cpu_share: float
     windows: Windows
-    """(throughput, p50) of each window; the open loop's throughput is the share answered of those scheduled in it."""
+    """(throughput, p50) of each window; an open loop's throughput is the answered share of the scheduled requests."""
     longest_pause_ms: float = 0.0
-    """For how long the generator neither sent a request nor read an answer, at most."""
+    """Longest time in which the generator neither sent a request nor read an answer."""
     machine: CpuUse | None = None
-    """Who used this machine's cores; None where that is not known."""
+    """Use of this machine's cores; None if it is not known."""
     stages: Sequence[Windows] = ()
-    """The windows of each stage, where the rate changes by steps: steadiness is judged within each."""
+    """Windows of each stage, if the rate changes by steps: steadiness is judged within each."""
     timeouts: int = 0
-    """How many of the errors are requests that were not answered in time."""
+    """Number of errors that are requests without an answer in time."""
     unsent: int = 0
-    """How many of the errors were never sent."""
+    """Number of errors that are requests never sent."""
     open_loop: bool = False
     unfinished_growth: int = 0
-    """How many more requests were in flight at the end of the interval than at its start."""
+    """Requests in flight at the end of the interval minus those at its start."""
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
     """The lower end of its 95 % interval, so that a few late sends by chance do not condemn a generator."""
     own_delay_p99_ms: float | None = None
-    """The same of the requests that did not wait for --max-in-flight; None: it is not known which did."""
+    """The same for requests that did not wait for --max-in-flight; None: it is not known which requests waited."""
     lower: str = "lower the load"
-    """How this load is made a lower one."""
+    """Advice that lowers this load."""
     not_realtime: str | None = None
-    """Why the sending thread had no real-time priority, None where it had."""
+    """Reason why the sending thread had no real-time priority; None if it had."""
     latency_p99_ms: float = 0.0
     objectives: Sequence[Seen] = ()
     output_mismatch: str | None = None
-    """Which output differs from the golden one and how far, and what to do."""
+    """Name and discrepancy of an output that differs from the golden one, and the remedy."""
     outputs_checked: int | None = None
     """None: there are no golden outputs to compare with."""
     server_restarted: bool = False
     server_gone: bool = False
     backend_died: bool = False
     client_errors: int = 0
-    """How many of the errors are the load generator's own."""
+    """Number of the load generator's own errors."""
     interrupted: str | None = None
     workers: int = 0
-    """How many processes sent the load; 0: this one alone."""
+    """Number of processes that sent the load; 0: this one alone."""
     worker_troubles: Sequence[str] = ()
-    """Each of them whose share is not what was asked for, and why."""
+    """Workers that did not send their share, with the reason."""
     clock_uncertainty_ms: float = 0.0
-    """By how much the workers may have begun at different times."""
+    """Largest possible difference between the workers' start times."""
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,7 +123,7 @@ def _completed(seen: Observations) -> Constraint:
 
 
 def _quiet(use: CpuUse) -> Constraint:
-    """The first of all but `completed`: late sends, unsteady windows and long latencies may only follow from it."""
+    """Judge the other load first: late sends, unsteady windows and long latencies may only follow from it."""
     took = []
     if use.other >= SHOWN_CORES or use.stolen < SHOWN_CORES:
         most = f", most by {use.largest}" if use.largest else ""
@@ -150,10 +150,10 @@ def _errors(seen: Observations) -> Constraint:
 
 
 def _achieved(seen: Observations) -> Constraint:
-    """Completed against scheduled, with an allowance for chance at the interval's two edges.
+    """Compare completed with scheduled requests, with an allowance for chance at the interval's two edges.
 
     The requests in flight at the start count as completed inside, those at the end do not. In a steady state both
-    are the same Poisson number N, so their difference has the variance 2N: three deviations are no sign of overload.
+    are the same Poisson number N, so their difference has the variance 2N: three deviations do not show an overload.
     """
     scheduled = max(seen.requests, 1)
     share = 1 - (seen.unfinished_growth + seen.errors) / scheduled
@@ -179,7 +179,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
-    """By how much a generator may send late at p99."""
+    """Return the limit for a generator's delay at p99."""
     return max(SCHEDULE_DELAY_MS, SCHEDULE_DELAY_SHARE * latency_p99_ms)
 
 
@@ -191,7 +191,7 @@ def _cpu(seen: Observations) -> Constraint:
 
 
 def _pause(seen: Observations) -> Constraint:
-    """A closed loop has no schedule that would show it: its latencies and its throughput hold the pause."""
+    """Judge the longest pause: a closed loop has no schedule that would show it in the latencies."""
     value, limit = seen.longest_pause_ms, max(PAUSE_MS, PAUSE_SHARE * seen.measured_s * 1e3)
     remedy = (
         "the generator stood still, and answers waited for it: free a core for it, check that nothing stops it "
@@ -207,7 +207,7 @@ def _samples(seen: Observations) -> Constraint:
 
 
 def _longer(seen: Observations, needed: int) -> str:
-    """What gives so many requests at the rate seen, with a tenth to spare, to two digits."""
+    """Return the advice that gives `needed` requests at the rate seen, with a tenth to spare, to two digits."""
     good = seen.requests - seen.errors
     # Stages and traces bring their own duration, and a run that was cut short had enough.
     flag = not seen.stages and Kind.STEADY_STATE not in seen.not_judged
@@ -220,7 +220,7 @@ def _longer(seen: Observations, needed: int) -> str:
 
 
 def _steady(seen: Observations) -> Constraint:
-    """The whole interval, or the least steady of its stages."""
+    """Judge the whole interval, or the least steady of its stages."""
     if not seen.stages:
         return _steady_windows(seen, seen.windows)
     judged = [_steady_windows(seen, windows) for windows in seen.stages]
@@ -230,7 +230,7 @@ def _steady(seen: Observations) -> Constraint:
 
 
 def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
-    """No drift: of the closed loop's throughput, of the open loop's p50.
+    """Judge the drift of a closed loop's throughput, or of an open loop's p50.
 
     Throughput is concurrency over mean latency in a closed loop (Little's law). In an open one the schedule sets it.
     """
@@ -284,7 +284,7 @@ def _outputs(seen: Observations) -> Constraint:
 
 
 def _workers(seen: Observations) -> Constraint:
-    """What the others sent is kept: the run goes on without a worker that is lost."""
+    """Judge the workers. A run goes on without a lost worker and keeps the requests of the others."""
     good = seen.workers - len(seen.worker_troubles)
     return Constraint(
         Kind.WORKERS, not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)

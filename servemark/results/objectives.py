@@ -1,6 +1,6 @@
-"""Objectives: what is asked of a server, how the command line writes it, and whether a run met it.
+"""Objectives: the limits that a server has to keep, their form on the command line, and their judgement.
 
-A run that is measured well answers the question whatever the answer is: an objective is no constraint of the verdict.
+An objective is not a constraint of the verdict, because a well measured run may show either outcome.
 """
 
 import re
@@ -22,7 +22,7 @@ _EXAMPLE = "write it like --slo p99:50, or --slo p50:5ms,p99:20ms,errors:0.1%"
 
 
 class Figure(StrEnum):
-    """What an objective is about; the name as result.json has it."""
+    """Figure that an objective limits, by its name in result.json."""
 
     LATENCY = "latency"
     SERVICE_TIME = "service_time"
@@ -37,8 +37,8 @@ _UNITS = {Figure.LATENCY: "ms", Figure.SERVICE_TIME: "ms", Figure.ERRORS: "share
 class Slo:
     """One objective: a percentile of the latency in ms, unless `figure` says otherwise.
 
-    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, or requests/s; only the
-    throughput shall not lie below it.
+    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, or requests/s. It is an
+    upper limit, except for the throughput.
     """
 
     percentile: float
@@ -71,14 +71,14 @@ class Slo:
 
     @property
     def name(self) -> str:
-        """What it is about: `p99`, `service_p99`, `errors`, `throughput`."""
+        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `throughput`."""
         if not self.timed:
             return self.figure.value
         return f"{'service_' if self.figure is Figure.SERVICE_TIME else ''}p{text_of(self.percentile)}"
 
     @property
     def timed(self) -> bool:
-        """Whether it is about a percentile of a time."""
+        """True if the objective limits a percentile of a time."""
         return self.figure in {Figure.LATENCY, Figure.SERVICE_TIME}
 
     @property
@@ -94,7 +94,7 @@ Objectives = tuple[Slo, ...]
 
 
 def parse_objectives(text: str) -> Objectives:
-    """Read the objectives of a command line, separated by commas; none where it is empty. Raises OptionError."""
+    """Read the objectives of a command line, separated by commas; an empty text has none. Raises OptionError."""
     found = tuple(Slo.parse(part) for part in text.split(",") if part.strip())
     names = [slo.name for slo in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -103,26 +103,26 @@ def parse_objectives(text: str) -> Objectives:
 
 
 def written(objectives: Iterable[Slo]) -> str:
-    """The objectives as the command line writes them."""
+    """Write objectives in the form of the command line."""
     return ",".join(map(str, objectives))
 
 
 def highest_percentile(objectives: Iterable[Slo]) -> float | None:
-    """The percentile that asks for the most requests, None where no objective has one."""
+    """Return the percentile that needs the most requests, None if no objective has one."""
     return max((slo.percentile for slo in objectives if slo.timed), default=None)
 
 
 def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
-    """The objective that searches show: the highest percentile of the latency, None where there is none."""
+    """Return the objective with the highest percentile of the latency, which searches show; None if there is none."""
     timed = [slo for slo in objectives if slo.figure is Figure.LATENCY]
     return max(timed, key=lambda slo: slo.percentile, default=None)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run saw of an objective's figure: `value` in its unit, None where there is none.
+    """A run's figure for an objective: `value` in its unit, None if the run has none.
 
-    For a percentile: how many of the `requests` lay over the limit, failed ones among both.
+    For a percentile, `over` counts the `requests` that exceeded the limit; both include failed ones.
     """
 
     slo: Slo
@@ -133,10 +133,11 @@ class Seen:
 
 
 def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
-    """Whether it was met; `longer` says what gives more requests, `lower` a lower load.
+    """Judge an objective; `longer` is the advice for more requests, `lower` the advice for a lower load.
 
-    A percentile that has enough requests is compared with the limit. With fewer it is decided only where so few show it
-    with 99 % confidence: that it is kept (MLPerf's early stopping), or by the same test that it is not.
+    A percentile that has enough requests is compared with the limit. With fewer requests it is decided only if they
+    show with 99 % confidence that the limit is kept (MLPerf's early stopping) or, by the same test, that it is
+    exceeded.
     """
     slo = seen.slo
     shown = _shown(seen) if slo.timed else None
@@ -163,7 +164,7 @@ def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
 
 
 def overall(objectives: Sequence[JudgedObjective]) -> ObjectiveStatus | None:
-    """Of several: missed where one is, else undecided where one is; None where there is none."""
+    """Combine objectives: missed if one is, else undecided if one is, else met; None if there are none."""
     statuses = {objective["status"] for objective in objectives}
     return next((status for status in (MISSED, UNDECIDED, MET) if status in statuses), None)
 

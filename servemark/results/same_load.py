@@ -1,4 +1,4 @@
-"""Tells which runs had the same load, and may therefore be compared as repeats."""
+"""Identity of a load: runs with the same load may be compared as repeats."""
 
 import json
 
@@ -8,7 +8,7 @@ _MEASURED = {"measured_s"}
 _WARM_UP = {"warmup_s", "warmup"}
 """The warm-up comes before the measured interval, and `auto` gives each run another one."""
 _NAMES = {"file"}
-"""A trace is known by its digest, wherever its file lies."""
+"""A trace is identified by its digest, not by its file's path."""
 
 
 def load_key(scenario: Scenario) -> str:

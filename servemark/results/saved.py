@@ -1,4 +1,4 @@
-"""A saved document with what lies beside it: histograms, the request log, the machine's series."""
+"""A saved document with the files beside it: histograms, the request log, the machine's series."""
 
 import csv
 import json
@@ -14,14 +14,14 @@ from servemark.results.schema.machine_series import MachineSeries
 from servemark.stats.histogram import Histogram
 
 DOCUMENTS = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
-"""What a result directory holds one of."""
+"""Names of the documents; a result directory holds one of them."""
 REQUEST_LOG = "requests.csv"
 _WHOLE = "name a whole result directory"
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request of the log: when it was due (s from the start of the interval), its latency (ms), its error."""
+    """One request of the log: its due time (s from the start of the interval), its latency (ms), its error."""
 
     due_s: float
     latency_ms: float
@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Saved:
-    """One document. `folder` is where the rest lies, None where nothing does; `parts` are the runs of a series."""
+    """One document. `folder` holds the other files, None if there are none; `parts` are the runs of a series."""
 
     name: str
     document: dict[str, Any]
@@ -39,12 +39,12 @@ class Saved:
 
     @property
     def kind(self) -> str:
-        """The kind of document; `series` has no header."""
+        """Kind of the document; `series` has no header."""
         return str(self.document.get("kind", "series"))
 
     @cached_property
     def histograms(self) -> dict[str, Histogram]:
-        """`latency_us`, `service_time_us`, `schedule_delay_us`; none where they are not there. Raises ResultError."""
+        """Histograms `latency_us`, `service_time_us`, `schedule_delay_us`; empty if not saved. Raises ResultError."""
         if self.folder is None or not (self.folder / directory.HISTOGRAM_FILE).is_file():
             return {}
         with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=_WHOLE):
@@ -52,7 +52,7 @@ class Saved:
 
     @cached_property
     def requests(self) -> list[Request] | None:
-        """The requests of the measured interval; None where no log was kept. Raises ResultError."""
+        """Requests of the measured interval; None if no log was kept. Raises ResultError."""
         file = self.folder / REQUEST_LOG if self.folder else None
         if file is None or not file.is_file():
             return None
@@ -65,7 +65,7 @@ class Saved:
 
     @cached_property
     def machine_series(self) -> MachineSeries | None:
-        """The machine's series; None where none was kept. Raises ResultError."""
+        """Series of the machine; None if none was kept. Raises ResultError."""
         file = self.folder / directory.SERIES_FILE if self.folder else None
         if file is None or not file.is_file():
             return None
@@ -74,7 +74,7 @@ class Saved:
 
 
 def file_of(path: Path) -> Path:
-    """The document of a result directory, or the file itself."""
+    """Return the document of a result directory, or the file itself."""
     return next((path / name for name in DOCUMENTS if (path / name).is_file()), path)
 
 

@@ -1,4 +1,4 @@
-"""What a result keeps of the configuration that served a model, and when two of them are the same."""
+"""Configuration that served a model, as a result keeps it, and the comparison of two of them."""
 
 import hashlib
 import json
@@ -10,13 +10,13 @@ from servemark.results.schema.header import unknown
 KEY = "model_config"
 DIGEST = f"{KEY}_sha256"
 MAX_KIB = 32
-"""A usual one has 2 KiB. A comparison keeps one for every run."""
+"""Limit for a configuration that is kept: a usual one has 2 KiB, and a comparison keeps one for every run."""
 
 
 def recorded(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The keys of a result: the configuration as the server gives it, unless it is too large, and its digest.
+    """Return the keys of a result: the configuration as the server gives it, unless it is too large, and its digest.
 
-    Both are None where it is not known, of which the caller knows the reason.
+    Both are None if the configuration is not known; the caller knows the reason.
     """
     if config is None:
         return {KEY: None, DIGEST: None}
@@ -31,7 +31,7 @@ def recorded(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def meaning(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Its values by dotted keys, without those that are zero, false or empty: a server may say these or not (proto3).
+    """Return the values by dotted keys, without zero, false or empty ones, which a server may omit (proto3).
 
     A group itself is one more key, with {}: `dynamic_batching` without a value is not the same as none.
     """
@@ -39,7 +39,7 @@ def meaning(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "", *, zeros: bool = True) -> dict[str, Any]:
-    """The values of a tree by dotted keys; a list of groups has their numbers as keys."""
+    """Return the values of a tree by dotted keys; the keys of a list of groups are their numbers."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         if isinstance(value, list) and any(isinstance(each, dict) for each in value):

@@ -1,4 +1,4 @@
-"""A verdict: constraints, each with its value, its limit and the flag that fixes it, and beside them the objectives.
+"""A verdict: constraints, each with its value, its limit and the flag that fixes it, and the objectives.
 
 Modelled on MLPerf LoadGen's "Result is : VALID" summary.
 """
@@ -14,7 +14,7 @@ from servemark.results.schema import run
 
 @dataclass(frozen=True)
 class Constraint:
-    """One condition; `value` is None where there is no figure, and `remedy` says what to do where it is not met."""
+    """One condition; `value` is None if there is no figure, and `remedy` says what to do if it is not met."""
 
     name: str
     ok: bool
@@ -29,7 +29,7 @@ class Constraint:
         return cls(**document)
 
     def to_dict(self) -> run.Constraint:
-        """As result.json holds it."""
+        """Convert to the form of result.json."""
         return {
             "name": str(self.name),
             "ok": self.ok,
@@ -42,7 +42,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Two answers: whether the run may be quoted, and whether it met its objectives.
+    """The two answers of a run: its validity, and whether it met its objectives.
 
     `not_judged` says why a constraint that a reader may miss is not there.
     """
@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def valid(self) -> bool:
-        """Whether every constraint holds."""
+        """True if every constraint holds."""
         return all(constraint.ok for constraint in self.constraints)
 
     @property
@@ -62,7 +62,7 @@ class Verdict:
         return exit_code_of(self.valid, overall(self.objectives))
 
     def to_dict(self) -> run.VerdictOfRun:
-        """As result.json holds it."""
+        """Convert to the form of result.json."""
         return {
             "valid": self.valid,
             "objective": overall(self.objectives),
@@ -74,23 +74,23 @@ class Verdict:
 
 
 def exit_code_of(valid: bool, objective: run.ObjectiveStatus | None) -> ExitCode:
-    """The exit code of a run. What was not measured well says nothing of an objective, so that INVALID wins."""
+    """Return the exit code of a run. INVALID wins, because a run that was not measured well shows no objective."""
     if not valid or objective == UNDECIDED:
         return ExitCode.INVALID
     return ExitCode.SLO_MISSED if objective == MISSED else ExitCode.VALID
 
 
 def verdict_words(failed: Collection[str], objective: run.ObjectiveStatus | None) -> str:
-    """Both answers in a few words: "VALID, MET", "INVALID (steady_state)"."""
+    """Return both answers in a few words: "VALID, MET", "INVALID (steady_state)"."""
     valid = f"INVALID ({', '.join(sorted(failed))})" if failed else "VALID"
     return f"{valid}, {objective.upper()}" if objective else valid
 
 
 def failed_constraints(verdict: run.VerdictOfRun) -> list[str]:
-    """The names of the constraints that a run did not meet."""
+    """Return the names of the constraints that a run did not meet."""
     return [constraint["name"] for constraint in verdict["constraints"] if not constraint["ok"]]
 
 
 def said(verdict: run.VerdictOfRun) -> str:
-    """Both answers of a run in a few words."""
+    """Return both answers of a run in a few words."""
     return verdict_words(failed_constraints(verdict), verdict["objective"])

@@ -47,7 +47,7 @@ def _run(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verdict(found: dict[str, Any]) -> dict[str, Any]:
-    """A verdict; the constraint is `slo`, in a mix `WORKLOAD.slo`."""
+    """Convert a verdict; the constraint is `slo`, in a mix `WORKLOAD.slo`."""
     slos = [each for each in found["constraints"] if each["name"].rpartition(".")[2] == "slo"]
     constraints = [each for each in found["constraints"] if each not in slos]
     objectives = [_objective(each) for each in slos]
@@ -63,7 +63,7 @@ def _verdict(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objective(constraint: dict[str, Any]) -> Any:
-    """What `slo` said; its unit was "ms at p99"."""
+    """Convert the constraint `slo`, whose unit was "ms at p99"."""
     percentile = float(constraint["unit"].rpartition("p")[2])
     slo = Slo(percentile, constraint["limit"])
     return {

@@ -1,4 +1,4 @@
-"""Trials of a tuning on a Triton of our own: a repository of links, a config.pbtxt for each candidate, real runs."""
+"""Trials of a tuning on an own Triton: a repository of links, a config.pbtxt for each candidate, real runs."""
 
 import contextlib
 import time
@@ -33,17 +33,17 @@ SCREEN_S = 2.5
 SCREEN_WARMUP_S = 0.5
 WARM_S = 1.0
 WARM_CONCURRENCY = 4
-"""What is loaded answers for so long, and as many requests at least, before its first trial: what an engine does once
-(allocate, compile) weighs on none. Twice as many as instances, so that each of them gets some."""
+"""A loaded candidate is warmed for WARM_S at this concurrency, or at twice its instances if that is more, so that each
+instance gets requests. Then the work that an engine does once (allocate, compile) burdens no trial."""
 LOAD_TIMEOUT_S = 300.0
-"""For loading, and for a request of the warm-up: a model that compiles may take minutes for either."""
+"""Limit for loading, and for a request of the warm-up: a model that compiles may take minutes for either."""
 TAIL_CHARACTERS = 400
 STAGES = {"screen": 0, "search": 1000, "round": 2000}
-"""What is added to the seed, besides the trial's number: candidates meet the same schedules as far as they can."""
+"""Added to the seed with the trial's number, so that candidates meet the same schedules as far as possible."""
 
 
 class ServedBench:
-    """What measures candidates; `config_text` is the present configuration, `config` a run but for its load."""
+    """Measures candidates; `config_text` is the present configuration, `config` a run whose load is replaced."""
 
     def __init__(self, config: LoadConfig, config_text: str, space: Space, folder: Path) -> None:
         self._config, self._text, self._space, self._folder = config, config_text, space, folder
@@ -54,7 +54,7 @@ class ServedBench:
         self._requests: Iterator[Payload]
         self._loaded: Candidate | None = None
         self._mark_s = time.monotonic()
-        # Those of a tuning that goes on, also of a run that was cut short.
+        # Counts on from the directories of a resumed tuning, including an interrupted run's.
         self._count = max((int(item.name.partition("-")[0]) for item in folder.glob("[0-9]*-*")), default=0)
 
     def __enter__(self) -> Self:
@@ -69,7 +69,7 @@ class ServedBench:
         self._repository.close()
 
     def text(self, candidate: Candidate) -> str:
-        """The candidate's config.pbtxt; the present configuration's is untouched."""
+        """Return the candidate's config.pbtxt; the present configuration keeps its text."""
         settings = candidate.settings(self._space.present)
         return settings.apply(self._text) if settings else self._text
 
@@ -90,7 +90,7 @@ class ServedBench:
         else:
             duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
             run = replace(run, scenario=ConstantRate(request_rate=load, duration_s=duration_s, warmup_s=warmup_s))
-        # What the run prints: its own report is in its directory.
+        # The run's output goes to a file; its own report is in its directory.
         with (directory / "output.txt").open("w+") as errors:
             try:
                 result = drive(run, output=errors, errors=errors)
@@ -101,14 +101,14 @@ class ServedBench:
         if result is None or Kind.SERVER_ALIVE in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
         elif Kind.ERROR_SHARE in failed_constraints(result["verdict"]):
-            self._loaded = None  # what fails requests is not asked again as it is
+            self._loaded = None  # a candidate that fails requests is loaded anew
         if result is None:
             why = dead or f"a run ended without a result: {message}"
             return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
         return self._kept(self._read(Trial(stage, candidate, load, number, self._seconds()), result, directory, dead))
 
     def _read(self, trial: Trial, result: Result, directory: Path, dead: str | None) -> Trial:
-        """The trial with what its run found."""
+        """Return the trial with its run's figures."""
         trial = replace(trial, directory=directory.name, failure=dead)
         if trial.stage != "screen":
             point = point_of(result, directory.name)
@@ -124,7 +124,7 @@ class ServedBench:
         return replace(trial, throughput=throughput)
 
     def _served(self, candidate: Candidate) -> str:
-        """Have the candidate loaded; where the server dies of it, once more on another one. Raises ServerError."""
+        """Load the candidate; if the server dies of it, try once more on a new server. Raises ServerError."""
         try:
             return self._serve(candidate)
         except ServerError as error:
@@ -134,7 +134,7 @@ class ServedBench:
             return self._serve(candidate)
 
     def _serve(self, candidate: Candidate) -> str:
-        """Have the candidate loaded and warm, on a new server where there is none. Raises ServerError."""
+        """Load and warm the candidate, on a new server if there is none. Raises ServerError."""
         if candidate != self._loaded:
             self._loaded = None
             self._entry.config.write_text(self.text(candidate))
@@ -148,7 +148,7 @@ class ServedBench:
         return address_of(self._server, "http")
 
     def _load(self, candidate: Candidate) -> None:
-        """Load it and have it answer. Raises ServerError, InputDataError."""
+        """Load the candidate and let it answer. Raises ServerError, InputDataError."""
         if self._server is not None:
             try:
                 unload_model(self._server, self._entry.model)
@@ -171,7 +171,7 @@ class ServedBench:
         probe(self._target, self._requests, concurrency, least_s=WARM_S, timeout_s=LOAD_TIMEOUT_S)
 
     def _death(self) -> str | None:
-        """Why the server has ended, where it has; the next trial gets another one."""
+        """Return the reason if the server has ended; the next trial gets a new server."""
         if self._server is None:
             return None
         try:
@@ -186,7 +186,7 @@ class ServedBench:
         self._server = self._loaded = None
 
     def _seconds(self) -> float:
-        """Since the trial before, so that whatever lies between them counts too."""
+        """Return the time since the trial before, so that the time between them counts too."""
         before, self._mark_s = self._mark_s, time.monotonic()
         return self._mark_s - before
 
@@ -196,7 +196,7 @@ class ServedBench:
 
 
 def line(trial: Trial) -> str:
-    """One trial, while the others are still to come."""
+    """Format one trial for the log on the terminal."""
     if trial.stage == "screen":
         head = f"screen  {trial.candidate}, {trial.load:g} in flight"
     else:

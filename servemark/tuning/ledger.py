@@ -1,4 +1,4 @@
-"""What a search has asked for so far: the trials' candidates, numbers and costs."""
+"""Ledger of a search: the candidates, numbers and costs of its trials so far."""
 
 import statistics
 from collections import Counter
@@ -10,7 +10,7 @@ from servemark.tuning.trial import Bench, CandidateScore, Trial
 
 
 class TrialLedger:
-    """Keeps account of a bench's trials; `duration_s` is how long a run at a rate measures."""
+    """Keeps account of a bench's trials; `duration_s` is the measured time of a run at a rate."""
 
     def __init__(self, bench: Bench, duration_s: float) -> None:
         self._bench, self._duration_s = bench, duration_s
@@ -21,26 +21,26 @@ class TrialLedger:
 
     @property
     def standings(self) -> list[CandidateScore]:
-        """Of all candidates that were tried."""
+        """Scores of all candidates that were tried."""
         return [standing for standing in self._standings.values() if standing.screens or standing.failure]
 
     def standing(self, candidate: Candidate) -> CandidateScore:
-        """A candidate's, a new one where it was never asked for."""
+        """Return a candidate's score, a new one at the first call."""
         return self._standings.setdefault(candidate, CandidateScore(candidate))
 
     @property
     def spent_s(self) -> float:
-        """What all trials cost."""
+        """Cost of all trials."""
         return sum(self._screen_costs_s) + sum(self._run_costs_s)
 
     @property
     def screen_cost_s(self) -> float:
-        """What the next screen will cost: the median of those before, since the first one started the server too."""
+        """Expected cost of the next screen: the median of those before, since the first one started the server too."""
         return statistics.median(self._screen_costs_s)
 
     @property
     def run_cost_s(self) -> float:
-        """What the next run at a rate will cost, from those before; the first one from the screens."""
+        """Expected cost of the next run at a rate, from those before; for the first run, from the screens."""
         if self._run_costs_s:
             return statistics.fmean(self._run_costs_s)
         return min(self._screen_costs_s) + self._duration_s
@@ -53,11 +53,11 @@ class TrialLedger:
             standing.limited |= {"screen"} if trial.generator_limits else set()
 
     def run(self, stage: str, standing: CandidateScore, rate: float) -> Point:
-        """One run at a rate; without an outcome it is a point that no other rate would fix."""
+        """Make one run at a rate; a run without an outcome becomes a point that no other rate would fix."""
         return self._trial(stage, standing, rate).point or Point(rate, frozenset({Kind.COMPLETED}))
 
     def _trial(self, stage: str, standing: CandidateScore, load: float) -> Trial:
-        """A candidate's next trial in this stage."""
+        """Make a candidate's next trial in this stage."""
         number = self._made[stage, standing.candidate]
         self._made[stage, standing.candidate] += 1
         trial = self._bench.trial(stage, standing.candidate, load, number)

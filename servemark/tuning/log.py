@@ -1,4 +1,4 @@
-"""The log of a search: one JSON line for each trial, on disk before the next one starts."""
+"""Log of a search: one JSON line for each trial, on disk before the next one starts."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LOG_FILE = "log.jsonl"
 
 
 class Log:
-    """A bench that remembers: a trial that the log holds is not made again. The first line says what was asked for."""
+    """A bench that remembers: a trial that the log holds is not made again. The first line has the tuning's options."""
 
     def __init__(self, path: Path, past: dict[Key, Trial]) -> None:
         self._path, self._past = path, past
@@ -22,14 +22,14 @@ class Log:
 
     @classmethod
     def new(cls, folder: Path, asked: Mapping[str, Any]) -> Self:
-        """Begin a log. Raises ResultError where it cannot be written."""
+        """Begin a log. Raises ResultError if it cannot be written."""
         log = cls(folder / LOG_FILE, {})
         log._append(asked)
         return log
 
     @classmethod
     def resume(cls, folder: Path, asked: Mapping[str, Any]) -> Self:
-        """Go on with a log. Raises OptionError where something else was asked for, ResultError where it is damaged."""
+        """Go on with a log. Raises OptionError if the options differ, ResultError if the log is damaged."""
         path = folder / LOG_FILE
         try:
             lines = path.read_bytes().splitlines(keepends=True)
@@ -38,14 +38,14 @@ class Log:
                 f"{path} cannot be read: {error.strerror}", fix="name the directory of a tuning"
             ) from error
         if lines and not lines[-1].endswith(b"\n"):
-            # Power went while it was written.
+            # A loss of power cut this line.
             os.truncate(path, sum(map(len, lines[:-1])))
             lines.pop()
         try:
             first, *trials = [json.loads(line) for line in lines]
             past = {trial.key: trial for trial in map(Trial.of_dict, trials)}
         except (ValueError, KeyError, TypeError) as error:
-            raise ResultError(f"{path} is no log of a tuning: {error}", fix="start a new one") from error
+            raise ResultError(f"{path} is not the log of a tuning: {error}", fix="start a new one") from error
         changed = sorted(key for key in {*first, *asked} if first.get(key) != asked.get(key))
         if changed:
             was = ", ".join(f"{key} was {first.get(key)!r} and is {asked.get(key)!r}" for key in changed)
@@ -53,17 +53,17 @@ class Log:
         return cls(path, past)
 
     def over(self, bench: Bench) -> Self:
-        """Take what the log does not hold from a bench."""
+        """Take the trials that the log does not hold from a bench."""
         self._bench = bench
         return self
 
     @property
     def remembered(self) -> int:
-        """How many trials of before have not been asked for yet."""
+        """Number of the log's trials that have not been used yet."""
         return len(self._past)
 
     def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
-        """The trial of the log, else the bench's, which is then in the log. Raises ResultError on a full disk."""
+        """Return the log's trial, else make it on the bench and log it. Raises ResultError on a full disk."""
         known = self._past.pop((stage, candidate, load, number), None)
         if known is None:
             assert self._bench is not None
@@ -72,7 +72,7 @@ class Log:
         return known
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """One write to the end of the file, synced, so that a line is there whole or not at all."""
+        """Append a line by one synced write, so that it is there whole or not at all."""
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:

@@ -18,14 +18,14 @@ PROBE_CONCURRENCY = 8
 MIN_CONCURRENCY, MAX_CONCURRENCY = 2, 64
 MAX_PROBES = 3
 FULLNESS = 2 / 3
-"""Screens keep as many requests in flight as there are when the mean latency is this share of the objective."""
+"""Screens keep the number of requests in flight that gives a mean latency of this share of the objective."""
 MARGIN = 0.03
-"""Screened candidates that lie closer together are alike."""
+"""Screened candidates whose throughputs lie closer together count as equal."""
 SCREENING_SHARE, SEARCH_SHARE = 0.3, 0.65
-"""How much of the budget may be gone when screening ends, and when the searches end."""
+"""Shares of the budget that may be spent when screening ends, and when the searches end."""
 PRESENT_SHARE = 0.6
-"""Of the searches' time, for the present configuration: finalists start where it ended and need fewer runs. Only where
-no rate was met by then it goes on, since nothing can be decided without one."""
+"""Share of the searches' time for the present configuration: finalists start from its rate and need fewer runs. Its
+search goes on only if no rate was met by then, because nothing can be decided without one."""
 FINALISTS = 2
 MAX_ROUNDS = 5
 _LACKED: Mapping[RateLimit, Lacked] = {
@@ -35,7 +35,7 @@ _LACKED: Mapping[RateLimit, Lacked] = {
     "unsteady": "server",
     "broken": "server",
 }
-"""What a search lacked that met no rate, by its limit."""
+"""Resource that a search without any met rate lacked, by the search's limit."""
 
 LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
 
@@ -44,7 +44,7 @@ def tune(bench: Bench, space: Space, objective: Objective, budget_s: float) -> T
     """Search the space, from its present configuration, for the one with the highest rate within the objective.
 
     Differences within the noise are resolved in favour of the present configuration, then of the one that changes
-    least. Raises ServerError where the present one cannot be used, OptionError where it is too slow for a run to hold
+    least. Raises ServerError if the present one cannot be used, OptionError if it is too slow for a run to hold
     enough requests.
     """
     return _Search(bench, space, objective, budget_s).run()
@@ -65,7 +65,7 @@ class _Search:
         self._not_tried: list[str] = []
 
     def run(self) -> Tuning:
-        """All stages, one after another."""
+        """Run all stages, one after another."""
         self._probe()
         self._descend()
         if concluded := self._search_present():
@@ -82,7 +82,7 @@ class _Search:
     # Screening
 
     def _probe(self) -> None:
-        """Find out how many requests have to be in flight for a mean latency well within the objective."""
+        """Find the number of requests in flight that gives a mean latency well within the objective."""
         present = self._present
         for left in reversed(range(MAX_PROBES)):
             present.screens.clear()
@@ -105,9 +105,9 @@ class _Search:
             )
 
     def _descend(self) -> None:
-        """Coordinate descent: along each axis to its best value, where that is better twice.
+        """Descend by coordinates: move along each axis to its best value, if that is better in two screens.
 
-        Where the search stands is screened again for each axis: one lucky screen of it would keep all others out.
+        The present position is screened again for each axis, because one lucky screen of it would keep all others out.
         """
         here, moved = self._present, True
         while moved:
@@ -135,7 +135,7 @@ class _Search:
     # The highest rate
 
     def _search_present(self) -> Tuning | None:
-        """Find the rate that others are compared with; the end, where there is none to be had."""
+        """Find the rate that others are compared with; return the end of the tuning if there is no such rate."""
         present, lowest = self._present, self._objective.lowest
         left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         found = present.found = self._search(present, START_SHARE * present.score, lowest, PRESENT_SHARE * left_s)
@@ -151,7 +151,7 @@ class _Search:
         return None
 
     def _search(self, standing: CandidateScore, start: float, lowest: float, time_s: float) -> MaxRate | None:
-        """The candidate's highest rate, within so much time; None where that is too little."""
+        """Find the candidate's highest rate within `time_s`; None if that is too little time."""
         most_runs = int(time_s / self._ledger.run_cost_s)
         if most_runs < 2:
             self._not_tried.append(f"a search for the rate of {standing.candidate}")
@@ -161,7 +161,7 @@ class _Search:
         return search(lambda rate: self._ledger.run("search", standing, rate), bounds, most_runs=most_runs)
 
     def _finalists(self) -> list[CandidateScore]:
-        """The best of those that screened faster than the present one."""
+        """Choose the best of the candidates that screened faster than the present one."""
         others = sorted(self._ledger.standings, key=lambda s: s.score, reverse=True)
         return [other for other in others if other.score > self._present.score][:FINALISTS]
 
@@ -197,17 +197,17 @@ class _Search:
         return self._end("same", f"no candidate's rate lies more than {resolution}, above the present one's")
 
     def _without_answer(self, finalist: CandidateScore) -> Tuning:
-        """The end, where a finalist's search did not say whether it is better."""
+        """End the tuning, because a finalist's search does not show whether it is better."""
         found = finalist.found
         if found is None or _unmet(found):
             return self._undecided("time", f"the budget ended before the rate of {finalist.candidate} was known")
         return self._undecided(_LACKED.get(found.limited_by, "time"), f"{finalist.candidate}: {found.reason}")
 
     def _decide_without_rate(self, finalists: list[CandidateScore]) -> Tuning:
-        """The present configuration meets the objective at no rate."""
+        """Decide although the present configuration meets the objective at no rate."""
         sure = [f for f in finalists if f.found and f.found.best and f.found.confirmed]
         if not sure:
-            # Also one that met some rate, which is not known well enough.
+            # A finalist that met some rate counts too, if the rate is not known well enough.
             if unknown := next((f for f in finalists if not f.found or f.found.best or _unanswered(f.found)), None):
                 return self._without_answer(unknown)
             return self._end("missed", "no configuration met the objective at any rate tried")
@@ -216,13 +216,13 @@ class _Search:
         return self._end("better", reason, winner=winner.candidate)
 
     def _simplest(self, ahead: list[CandidateScore]) -> CandidateScore:
-        """Of those within the search's resolution of the best, the one that changes least."""
+        """Choose the candidate that changes least, among those within the search's resolution of the best."""
         best = max(f.rate or 0 for f in ahead)
         alike = [f for f in ahead if (f.rate or 0) * (1 + TOLERANCE) >= best]
         return min(alike, key=lambda f: (f.candidate.changes(self._space.present), f.candidate))
 
     def _rounds(self, winner: CandidateScore) -> tuple[Lacked, str] | None:
-        """Make interleaved rounds, whose number is fixed before the first; what was lacking, where something was."""
+        """Make interleaved rounds, whose number is fixed before the first; return the lacking resource, if any."""
         sides = (self._present, winner)
         cost_s = len(sides) * ROUND_RUNS * self._ledger.run_cost_s
         count = min(max(int((self._budget_s - self._ledger.spent_s) / cost_s), MIN_ROUNDS), MAX_ROUNDS)
@@ -246,7 +246,7 @@ class _Search:
         return None
 
     def _around(self, side: CandidateScore) -> tuple[float | None, Lacked]:
-        """The rate of one side of a round, and what was lacking where there is none. Raises _OutOfBudgetError."""
+        """Find one side's rate in a round; without a rate, name the lacking resource. Raises _OutOfBudgetError."""
         limits: list[RateLimit | None] = []
 
         def measure(rate: float) -> Point:
@@ -277,10 +277,10 @@ def _ahead(one: CandidateScore, other: CandidateScore) -> bool:
 
 
 def _unmet(found: MaxRate) -> bool:
-    """Whether a search was cut short before it met any rate."""
+    """Return True if a search was cut short before it met any rate."""
     return found.best is None and found.limited_by == "runs"
 
 
 def _unanswered(found: MaxRate) -> bool:
-    """Whether it met no rate for a reason that is not the server's speed."""
+    """Return True if a search met no rate for a reason that is not the server's speed."""
     return found.best is None and found.limited_by != "server"

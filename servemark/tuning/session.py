@@ -26,7 +26,7 @@ from servemark.tuning.trial import CandidateScore, Objective, Tuning
 BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
 NOT_COMPARED = frozenset({"out", "data_root"})
-"""Flags that may differ when a tuning is resumed."""
+"""Options that may differ when a tuning is resumed."""
 
 
 def tune_entry(
@@ -38,7 +38,7 @@ def tune_entry(
     resume: bool = False,
     oversubscribe: bool = False,
 ) -> TuningDocument:
-    """Tune an entry from a configuration of it; the document, in which nothing is written yet.
+    """Tune an entry from one of its configurations; return the document, whose `written` is still empty.
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
     read; the log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps
@@ -70,14 +70,14 @@ def tune_entry(
 
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
-    """Write tuning.json: with the file that was written, or why none was. Raises ResultError."""
+    """Write tuning.json with the file that was written, or the reason why none was. Raises ResultError."""
     whole = {**document, "written": written, "written_reason": reason}
     directory.write_atomically(folder / "tuning.json", directory.to_json(whole))
     return cast(TuningDocument, whole)
 
 
 def write_winner(path: Path, present: str, tuned: str) -> str:
-    """Put the winner in the place of the present file, which is kept beside it. Raises ArtifactError, ResultError."""
+    """Replace the present file by the winner, and keep it beside the new one. Raises ArtifactError, ResultError."""
     if path.read_text() != present:
         raise ArtifactError(
             f"{path} was changed while it was tuned; nothing is written", fix="take the winner's text from tuning.json"
@@ -88,7 +88,7 @@ def write_winner(path: Path, present: str, tuned: str) -> str:
 
 
 def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:
-    """What makes two tunings the same, as the first line of the log holds it."""
+    """Return the identity of a tuning, as the first line of the log holds it."""
     return {
         "kind": "tuning-log",
         "schema_version": SCHEMA_VERSION,
@@ -102,7 +102,7 @@ def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]
 
 
 def _screens() -> Screens:
-    """How long a model that was loaded is warmed, and its screens."""
+    """Return the durations of a loaded model's warm-up and of its screens."""
     return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
 
 
@@ -149,14 +149,14 @@ def _named(candidate: Candidate, config: str) -> NamedCandidate:
 
 
 def _rate(standing: CandidateScore) -> float | None:
-    """Of the rounds where there were some, else of the search."""
+    """Return the rounds' mean rate if there were rounds, else the search's."""
     if not standing.rounds:
         return standing.rate
     return statistics.geometric_mean(standing.rounds)
 
 
 def _device(config_text: str) -> str:
-    """Where the configuration puts its instances."""
+    """Return the device on which the configuration puts its instances."""
     groups = parse(config_text).instance_group
     if not groups or groups[0].kind != groups[0].KIND_GPU:
         return "cpu"

@@ -1,4 +1,4 @@
-"""What `servemark tune` may change of a model's configuration, and the values that make sense on a machine."""
+"""Settings of a model's configuration that `servemark tune` may change, and the sensible values on a machine."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +14,10 @@ GPU_INSTANCES = (1, 2, 4)
 
 @dataclass(frozen=True, order=True)
 class Candidate:
-    """One configuration; `queue_delay_us` None has no dynamic batching.
+    """One configuration; without dynamic batching `queue_delay_us` is None.
 
-    `threads` 0 leaves the number to the engine: all cores, half of them where each is two hardware threads, or those of
-    a whole machine of which a container has a few. No other number stands for it.
+    `threads` 0 leaves the number to the engine, which takes all cores, half of them if each has two hardware threads,
+    or all cores of a machine of which a container has only a few. Therefore 0 cannot be replaced by another number.
     """
 
     instances: int
@@ -27,7 +27,7 @@ class Candidate:
 
     @classmethod
     def of_config(cls, config: str) -> Self:
-        """Read a config.pbtxt. Raises ArtifactError where it is malformed."""
+        """Read a config.pbtxt. Raises ArtifactError if it is malformed."""
         model = parse(config)
         threads = model.parameters[THREADS].string_value if THREADS in model.parameters else "0"
         batching = model.dynamic_batching if model.HasField("dynamic_batching") else None
@@ -44,16 +44,16 @@ class Candidate:
         return cls(**document)
 
     def to_dict(self) -> CandidateSettings:
-        """As the log and tuning.json hold it."""
+        """Convert to the form of the log and tuning.json."""
         return cast(CandidateSettings, asdict(self))
 
     def settings(self, present: "Candidate") -> Settings:
-        """What has to be set in the present configuration to get this one."""
+        """Return the settings that turn the present configuration into this one."""
         mine, theirs = asdict(self), asdict(present)
         return Settings(**{key: value for key, value in mine.items() if value != theirs[key]})
 
     def changes(self, present: "Candidate") -> int:
-        """How many settings differ from the present configuration's."""
+        """Count the settings that differ from the present configuration's."""
         return sum(value != asdict(present)[key] for key, value in asdict(self).items())
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Candidate:
 
 
 Axis = Callable[[Candidate], list[Candidate]]
-"""From a candidate, the ones that differ from it in one respect."""
+"""Function from a candidate to those that differ from it in one setting."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Space:
 
     @classmethod
     def of(cls, config: str, *, cores: int, batch_size: int, largest: int, oversubscribe: bool = False) -> Self:
-        """The space of a configuration on a machine of `cores` cores.
+        """Make the space of a configuration on a machine of `cores` cores.
 
-        `batch_size` is that of a request, which every batch limit must hold; `largest` the workload's own limit. Where
+        `batch_size` is that of a request, which every batch limit must hold; `largest` is the workload's own limit. If
         `oversubscribe` is set, instances times threads may be twice the cores. Raises ArtifactError.
         """
         present, model = Candidate.of_config(config), parse(config)
@@ -102,11 +102,11 @@ class Space:
         )
 
     def axes(self) -> tuple[Axis, ...]:
-        """One for each respect, the one that usually matters most first."""
+        """Return one axis for each setting; the one that usually matters most is first."""
         return (self._with_layout, self._with_delay, self._with_batch)
 
     def to_dict(self) -> SearchSpace:
-        """As tuning.json holds it."""
+        """Convert to the form of tuning.json."""
         return {
             "present": self.present.to_dict(),
             "layouts": [{"instances": instances, "threads": threads} for instances, threads in self.layouts],
@@ -130,7 +130,7 @@ class Space:
 
 
 def _layouts(cores: int, most: int) -> list[tuple[int, int]]:
-    """Instances in powers of two, each with its share of the cores or with half of it, which leaves some to Triton."""
+    """List instance counts in powers of two, with the threads of each: its share of the cores, or half for Triton."""
     found: list[tuple[int, int]] = []
     for instances in (1 << n for n in range(most.bit_length()) if 1 << n <= most):
         share = max(most // instances, 1)

@@ -1,4 +1,4 @@
-"""What the search asks for and what it knows: a trial, what stands of a candidate, how it all ended."""
+"""Data of the search: a trial, a candidate's score, the objective and the outcome."""
 
 import statistics
 from collections.abc import Mapping
@@ -22,24 +22,24 @@ class Trial:
     load: float
     """Requests in flight in a screening run, else requests/s."""
     number: int
-    """Tells trials of one candidate under one load apart; the seed follows from it."""
+    """Number among the trials of one candidate under one load; the seed follows from it."""
     seconds: float
-    """What it cost: loading the model, warm-up and measurement."""
+    """Cost of the trial: loading the model, warm-up and measurement."""
     throughput: float | None = None
-    """Requests/s answered, of a screen."""
+    """Answered requests/s of a screen."""
     point: Point | None = None
     failure: str | None = None
-    """Why the candidate cannot be used, in the server's words."""
+    """Reason why the candidate cannot be used, in the server's words."""
     generator_limits: bool = False
     directory: str | None = None
 
     @property
     def key(self) -> Key:
-        """What was asked for."""
+        """Identity of the trial: stage, candidate, load and number."""
         return self.stage, self.candidate, self.load, self.number
 
     def to_dict(self) -> dict[str, Any]:
-        """As a line of the log holds it."""
+        """Convert to a line of the log."""
         point = self.point and self.point.kept()
         return {**vars(self), "candidate": self.candidate.to_dict(), "point": point}
 
@@ -53,7 +53,7 @@ class Trial:
 
 
 class Bench(Protocol):
-    """What measures. A candidate that cannot be loaded or that fails requests is a trial with a `failure`."""
+    """Makes trials. A candidate that cannot be loaded or that fails requests gives a trial with a `failure`."""
 
     def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
         """Evaluate a candidate."""
@@ -61,7 +61,7 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class Objective:
-    """What is asked of every run."""
+    """Objective and length of every run."""
 
     percentile: float
     limit_ms: float
@@ -69,36 +69,36 @@ class Objective:
 
     @property
     def lowest(self) -> float:
-        """No rate below is tried: a run would hold too few requests for the percentile."""
+        """Lowest rate that is tried: below it a run would hold too few requests for the percentile."""
         return lowest_rate(self.percentile, self.duration_s)
 
 
 @dataclass
 class CandidateScore:
-    """What is known of one candidate."""
+    """Figures of one candidate, as far as they are known."""
 
     candidate: Candidate
     screens: list[float] = field(default_factory=list)
-    """Requests/s of each."""
+    """Requests/s of each screen."""
     failure: str | None = None
     found: MaxRate | None = None
     rounds: list[float] = field(default_factory=list)
     """The highest rate met in each round."""
     limited: set[str] = field(default_factory=set)
-    """Stages in which the generator, not the server, set the limit: what the server would do is not known then."""
+    """Stages in which the generator, not the server, set the limit, so that the server's speed is not known."""
 
     @property
     def score(self) -> float:
-        """The mean throughput of its screens; 0 where it failed."""
+        """Mean throughput of the screens; 0 if the candidate failed."""
         return statistics.geometric_mean(self.screens) if self.screens and not self.failure else 0.0
 
     @property
     def rate(self) -> float | None:
-        """The highest rate its search found."""
+        """Highest rate that the search found."""
         return self.found.rate if self.found else None
 
     def to_dict(self) -> CandidateFigures:
-        """As tuning.json holds it."""
+        """Convert to the form of tuning.json."""
         return {
             "candidate": self.candidate.to_dict(),
             "text": str(self.candidate),
@@ -113,18 +113,18 @@ class CandidateScore:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How it ended: "better" (there is a winner), "same", "missed" (none meets the objective) or "undecided"."""
+    """Outcome of a tuning: "better" (with a winner), "same", "missed" (none meets the objective) or "undecided"."""
 
     outcome: Outcome
     reason: str
     winner: Candidate | None
     ratio: Ratio | None
-    """The winner's rate to the present one's, None where there were no rounds."""
+    """Ratio of the winner's rate to the present one's, None if there were no rounds."""
     standings: tuple[CandidateScore, ...]
     not_tried: tuple[str, ...]
     spent_s: float
     lacked: Lacked | None = None
 
     def standing(self, candidate: Candidate) -> CandidateScore:
-        """What is known of a candidate that was tried."""
+        """Return the score of a candidate that was tried."""
         return next(standing for standing in self.standings if standing.candidate == candidate)

@@ -1,4 +1,4 @@
-"""What a workload is, and the registry that finds those of `servemark.models`. Imports no stage, and no torch."""
+"""Workloads: their description, and the registry that finds those of `servemark.models`. Imports no stage or torch."""
 
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement

@@ -1,4 +1,4 @@
-"""How far an engine's outputs lie from eager PyTorch's: the export's parity check and the check under load."""
+"""Differences between an engine's outputs and eager PyTorch's: the export's parity check and the check under load."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -7,16 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 Rows = npt.NDArray[np.float64]
-"""What was found of each row of an output: MATCH, TOP1, the errors as negative numbers, COSINE; the less, the worse."""
+"""Columns of figures for each row of an output: MATCH, TOP1, errors as negative numbers, COSINE; less is worse."""
 MATCH, TOP1, MAX_ABS, MAX_REL, COSINE = range(5)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far an engine's outputs may lie from eager PyTorch's.
+    """Limits for the difference between an engine's outputs and eager PyTorch's.
 
     Floating-point elements must satisfy |x - ref| <= atol + rtol * |ref|; of the integer elements (ids, counts) at
-    least `min_match` must be equal, since a tie broken the other way is no error. Where `min_cosine` is given, each row
+    least `min_match` must be equal, because a tie broken the other way is correct. If `min_cosine` is given, each row
     of floating-point elements must be that similar to its reference, and single elements may lie anywhere.
     """
 
@@ -26,12 +26,12 @@ class Agreement:
     min_cosine: float | None = None
 
     def at(self, precision: str) -> "Agreement":
-        """Return what is asked of an artifact of this precision: the workload's own limits hold for fp32 alone."""
+        """Return the limits for an artifact of this precision: the workload's own limits hold for fp32 alone."""
         floor = REDUCED.get(precision)
         return replace(self, min_cosine=floor[0], min_match=min(floor[1], self.min_match)) if floor else self
 
     def applied(self, *, floats: bool, integers: bool) -> dict[str, float]:
-        """The limits that decide of outputs of these kinds."""
+        """Return the limits that apply to outputs of these kinds."""
         if self.min_cosine is None:
             limits = {"atol": self.atol, "rtol": self.rtol} if floats else {}
         else:
@@ -40,31 +40,31 @@ class Agreement:
 
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
-"""What an artifact computes in; fp32 is the reference and the default."""
+"""Precisions of an artifact's arithmetic; fp32 is the reference and the default."""
 REDUCED: Mapping[str, tuple[float, float]] = {
     "fp16": (0.99, 0.9),
     "bf16": (0.99, 0.9),
     "int8": (0.9, 0.5),
     "fp8": (0.9, 0.5),
 }
-"""Precision -> smallest cosine similarity, smallest share of equal integers. Rounding moves every element, so this only
-asks whether the model still does its work; how far it lies from fp32 is measured and shown beside every speed. fp8 gets
+"""Precision -> smallest cosine similarity, smallest share of equal integers. Rounding moves every element, so these
+limits only ask whether the model still works; its distance from fp32 is measured and shown with every speed. fp8 gets
 int8's: both round the weights and inputs of each product to 8 bits, to three of mantissa or to 1/254 of the largest."""
 
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """How far one output lies from its reference, over so many golden samples.
+    """Difference between one output and its reference, over a number of golden samples.
 
-    The errors are None for integers (ids, counts), where they mean nothing, and where NaN or infinity was answered.
+    The errors are None for integers (ids, counts), where they mean nothing, and if the answer holds NaN or infinity.
     """
 
     agrees: bool
     match_share: float
-    """Share of elements within the tolerances, of integers: that are equal."""
+    """Share of elements within the tolerances; for integers, of equal elements."""
     samples: int
     top1_samples: int
-    """Samples with the same first choice: the largest element, of integers the first in the list."""
+    """Samples with the same first choice: the largest element or, of integers, the first in the list."""
     max_abs: float | None = None
     max_rel: float | None = None
     """Largest error relative to its row's largest element: relative to itself, an element near 0 would hide all."""
@@ -91,7 +91,7 @@ def compare_outputs(
 
 
 def compare_rows(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement) -> Rows:
-    """Compare arrays row by row: [rows, 5], what is not known is NaN."""
+    """Compare arrays row by row: [rows, 5], unknown figures are NaN."""
     found = np.full((len(reference), 5), np.nan)
     if not np.issubdtype(reference.dtype, np.floating):
         equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
@@ -111,7 +111,7 @@ def compare_rows(output: npt.NDArray[np.generic], reference: npt.NDArray[np.gene
 
 
 def worst_of_each(rows: Rows, samples: npt.NDArray[np.int64]) -> Rows:
-    """The worst that was found of each sample, in the order of their numbers: a sample counts once."""
+    """Return the worst figures of each sample, in the order of their numbers: a sample counts once."""
     order = np.argsort(samples, kind="stable")
     starts = np.unique(samples[order], return_index=True)[1]
     worst: Rows = np.minimum.reduceat(rows[order], starts, axis=0)
@@ -119,7 +119,7 @@ def worst_of_each(rows: Rows, samples: npt.NDArray[np.int64]) -> Rows:
 
 
 def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepancy:
-    """What rows say of an output, each of another sample."""
+    """Combine the figures of an output's rows, each of which belongs to another sample."""
     if not floating:
         agrees = rows[:, MATCH].mean() >= agreement.min_match
     elif agreement.min_cosine is None:
@@ -141,7 +141,7 @@ def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepa
 
 
 def _cosines(ours: Rows, theirs: Rows, close: npt.NDArray[np.bool_]) -> Rows:
-    """How alike the directions of rows are, NaN where one is not finite; zeros have none: 1 if they are close, or 0."""
+    """Return the rows' cosine similarities, NaN if not finite; a row of zeros has 1 if both are close, else 0."""
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     with np.errstate(invalid="ignore"):
         cosines: Rows = (ours * theirs).sum(axis=1) / np.where(lengths == 0, 1, lengths)

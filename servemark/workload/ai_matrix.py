@@ -11,12 +11,12 @@ from dataclasses import dataclass
 TENSORRT = "V100, TensorRT"
 TENSORFLOW = "V100, TensorFlow 1.10"
 PICTURES = 28
-"""Mask R-CNN runs on so many, each repeated to a whole batch."""
+"""Number of pictures that Mask R-CNN runs on, each repeated to a whole batch."""
 
 
 @dataclass(frozen=True)
 class Macro:
-    """How AI Matrix runs a workload: its batches, its precisions and what it counts."""
+    """AI Matrix's way to run a workload: its batches, its precisions and the unit that it counts."""
 
     batches: tuple[int, ...]
     unit: str
@@ -72,7 +72,7 @@ _REMARKS = {
 
 
 def published(workload: str, precision: str, batch: int) -> Iterator[str]:
-    """What AI Matrix publishes of a workload in a precision at a batch, each with its hardware and software."""
+    """Yield the figures that AI Matrix publishes for a workload, precision and batch, with hardware and software."""
     of_precision = _TENSORRT.get(workload, {}).get(precision)
     if of_precision and batch in CNN.batches:
         yield f"{of_precision[CNN.batches.index(batch)]:,.0f}/s ({TENSORRT})"

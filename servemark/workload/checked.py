@@ -1,4 +1,4 @@
-"""Answers to golden samples beside eager PyTorch's: what an export, and a run under load, say of one artifact."""
+"""Comparison of the answers to golden samples with eager PyTorch's, for exports and for runs under load."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ _KEYS = (*_MEASURED, "samples", "top1_samples", "tolerance", "weights")
 
 
 def unchecked(reason: str) -> OutputAgreement:
-    """The figures where nothing could be compared."""
+    """Return the figures if nothing could be compared."""
     return cast(OutputAgreement, {"checked": 0, **unknown(_KEYS, reason)})
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Sampled answers that were compared: how many, with which golden samples, and the worst that was found of each."""
+    """Sampled answers that were compared: their number, their golden samples, and the worst figures of each sample."""
 
     answers: int = 0
     samples: Sequence[int] = ()
@@ -33,7 +33,7 @@ class Checked:
 
     @classmethod
     def joined(cls, parts: Sequence["Checked"]) -> "Checked":
-        """What several processes compared, as if one had."""
+        """Join the comparisons of several processes, as if one had made them all."""
         counted = [part for part in parts if part.answers]
         if not counted:
             return cls()
@@ -43,12 +43,12 @@ class Checked:
 
     @classmethod
     def of(cls, answers: int, samples: npt.NDArray[np.int64], rows: Mapping[str, Rows]) -> "Checked":
-        """So many answers, the sample of each of their rows, and what was found of the rows."""
+        """Keep the worst figures of each golden sample; `samples` has the sample of each row."""
         found = {name: worst_of_each(each, samples).tolist() for name, each in rows.items()}
         return cls(answers, np.unique(samples).tolist(), found)
 
     def discrepancies(self, outputs: Sequence[Tensor], limits: Agreement) -> dict[str, Discrepancy]:
-        """How far each output lies from the golden one."""
+        """Return the difference between each output and the golden one."""
         return {
             tensor.name: discrepancy(np.array(self.found[tensor.name]), limits, floating=tensor.dtype.kind == "f")
             for tensor in outputs
@@ -58,7 +58,7 @@ class Checked:
 def agreement_figures(
     checked: Checked, workload: Workload, precision: str, *, reference: str = EAGER
 ) -> tuple[OutputAgreement, str | None]:
-    """The figures for result.json and, where an output lies outside the limits, which one and how far."""
+    """Return the figures for result.json and, if an output lies outside the limits, a sentence that names it."""
     if not checked.answers:
         return unchecked("no golden request was answered"), None
     outputs = [tensor for tensor in workload.outputs if tensor.name in checked.found]
@@ -87,6 +87,6 @@ def agreement_figures(
 
 
 def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
-    """The worst of all outputs, None where one of them is not known."""
+    """Return the worst of all outputs, None if one of them is not known."""
     known = [value for value in values if value is not None]
     return choose(known) if known and len(known) == len(values) else None

@@ -30,7 +30,7 @@ DESCRIPTION, GOLDEN, SAMPLES = "model.json", "golden.npz", "samples.npz"
 
 
 def models_folder() -> Path:
-    """Where imported models lie."""
+    """Return the folder of imported models."""
     return Path(os.environ.get(MODELS) or DEFAULT_MODELS).absolute()
 
 
@@ -48,7 +48,7 @@ def read_model(folder: Path) -> Workload:
 
 
 def described(folder: Path, document: Mapping[str, Any], digest: str) -> Workload:
-    """The workload that a description says. Raises whatever reading it does."""
+    """Make the workload of a description. Raises whatever reading it does."""
     name, said = folder.name, document["source"]
     return Workload(
         name=name,
@@ -75,7 +75,7 @@ def _no_network(name: str) -> NoReturn:
 
 
 def _samples(path: Path, rng: np.random.Generator) -> Iterator[Sample]:
-    """The requests that were kept, in another order each time round."""
+    """Repeat the requests that were kept, each time in another order."""
     arrays = _read(path, path.stat().st_mtime_ns)
     rows = len(next(iter(arrays.values())))
     while True:

@@ -12,27 +12,27 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Example:
-    """What is scored as one: a request, or the two of a pair, and what their answers should have been."""
+    """Unit that is scored: a request, or the two requests of a pair, and the right answer."""
 
     requests: tuple[Sample, ...]
     label: Any
-    """What the workload's metric compares with: its form is the metric's."""
+    """Right answer, in the form that the workload's metric compares with."""
 
 
 def first_output(outputs: Sample, _label: Any) -> Any:
-    """The answer itself, where a metric takes the model's first output as it is."""
+    """Return the answer itself, for a metric that takes the model's first output as it is."""
     return next(iter(outputs.values()))
 
 
 class InOrder(Generic[Read]):
-    """Any element of a stream that can be begun anew; one pass serves all that are asked for in ascending order."""
+    """Random access to a stream that can be begun anew; indices in ascending order need one pass only."""
 
     def __init__(self, begin: Callable[[], Iterator[Read]]) -> None:
         self._begin = begin
         self._stream, self._next = begin(), 0
 
     def __len__(self) -> int:
-        """How many there are: reads them all."""
+        """Count the elements, which reads them all."""
         return sum(1 for _ in self._begin())
 
     def __getitem__(self, index: int) -> Read:
@@ -45,7 +45,7 @@ class InOrder(Generic[Read]):
 
 @dataclass(frozen=True)
 class LabelledSet:
-    """A data set with its labels, of which any example can be had without the others.
+    """A data set with its labels, whose examples can be read one by one.
 
     `example` raises InputDataError with file and line; `prediction` makes of a sample's outputs, and of the example's
     label, what the metric takes. Where it gives log-probabilities [frames, labels], `alphabet` says what each label

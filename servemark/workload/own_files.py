@@ -25,7 +25,7 @@ EXAMPLE = 'CONTRIBUTING.md, "Add a workload", shows a whole one'
 
 
 def files_of(places: list[Path]) -> list[Path]:
-    """The workload files that places name: a file itself, of a folder those that set `WORKLOAD`. Raises OptionError."""
+    """Return the workload files at `places`: a file, or a folder's files that set `WORKLOAD`. Raises OptionError."""
     found = []
     for place in places:
         if place.is_dir():
@@ -53,7 +53,7 @@ def _loaded(path: Path, _: int) -> Workload:
     name = f"servemark_workload_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise OptionError(f"{path} is no Python file", fix=EXAMPLE)
+        raise OptionError(f"{path} is not a Python file", fix=EXAMPLE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
@@ -68,12 +68,12 @@ def _loaded(path: Path, _: int) -> Workload:
 
 
 def own_workload(found: object, path: Path) -> Workload:
-    """Take a workload of the user's: what its functions raise names their line, and its locustfile may lie beside it.
+    """Prepare a user's workload: errors of its functions name their line, and its locustfile may lie beside it.
 
-    Raises OptionError where it is none.
+    Raises OptionError if `found` is not a workload.
     """
     if not isinstance(found, Workload):
-        raise OptionError(f"{path}: {ATTRIBUTE} is no Workload but {type(found).__name__}", fix=EXAMPLE)
+        raise OptionError(f"{path}: {ATTRIBUTE} is not a Workload but {type(found).__name__}", fix=EXAMPLE)
     return _told(found, path)
 
 
@@ -121,7 +121,7 @@ def _telling_stream(
 
 @contextmanager
 def telling(path: Path, error_class: type[ServemarkError]) -> Iterator[None]:
-    """Run code of a user's file: what it raises becomes an error that names the file, the line and the message."""
+    """Run code of a user's file: its exceptions become errors that name the file, the line and the message."""
     try:
         yield
     except ServemarkError:
@@ -144,7 +144,7 @@ def _parsed(path: Path, _: int) -> ast.Module:
 
 
 def _defines_workload(path: Path) -> bool:
-    """Whether a file sets `WORKLOAD`; its code does not run for that, for a locustfile may lie beside it."""
+    """Return True if a file sets `WORKLOAD`. Its code does not run, because it may be a locustfile."""
     tree = _parsed(path, path.stat().st_mtime_ns)
     targets = [
         target

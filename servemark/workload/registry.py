@@ -1,6 +1,6 @@
-"""Finds the workloads: the zoo's, those of installed packages, and files of the user's own.
+"""Registry of the workloads: the zoo's, those of installed packages, and the user's own files.
 
-The environment names the user's: so every process that a command starts sees the same.
+The environment names the user's files, so every process that a command starts sees the same workloads.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from servemark.workload.own_files import files_of, load_file, own_workload, tell
 from servemark.workload.spec import Workload
 
 WORKLOADS = "SERVEMARK_WORKLOADS"
-"""The environment variable that names workload files and folders of them, with `:` between."""
+"""The environment variable that names workload files and folders, separated by `:`."""
 GROUP = "servemark.workloads"
 """The entry points by which an installed package brings workloads."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -71,7 +71,7 @@ def names() -> list[str]:
 
 def get(name: str) -> Workload:
     """Look up a workload, or the tiny variant of one as `<name>_tiny`. Raises UnknownWorkloadError with the nearest."""
-    # A broken file of the user's does not keep the zoo's workloads from running.
+    # A user's broken file does not keep the zoo's workloads from running.
     for found in (zoo, own):
         known = found()
         if name in known:
@@ -88,10 +88,11 @@ def get(name: str) -> Workload:
 
 
 def check_name(name: str, source: str) -> None:
-    """Check a name for a workload of the user's: it is part of a folder's name. Raises OptionError."""
+    """Check the name of a user's workload, which becomes part of a folder's name. Raises OptionError."""
     if not _NAME.fullmatch(name):
         raise OptionError(
-            f"{source}: {name!r} is no name for a workload", fix="use letters, digits, '_', '-' and '.', like my_model"
+            f"{source}: {name!r} is not a name for a workload",
+            fix="use letters, digits, '_', '-' and '.', like my_model",
         )
     last = name.rpartition("_")[2]
     if last in REDUCED:
@@ -107,7 +108,7 @@ def _entry_points() -> tuple[EntryPoint, ...]:
 
 @cache
 def _of_package(point: EntryPoint) -> Workload:
-    """The workload that an installed package brings: `name = "package.module:WORKLOAD"`. Raises OptionError."""
+    """Load the workload of an installed package: `name = "package.module:WORKLOAD"`. Raises OptionError."""
     spec = importlib.util.find_spec(point.module)
     path = Path(spec.origin) if spec and spec.origin else Path(point.module)
     with telling(path, OptionError):

@@ -1,4 +1,4 @@
-"""What a workload is: everything the stages need to know about a model, importable without torch."""
+"""Workload: everything the stages need to know about a model, importable without torch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,17 +29,17 @@ class Quality:
     target: float | None
     protocol: str
     unmeasured: str = ""
-    """Why the answers cannot be scored, of a workload without labels."""
+    """Reason why the answers cannot be scored, for a workload without labels."""
 
 
 EAGER = "eager PyTorch"
 VERSION = "1"
-"""Where the file of an imported model lies in its folder."""
+"""Folder of an imported model's file, within the model's folder."""
 DEFAULT_LOCUSTFILE = "any_model"
 OWN = "own model"
 """The task of a workload that names none."""
 OWN_SUITES = ("own",)
-"""What the zoo's suites leave over."""
+"""Suite of the workloads that belong to none of the zoo's suites."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class Source:
     """The file of an imported model, which takes the place of `Workload.build`."""
 
     engine: str
-    """Whose artifact the file is; the engine's answers are the golden ones."""
+    """Engine that the file belongs to; its answers are the golden ones."""
     kind: str
-    """What such a file is called."""
+    """Name of the file's format."""
     folder: Path
-    """Where the file, its golden samples and its description lie."""
+    """Folder of the file, its golden samples and its description."""
     file: str
-    """Its name in the folder of the version."""
+    """The file's name in the folder of the version."""
     digest: str
-    """Of the description, which holds that of the file: another one is another model."""
+    """Digest of the description, which holds the file's digest: another digest is another model."""
     facts: Mapping[str, Any]
-    """Where the file came from: path, digest, versions of its format."""
+    """Origin of the file: path, digest, versions of its format."""
 
     @property
     def path(self) -> Path:
@@ -67,7 +67,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One model with its interface, its requests and, where it is known, all else that the zoo knows of its own.
+    """One model with its interface, its requests and, if they are known, all other facts that the zoo's models have.
 
     `parameters` is the exact count of learnable parameters (asserted by the export); `flops` counts what the network
     computes for the mean request, its padding included, a multiply-add as 2 (docs/explanation/metrics.md, "FLOPs").
@@ -83,7 +83,7 @@ class Workload:
     parameters: int | None = None
     flops: int | None = None
     max_batch: int
-    """Most samples in a request. 0: its tensors have no batch dimension, so a request is one sample."""
+    """Maximum number of samples in a request. 0: the tensors have no batch dimension, so a request is one sample."""
     slo: Slo | None = None
     quality: Quality | None = None
     citation: str = ""
@@ -101,49 +101,49 @@ class Workload:
     """The same data with its labels, as `quality.metric` takes them; raises as `read`."""
     agreement: Agreement = field(default_factory=Agreement)
     flops_without_padding: int | None = None
-    """What the mean request would need at its own length; None where nothing is padded."""
+    """Operations that the mean request would need without padding; None if nothing is padded."""
     flops_longest: int | None = None
-    """Of the longest request and answer; None where all requests are the same work."""
+    """Operations of the longest request and answer; None if all requests are the same work."""
     origin: str | None = None
-    """Whose network this is, what the suite's own code runs instead, and which published figure belongs to which."""
+    """Origin of the network, the network that the suite's own code runs instead, and the published figure of each."""
     trained: bool = False
-    """Whether `build` brings trained weights; seeded random ones agree with fp32 or not, but are never accurate."""
+    """True if `build` brings trained weights; with seeded random ones agreement with fp32 is tested, never accuracy."""
     tiny: "Workload | None" = None
     """The same graph with small widths for fast tests; named <name>_tiny."""
     source: Source | None = None
     """The user's model file that it is made of; None: `build` makes the network."""
     served: bool = False
-    """Whether all that is known of it is what a server says: there is nothing to export, and no golden output."""
+    """True if only a server's metadata describes the model: there is nothing to export, and no golden output."""
 
     @property
     def reference(self) -> str:
-        """Whose answers are the golden ones."""
+        """Name of the runtime whose answers are the golden ones."""
         return self.source.engine if self.source else EAGER
 
     @property
     def weights(self) -> str:
-        """Where its weights come from: `random`, `trained`, or the user's `own`."""
+        """Origin of the weights: `random`, `trained`, or the user's `own`."""
         return "own" if self.source else "trained" if self.trained else "random"
 
     @property
     def batched(self) -> bool:
-        """Whether its tensors have a batch dimension."""
+        """True if the tensors have a batch dimension."""
         return self.max_batch > 0
 
     def request(self, samples: Sequence[Sample]) -> Arrays:
-        """What one request of these samples holds; without batches it is its one sample. Raises InputDataError."""
+        """Make a request of these samples; without a batch dimension it is the one sample. Raises InputDataError."""
         return stack(samples, self.inputs) if self.batched else samples[0]
 
 
 @dataclass(frozen=True)
 class Variant(Generic[Sizes]):
-    """What sets a workload and its tiny variant apart; the figures are those of `Workload`."""
+    """Differences between a workload and its tiny variant; the figures are those of `Workload`."""
 
     sizes: Sizes
     parameters: int | None = None
     flops: int | None = None
     agreement: Agreement | None = None
-    """None: that of the other one."""
+    """None: the agreement of the other variant."""
     flops_without_padding: int | None = None
     flops_longest: int | None = None
 
@@ -173,7 +173,7 @@ def define(
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
 
-    What a model of one's own does not know is left out: its paper, suites, objective, metric and counts.
+    Unknown facts of a user's own model are left out: its paper, suites, objective, metric and counts.
 
     `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
     export notices that the file was edited.
@@ -208,5 +208,5 @@ def define(
 
 
 def _bound(function: Callable[..., Made], *first: object) -> Callable[..., Made]:
-    """Bind the first arguments; what is bound keeps its module and docstring."""
+    """Bind the first arguments; the result keeps the function's module and docstring."""
     return update_wrapper(partial(function, *first), function)

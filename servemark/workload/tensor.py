@@ -34,19 +34,19 @@ NUMPY_DTYPES: Mapping[str, npt.DTypeLike] = {
     "FP64": np.float64,
     "BYTES": np.object_,
 }
-"""KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") and what holds their values here.
+"""KServe v2 datatypes (Open Inference Protocol, "Tensor Data Types") and the numpy types of their values.
 
 numpy has no BF16: its values are FP32's that only lose digits on the wire. An element of BYTES is a `bytes`.
 """
 _BYTES_ON_THE_WIRE = {"BF16": 2, "BYTES": 4}
-"""Where it is not the array's: of BYTES the least, the length before each element."""
+"""Bytes of an element if they differ from the array's: BYTES take at least 4, the length before each element."""
 
 
 _NPY: Any = np.lib.format  # has no types
 _NpzFile: Any = np.lib.npyio.NpzFile  # its types ask for text
 _NPY_HEADERS = {(1, 0): _NPY.read_array_header_1_0, (2, 0): _NPY.read_array_header_2_0}
 MAX_UNPACKED_BYTES = 4 << 30
-"""Of the arrays in one file: a small archive may hold any number of zeros."""
+"""Limit for the arrays in one file, because a small archive may hold any number of zeros."""
 
 
 @dataclass(frozen=True)
@@ -64,28 +64,28 @@ class Tensor:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The numpy dtype of `datatype`."""
+        """Numpy dtype of `datatype`."""
         return np.dtype(NUMPY_DTYPES[self.datatype])
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element on the wire; of BYTES at least."""
+        """Bytes of an element on the wire; the least for BYTES."""
         return _BYTES_ON_THE_WIRE.get(self.datatype, self.dtype.itemsize)
 
     @property
     def variable_axes(self) -> tuple[int, ...]:
-        """The axes of a batch, itself axis 0, that have no fixed size."""
+        """Axes without a fixed size; the batch is axis 0."""
         return tuple(axis for axis, size in enumerate(self.shape, 1) if size == -1)
 
     def fits(self, shape: Sequence[int]) -> bool:
-        """Tell whether a sample of this shape, without the batch dimension, is one of this tensor."""
+        """Return True if a sample of this shape, without the batch dimension, fits this tensor."""
         return len(shape) == len(self.shape) and all(
             size in {-1, got} for size, got in zip(self.shape, shape, strict=True)
         )
 
 
 def read_npz(path: Path) -> Arrays:
-    """Read all arrays of a file. Raises whatever numpy does on a damaged one, BadZipFile where they are no archive."""
+    """Read all arrays of a file. Raises numpy's errors if it is damaged, BadZipFile if it is not an archive."""
     # np.load would read a file of one array, however large it says that it is.
     with files.opened(path) as content, _NpzFile(content) as file:
         size = sum(member.file_size for member in file.zip.infolist())
@@ -103,7 +103,7 @@ def write_npz(path: Path, arrays: Arrays) -> None:
 
 
 def elements(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """An array with numpy's strings of fixed width as elements of BYTES; any other as it is."""
+    """Convert numpy's strings of fixed width to elements of BYTES; return any other array as it is."""
     if array.dtype.kind not in "US":
         return array
     texts: Any = array
@@ -121,7 +121,7 @@ def _require_whole(archive: ZipFile, member: ZipInfo) -> None:
 
 
 def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:
-    """Make one batch of samples; where a size varies, shorter ones are padded with zeros to the longest of them.
+    """Make one batch of samples; if a size varies, shorter samples are padded with zeros to the longest.
 
     An optional input is in all of them or in none. Raises InputDataError.
     """
@@ -132,7 +132,7 @@ def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:
             continue
         if holding < len(samples):
             raise InputDataError(
-                f"{holding} of a batch's {len(samples)} samples have {tensor.name!r}: a batch has it, or has not",
+                f"{holding} of a batch's {len(samples)} samples have {tensor.name!r}: all must have it, or none",
                 fix="--batch-size 1, or give it to every sample",
             )
         arrays = [sample[tensor.name] for sample in samples]

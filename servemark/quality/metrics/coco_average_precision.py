@@ -46,7 +46,7 @@ class CocoAveragePrecision:
         return tuple(_mean(each) for each in (precision, precision[0], precision[5]))
 
     def _matched(self, answer: Any, label: Any) -> Row:
-        """One picture's classes: scores, matches and what is ignored, of detections and of objects."""
+        """Match one picture's detections and objects by class: scores, matches, ignored ones."""
         from pycocotools.coco import COCO
 
         picture = {"id": 0, "height": label["height"], "width": label["width"]}
@@ -86,7 +86,7 @@ class CocoAveragePrecision:
 
 
 def _packed(evaluated: Any) -> list[Any]:
-    """What `accumulate` needs of one class in one picture."""
+    """Keep the fields of one class in one picture that `accumulate` needs."""
     matches, ignored = (np.asarray(evaluated[key]) for key in ("dtMatches", "dtIgnore"))
     scores = [float(score) for score in evaluated["dtScores"]]
     return [
@@ -111,13 +111,13 @@ def _unpacked(packed: list[Any] | None) -> dict[str, Any] | None:
 
 
 def _mean(precision: Any) -> float:
-    """Over what has objects; -1 stands for a class without."""
+    """Average over the classes with objects; -1 stands for a class without."""
     known = precision[precision > -1]
     return float(known.mean()) if known.size else float("nan")
 
 
 def _quiet() -> contextlib.AbstractContextManager[Any]:
-    """Pycocotools prints what it does."""
+    """Silence pycocotools, which prints its steps."""
     return contextlib.redirect_stdout(io.StringIO())
 
 

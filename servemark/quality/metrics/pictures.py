@@ -1,4 +1,4 @@
-"""How like the right pictures the answered ones are: MS-SSIM, MSE; of volumes their overlap."""
+"""Similarity of answered pictures to the right ones (MS-SSIM, MSE), and overlap of volumes."""
 
 from typing import Any
 
@@ -30,8 +30,8 @@ class MsSsim(Means):
 class SquaredError(Means):
     """Predictions and labels are frames [T, 3, H, W] in [0, 1]: squared errors summed over a frame, averaged over all.
 
-    Beside it the mean over values, and the peak signal-to-noise ratio of a clip's mean in dB. Where errors grow with
-    time, that is below the mean of the frames' own ratios. What was not answered is black where white was right.
+    Further figures: the mean over values, and the peak signal-to-noise ratio of a clip's mean in dB. If errors grow
+    with time, it is below the mean of the frames' own ratios. A missing answer counts as black where white was right.
     """
 
     figures = ("MSE", "MSE per value", "clip PSNR")

@@ -27,7 +27,7 @@ class FoldedAccuracy:
             units = [_unit(np.asarray(each, np.float64).reshape(-1)) for each in predictions]
             distance = float(((units[0] - units[-1]) ** 2).sum())
         if len(units) != 2:
-            raise ValueError(f"{len(units)} pictures are no pair")
+            raise ValueError(f"{len(units)} pictures are not a pair")
         return [distance, same, fold]
 
     def wrong(self, label: Sequence[int]) -> Row:

@@ -334,7 +334,7 @@ def test_half_a_line_is_dropped_and_a_damaged_log_is_an_error(tmp_path: Path) ->
     assert Log.resume(tmp_path, {"kind": "test"}).remembered == len(whole.splitlines()) - 1
     assert (tmp_path / LOG_FILE).read_text() == whole
     (tmp_path / LOG_FILE).write_text('{"kind": "test"}\n{"stage": 5}\n')
-    with pytest.raises(ResultError, match="is no log of a tuning"):
+    with pytest.raises(ResultError, match="is not the log of a tuning"):
         Log.resume(tmp_path, {"kind": "test"})
     with pytest.raises(ResultError, match="cannot be read"):
         Log.resume(tmp_path / "nowhere", {})
