@@ -71,7 +71,8 @@ def _truncate(rig: Rig) -> Seen:
 
 
 @fault(2, "cut", "answers are cut by RST on their way", "proxy before the golden server",
-       Expected(kinds=("connection_reset",), also=("connection_closed", "timeout"), may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
+       Expected(kinds=("connection_reset",), also=("connection_closed", "timeout"),
+                may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
 def _cut(rig: Rig) -> Seen:
     return through(rig, "reset")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hyperframe.frame import PingFrame
 
+from servemark.results.constraint_kinds import Kind
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, Rig
 from tests.faults.proxy import Proxy
@@ -36,7 +37,8 @@ for _name, _command in (("dead", LOCUST), ("dead-run", SERVEMARK)):
 
 
 @fault(1, "refused", "from the middle of the run on nothing listens any more", "golden server, killed",
-       Expected(kinds=("connection_refused",), also=("connection_reset", "connection_closed")))  # fmt: skip
+       Expected(kinds=("connection_refused",), also=("connection_reset", "connection_closed"),
+                fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _refused(rig: Rig) -> Seen:
     with GoldenServer() as server:
 
@@ -136,7 +138,8 @@ def _handshake(rig: Rig) -> Seen:
 
 @fault(15, "handshakes", "all connections break, and the TLS handshakes of the next ones stall",
        "proxy before the golden server over TLS",
-       Expected(kinds=("timeout",), also=("connection_closed", "connection_reset", "tls_error")))  # fmt: skip
+       Expected(kinds=("timeout",), also=("connection_closed", "connection_reset", "tls_error"),
+                fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _handshakes(rig: Rig) -> Seen:
     authority, certificate = _certified(rig)
     with GoldenServer(certificate=str(certificate)) as server, Proxy(server.port) as proxy:

@@ -98,7 +98,7 @@ with servers.open_server("embedded", Path(sys.argv[1]), ["identity"]) as server:
 
 @fault(22, "sigkill-triton", "SIGKILL of what has started the embedded Triton, in the middle of a run",
        "to the owner of a real Triton",
-       Expected(kinds=("connection_refused",), also=BROKEN))  # fmt: skip
+       Expected(kinds=("connection_refused",), also=BROKEN, fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _sigkill_triton(rig: Rig) -> Seen:
     command = [sys.executable, "-c", OWNER, str(REPOSITORY)]
     scratch = rig.new_folder()
@@ -162,7 +162,7 @@ def _kill(name: str) -> None:
 
 
 @fault(16, "triton-dies", "Triton is killed in the middle of a run", "SIGKILL of a real Triton",
-       Expected(kinds=("connection_refused",), also=BROKEN))  # fmt: skip
+       Expected(kinds=("connection_refused",), also=BROKEN, fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _triton_dies(rig: Rig) -> Seen:
     with triton() as server:
         seen = rig.run(
