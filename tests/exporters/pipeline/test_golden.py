@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from exporters.pipeline import golden
-from servemark.errors import ArtifactError
 from servemark.workload import Sample, Tensor, Workload, get
 from servemark.workload.agreement import compare_outputs
 from tests.support.zoo import tiny_names
@@ -83,10 +82,16 @@ def test_rare_clear_samples_are_fewer_golden_ones() -> None:
     assert chosen.rows == 4
 
 
-def test_a_model_without_a_clear_answer_is_an_error() -> None:
-    with pytest.raises(ArtifactError, match="0 of 128 samples keep their answers") as caught:
-        golden.choose(First(), comparing([1e-6, -1e-6]))
-    assert "min_match" in str(caught.value.fix)
+def test_a_model_without_a_clear_answer_takes_its_first_samples_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = golden.choose(First(), comparing([1e-6, -1e-6]))
+    assert chosen.rows == golden.FEWEST_ROWS
+    assert "0 of 128 samples keep their answers" in capsys.readouterr().err
+
+
+def test_large_models_try_fewer_samples() -> None:
+    small, large = (dataclasses.replace(comparing([1e-6]), flops=flops) for flops in (1_000_000, 1_000_000_000_000))
+    assert golden._batches(small, 16, 4) == golden.CANDIDATES
+    assert golden._batches(large, 4, 2) == 1
 
 
 def test_weights_come_back_as_they_were_also_after_an_error() -> None:
