@@ -1,4 +1,4 @@
-"""Quality beside speed: what each engine's answers score, and what is left of fp32's score."""
+"""Quality beside speed: the score of each engine's answers, and its share of fp32's score."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from servemark.results.schema.score import QualityScore
 
 FULL = "fp32"
 ERROR_RATES = ("WER",)
-"""Of these MLPerf asks for a share of 1 - rate (the submission checker's bound of RNN-T: 99 % of 100 - 7.452)."""
+"""Metrics whose share is that of 1 - rate, as in MLPerf (its submission checker asks RNN-T for 99 % of 100 - 7.452)."""
 
 
 def quality_of(found: Sequence[Result]) -> RowQuality | None:
-    """The score of the round that scored the most examples; None where no round scored any.
+    """Return the score of the round that scored the most examples; None if no round scored any.
 
-    Rounds send the same examples, so that their scores are no independent ones.
+    Rounds send the same examples, so their scores are not independent.
     """
     qualities = [result["metrics"]["accuracy"].get("quality") for result in found]
     scores = [score for quality in qualities if quality and (score := quality.get("score"))]
@@ -38,7 +38,7 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
 
 
 def against_full(rows: Sequence[ComparisonRow]) -> None:
-    """Complete each row: what it keeps of the score of its engine's fp32, else of the first engine's that has one."""
+    """Complete each row by its share of its own engine's fp32 score, else of the first engine's that has one."""
     whole = [row for row in rows if row["precision"] == FULL and (found := row.get("quality")) and found["value"]]
     for row in rows:
         own = row.get("quality")
@@ -48,7 +48,7 @@ def against_full(rows: Sequence[ComparisonRow]) -> None:
         better = reference.get("quality")
         assert better is not None
         if row is reference or own["data_sha256"] != better["data_sha256"]:
-            continue  # of other examples it would say nothing
+            continue  # scores of different examples cannot be compared
         assert better["value"] is not None
         share = _share(own["value"], better["value"], own)
         if share is not None:
@@ -56,7 +56,7 @@ def against_full(rows: Sequence[ComparisonRow]) -> None:
 
 
 def _share(value: float, full: float, of: RowQuality) -> float | None:
-    """How much of fp32's quality is kept; None where there is nothing to divide by."""
+    """Return the share of fp32's quality that is kept; None if the divisor is 0."""
     if of["metric"] in ERROR_RATES:
         value, full = 1 - value, 1 - full
     elif not of["higher_is_better"]:

@@ -25,7 +25,7 @@ class RateTurns:
     _runs: dict[str, RateRuns] = field(default_factory=dict)
 
     def run(self, rounds: Rounds, count: int) -> None:
-        """Search for each engine's rate, then find all of them again in so many rounds.
+        """Search for each engine's rate, then find all of them again in `count` rounds.
 
         Raises ServerError, NoResultError, KeyboardInterrupt.
         """
@@ -35,10 +35,10 @@ class RateTurns:
         rounds.run(count, self, "rate round")
 
     def sides(self) -> Sequence[Participant]:
-        """Who takes part in the next round.
+        """Return the participants of the next round.
 
-        An engine whose rate is no longer met, or is the generator's, leaves the rounds; without the first engine, or
-        alone, the others have nothing to be compared with.
+        An engine whose rate is no longer met, or is limited by the generator, leaves the rounds. They end if the first
+        engine leaves or only one remains, because there is no comparison left.
         """
         sound = [participant for participant in self.participants if self.rates[participant.label].reason is None]
         return sound if len(sound) > 1 and sound[0] is self.participants[0] else []

@@ -16,18 +16,18 @@ from servemark.runs.locust_process import drive_captured
 
 
 class Measure(Protocol):
-    """What is measured in each turn."""
+    """Measurement of each turn."""
 
     def sides(self) -> Sequence[Participant]:
-        """Who takes part in the next round."""
+        """Return the participants of the next round."""
 
     def turn(self, participant: Participant, address: str, number: int) -> str:
-        """Measure one engine at the address in round `number`; what was found, in a few words."""
+        """Measure one engine at the address in round `number`; return the finding in a few words."""
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """How a comparison takes turns; `keep` is called after each round that is whole."""
+    """Interleaved rounds of a comparison; `keep` is called after each complete round."""
 
     folder: Path
     server: ServerFactory
@@ -35,7 +35,7 @@ class Rounds:
     warm_each_turn: bool
 
     def run(self, count: int, measure: Measure, name: str = "round") -> None:
-        """Measure so many rounds. Raises ServerError, NoResultError where a run has none, KeyboardInterrupt."""
+        """Measure `count` rounds. Raises ServerError, NoResultError if a run has none, KeyboardInterrupt."""
         for number in range(1, count + 1):
             for participant in round_order(measure.sides(), number):
                 with self.server(participant) as address:
@@ -55,7 +55,7 @@ class LoadTurns:
     turns: list[Turn] = field(default_factory=list)
 
     def sides(self) -> Sequence[Participant]:
-        """All of them."""
+        """Return all participants."""
         return self.participants
 
     def turn(self, participant: Participant, address: str, number: int) -> str:
@@ -66,7 +66,7 @@ class LoadTurns:
         try:
             drive_captured(replace(config.at(address), seed=config.seed + number - 1, result_dir=directory))
         finally:
-            # Also one that was cut short: it is listed, and takes no part in the figures.
+            # An interrupted run is listed too, but takes no part in the figures.
             if (directory / HISTOGRAM_FILE).exists():
                 self.turns.append(Turn.read(number, participant.label, directory))
         return _words(self.turns[-1])

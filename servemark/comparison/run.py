@@ -1,4 +1,4 @@
-"""Engines side by side: prepare all of them, measure in rounds, keep what was measured."""
+"""Comparison of engines: prepare all of them, measure in rounds, keep the measurements."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +34,7 @@ def compare_engines(request: Request, on_end: OnEnd = lambda *_: None) -> "Compa
 
 
 class Comparison:
-    """What has been measured so far, on disk: written whole after each round, also when it is cut short."""
+    """A comparison and its document, which is written whole after each round and at an interruption."""
 
     def __init__(self, prepared: Preparation, on_end: OnEnd) -> None:
         self._prepared, self._request, self._on_end = prepared, prepared.request, on_end
@@ -43,7 +43,7 @@ class Comparison:
         self.turns: list[Turn] = []
         self.rates: dict[str, HighestRate] = {}
         self.document: ComparisonDocument
-        """As comparison.json holds it."""
+        """The document in the form of comparison.json."""
         self._opened: ComparisonHeader = {
             **opening("comparison"),
             "workload": config.workload.name,
@@ -61,7 +61,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> ExitCode:
-        """That of its worst round or search."""
+        """Exit code of the worst round or search."""
         codes = [exit_code(turn.result) for turn in self.turns] + [rate.exit_code for rate in self.rates.values()]
         return ExitCode.worst(codes)
 
@@ -72,7 +72,7 @@ class Comparison:
         self._on_end(self.folder, self.document)
 
     def measure(self) -> None:
-        """Warm up, make the rounds and the searches; what was measured is written however they end."""
+        """Warm up, make the rounds and the searches; the measurements are written however they end."""
         reason: str | None = "it ended with an error"
         try:
             self._measure()

@@ -1,4 +1,4 @@
-"""How long the runs of a comparison are, and it as a whole: chosen from the warm-ups, said before it starts."""
+"""Duration of a comparison and of its runs: chosen from the warm-ups, announced before it starts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from servemark.output import note
 from servemark.results.objectives import Objectives, highest_percentile
 
 SEARCH_RUNS = 13
-"""Runs that a search for a highest rate takes more often than not, its probe included."""
+"""Typical number of runs that a search for a highest rate takes, its probe included."""
 
 
 @dataclass(frozen=True)
 class Timetable:
-    """Seconds of each round's run and of each run of a search, and how many rounds there are of both."""
+    """Seconds of each round's run and of each run of a search, and the number of rounds of both."""
 
     round_s: float
     rounds: int
@@ -25,7 +25,7 @@ class Timetable:
     rate_rounds: int = 0
 
     def minutes(self, participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> tuple[float, float]:
-        """What the rounds and what the highest rates will take."""
+        """Estimate the minutes of the rounds and of the highest rates."""
         found = []
         runs = SEARCH_RUNS + self.rate_rounds * ROUND_RUNS if self.rate_rounds else 0.0
         hosts = 1 + self.rate_rounds if self.rate_rounds else 0
@@ -40,7 +40,7 @@ class Timetable:
         return found[0], found[1]
 
     def announce(self, participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> None:
-        """Say how long it will take."""
+        """Print the expected duration."""
         rounds, rates = self.minutes(participants, warmed)
         plural = "s" if self.rounds > 1 else ""
         each = f"{self.rounds} round{plural} of {self.round_s:g} s"
@@ -55,9 +55,9 @@ class Timetable:
 def timetable(
     participants: Sequence[Participant], warmed: Mapping[str, Warmed], rounds: int, slo: Objectives, *, chosen: bool
 ) -> Timetable:
-    """The lengths: what --duration says, or as long as the slowest engine needs for a verdict where `chosen`.
+    """Return the durations: --duration or, if `chosen`, the time that the slowest engine needs for a verdict.
 
-    `slo` are the objectives of the searches for the highest rates, none where there are no searches.
+    `slo` are the objectives of the searches for the highest rates; without searches there are none.
     """
     round_s = _round_s(participants, warmed) if chosen else participants[0].config.duration_s
     if not slo:
@@ -68,7 +68,7 @@ def timetable(
 
 
 def _round_s(participants: Sequence[Participant], warmed: Mapping[str, Warmed]) -> float:
-    """The length of the rounds for the engine that answers least, and why it is not the shortest."""
+    """Return the length of the rounds for the slowest engine, and print the reason if it is not the shortest."""
     config = participants[0].config
     requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
     slowest = min(warmed, key=lambda label: warmed[label].rate)

@@ -1,4 +1,4 @@
-"""`compare --tuned`: each engine gets its best configuration before the rounds, so that its own holds none back."""
+"""`compare --tuned`: each engine gets its best configuration before the rounds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Tuned:
 
     @property
     def remedy(self) -> str | None:
-        """What would decide an undecided tuning; its contender takes part as configured, so it may be at a loss."""
+        """Advice that would decide an undecided tuning, whose contender takes part as it is configured now."""
         if self.document["lacked"] is None:
             return None
         return {
@@ -37,7 +37,7 @@ class Tuned:
         }[self.document["lacked"]]
 
     def to_dict(self) -> TunedFirst:
-        """As comparison.json holds it."""
+        """Convert to the form of comparison.json."""
         return {
             "outcome": self.document["outcome"],
             "reason": self.document["reason"],
@@ -52,10 +52,10 @@ class Tuned:
 def tune_contenders(
     contenders: Sequence[Contender], config: LoadConfig, configurations: Mapping[str, str], *, budget_s: float
 ) -> dict[str, Tuned]:
-    """Tune each contender for the configuration's objective; label -> what was found.
+    """Tune each contender for the configuration's objective; return the tunings by label.
 
-    `configurations` has the config.pbtxt of each label to begin with. The model repository is only read. Where nothing
-    better was found the present one is taken. Contenders that are alike are tuned once. Raises ServemarkError with the
+    `configurations` has the config.pbtxt of each label to begin with. The model repository is only read. If no better
+    configuration is found, the present one is kept. Equal contenders are tuned once. Raises ServemarkError with the
     contender's label, KeyboardInterrupt.
     """
     found: dict[str, Tuned] = {}

@@ -1,4 +1,4 @@
-"""The rounds of a comparison: their order, how long they have to be, and which of them count."""
+"""Rounds of a comparison: the length that they need, and the conditions under which they count."""
 
 import math
 
@@ -15,12 +15,12 @@ SHORTEST_S, MAX_DURATION_S = 8.0, 120.0
 SPARE = 1.25
 """A round may find the machine slower than its warm-up did."""
 SEARCHED_SHARE = 0.5
-"""A search for the highest rate has to be able to judge so much of the rate seen before: most objectives lie above."""
+"""Lowest share of the warm-up's rate that a search for the highest rate can judge: most objectives lie above."""
 CLOSED_REQUESTS = 60
 
 
 def requests_needed(*, closed: bool, percentile: float | None) -> int:
-    """How many requests a round should have: enough for its windows' figures, and for its objective's percentile.
+    """Return the number of requests that a round needs for its windows' figures and its objective's percentile.
 
     An open loop's windows are judged by their p50, a closed one's by counts.
     """
@@ -29,14 +29,14 @@ def requests_needed(*, closed: bool, percentile: float | None) -> int:
 
 
 def round_length_s(requests: int, rate: float) -> float:
-    """Whole seconds in which the slowest engine, at so many requests/s, answers these requests."""
+    """Return the whole seconds in which the slowest engine, at `rate` requests/s, answers these requests."""
     return _within(SPARE * requests / rate)
 
 
 def search_length_s(percentile: float, rate: float) -> float:
-    """Whole seconds in which a search's run holds enough requests for its percentile, near so many requests/s.
+    """Return the whole seconds in which a search's run near `rate` requests/s has enough requests for its percentile.
 
-    And for its windows: too short ones would call a run unsteady that is only random, as if its rate were too high.
+    They are enough for its windows too: short ones would make a random run look unsteady, as if its rate were too high.
     """
     requests = max(lowest_rate(percentile, 1.0), requests_needed(closed=False, percentile=percentile))
     return _within(requests / (SEARCHED_SHARE * rate))
@@ -47,22 +47,22 @@ def _within(seconds: float) -> float:
 
 
 def unmet(result: Result) -> list[str]:
-    """The constraints that keep a run from counting as a round; none: it counts.
+    """Return the constraints that keep a run from counting as a round; if there are none, it counts.
 
-    They are the run's own, but for `quiet_machine`: what a machine does to one round it does to others too, and that is
-    what interleaved rounds, and an interval over them, are for. Who suffered most is said beside the figures.
+    `quiet_machine` is not one of them, because other work disturbs all engines alike over interleaved rounds, and the
+    interval over the rounds includes it. The report names the most disturbed engine beside the figures.
     """
     failed = failed_constraints(result["verdict"])
     return [name for name in failed if name not in about(failed, About.MACHINE)]
 
 
 def disturbed(result: Result) -> bool:
-    """Tell if other work took cores from a run."""
+    """Return True if other work took cores from a run."""
     return bool(about(failed_constraints(result["verdict"]), About.MACHINE))
 
 
 def unsteady(result: Result) -> bool:
-    """Whether a run counts although its windows scatter: they lie more than 10 % apart, and do not drift."""
+    """Return True if a run counts although its windows scatter: they lie more than 10 % apart, and do not drift."""
     mode, windows = result["scenario"]["mode"], result["windows"]
     found = [window["requests_per_s"] if mode == "closed" else window["p50_ms"] for window in windows]
     values = [value for value in found if value is not None]
@@ -71,5 +71,5 @@ def unsteady(result: Result) -> bool:
 
 
 def exit_code(result: Result) -> ExitCode:
-    """What a round contributes to the exit code of its comparison."""
+    """Return a round's contribution to the exit code of its comparison."""
     return exit_code_of(not unmet(result), result["verdict"]["objective"])

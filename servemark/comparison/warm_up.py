@@ -1,4 +1,4 @@
-"""What each engine answers before anything is measured: it warms the engine, and says how long rounds have to be."""
+"""Warm-up of each engine before anything is measured, which also shows the length that rounds need."""
 
 import shutil
 import time
@@ -13,30 +13,30 @@ from servemark.results.directory import read_latency
 from servemark.runs.locust_process import drive_captured
 
 WARM_S = 2.0
-"""Each engine answers for so long, after a warm-up that ends by itself, before the first round: what it does once
-(allocate, compile) is over."""
+"""Duration for which each engine answers before the first round, after a warm-up that ends by itself. Then the work
+that it does once (allocate, compile) is over."""
 MOST_LOOKS = 6
-"""It answers again where it was not steady, as an engine that goes on compiling, but no more often."""
+"""Maximum number of warm-ups of an engine that is not steady yet, because it goes on compiling."""
 WARM_TIMEOUT_S = 300
 """A model that compiles on its first request may take minutes for it."""
 MIN_ANSWERS = 4
-"""With fewer answers for each connection the first, which may have taken minutes, hides how fast the others are."""
+"""Minimum answers per connection: the first, which may have taken minutes, must not hide the speed of the others."""
 
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up says about an engine."""
+    """Figures of an engine's warm-up."""
 
     rate: float
     """Requests/s in a closed loop, by its median latency."""
     overhead_s: float
-    """What a run takes besides its own warm-up and its measured seconds."""
+    """Time of a run besides its own warm-up and its measured seconds."""
     server_s: float = 0.0
-    """Where each turn has a server of its own: what starting, warming and ending it takes."""
+    """Time to start, warm and end a server, if each turn has its own."""
 
 
 def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, own_server: bool) -> Warmed:
-    """Warm an engine. Raises ServerError where it answers nothing, or its server cannot be started."""
+    """Warm an engine. Raises ServerError if it answers nothing, or its server cannot be started."""
     start_s = time.monotonic()
     with server(participant) as address:
         found = answer(participant, address, folder)
@@ -45,7 +45,7 @@ def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, ow
 
 
 def answer(participant: Participant, address: str, folder: Path) -> Warmed:
-    """Have the engine answer until it is steady, for WARM_S at least; the result is thrown away. Raises ServerError."""
+    """Let the engine answer until it is steady, for WARM_S at least; discard the result. Raises ServerError."""
     note(f"warming {participant.label}")
     connections = participant.config.concurrency or PROBE_CONCURRENCY
     config = replace(participant.config.at(address), request_timeout_s=WARM_TIMEOUT_S)
@@ -62,7 +62,7 @@ def answer(participant: Participant, address: str, folder: Path) -> Warmed:
 
 
 def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[int, bool, Warmed]:
-    """How many requests were answered, whether the latency was steady before them as far as known, what they say."""
+    """Return the number of answers, whether the latency was steady (True if unknown), and the figures."""
     directory = folder / "warm-up"
     directory.mkdir(exist_ok=True)
     start_s = time.monotonic()

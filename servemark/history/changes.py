@@ -1,4 +1,4 @@
-"""Where a series of values changed: PELT says where, a permutation test of the whole series says whether at all."""
+"""Changes in a series of values: a permutation test shows whether there is one, PELT finds the places."""
 
 import itertools
 import math
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 MIN_RESULTS = 8
-"""With 7 values no split of the test below is rare enough: 2 of 7 lie at one end in 1 of 10 orders."""
+"""Minimum number of values. With 7 no split of the test is rare enough: 2 of 7 are at one end in 1 of 10 orders."""
 MIN_SEGMENT = 2
 """A single value is an outlier, not a level."""
 LEVEL = 0.05
-"""Series of noise alone in which a change is seen."""
+"""Share of series of pure noise in which a change is seen."""
 PERMUTATIONS = 1999
 _PENALTY = 4.0
 _MIN_SPREAD = 0.001
@@ -23,11 +23,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def chance(values: Sequence[float]) -> float:
-    """How often noise alone, in any order, would have a split as large as the largest of these values (p value).
+    """Return the p value: the chance that pure noise, in any order, has a split as large as the largest of these.
 
     A permutation test of the largest CUSUM statistic (E. S. Page, Biometrika 41, 1954; permutations: J. Antoch and M.
     Huskova, Permutation tests in change point analysis, Statistics & Probability Letters 53, 2001). It is exact for
-    exchangeable values, whatever their distribution. 1 where there are too few.
+    exchangeable values, whatever their distribution. 1 if there are too few values.
     """
     if len(values) < MIN_RESULTS:
         return 1.0
@@ -35,12 +35,12 @@ def chance(values: Sequence[float]) -> float:
     rng = np.random.default_rng(0)
     orders = rng.permuted(np.tile(found, (PERMUTATIONS, 1)), axis=1)
     seen = _largest(found[None, :])[0]
-    # Equal but for rounding is equal.
+    # Values that differ by rounding only count as equal.
     return (1 + int((_largest(orders) >= seen * (1 - 1e-9) - 1e-12).sum())) / (1 + PERMUTATIONS)
 
 
 def change_points(values: Sequence[float]) -> list[int]:
-    """Numbers of the values before which the level changed, ascending; none where chance explains the whole series.
+    """Return the indices of the values before which the level changed, ascending; none if chance explains the series.
 
     Values are on a scale of equal noise (logarithms). PELT (R. Killick, P. Fearnhead, I. Eckley, JASA 107, 2012) by
     ruptures: cost l2, at least 2 values a segment, penalty 4 s^2 ln n, s from the differences of neighbours.
@@ -57,10 +57,10 @@ def change_points(values: Sequence[float]) -> list[int]:
 
 
 def _beyond_chance(values: Floats, points: list[int]) -> list[int]:
-    """The points but those whose levels differ by chance: the least certain is dropped until none is left.
+    """Drop the points whose levels differ by chance, the least certain first.
 
     Student's t of neighbouring levels with the spread within all levels, at 5 % by Bonferroni over all places. Few
-    neighbours tell their spread badly, so that PELT sometimes splits too often.
+    neighbours show their spread badly, so PELT sometimes splits too often.
     """
     from scipy.special import stdtr
 
@@ -86,7 +86,7 @@ def _largest(rows: Floats) -> Floats:
 
 
 def _cusum(rows: Floats) -> Floats:
-    """Of each split: how far the means of both sides lie apart, by the noise of that difference."""
+    """Return for each split the distance between both sides' means, relative to the noise of that distance."""
     count = rows.shape[1]
     left = np.arange(MIN_SEGMENT, count - MIN_SEGMENT + 1)
     sums = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, left - 1]

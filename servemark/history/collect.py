@@ -1,4 +1,4 @@
-"""All results below a folder, sorted by what they measured and where."""
+"""All results below a folder, grouped by subject and machine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ KERNEL_TIME = "kernel_time"
 
 @dataclass(frozen=True)
 class Measured:
-    """One result: its metric and what a history says of it."""
+    """One result: its metric and the facts that a history shows."""
 
     subject: str
     machine: str
@@ -32,11 +32,11 @@ class Measured:
     value: float
     valid: bool
     key: tuple[str, ...] = ()
-    """Identifies what was measured, which `subject` says in words: results with equal keys are one series."""
+    """Identity of the measured subject: results with equal keys are one series."""
 
 
 def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
-    """The results that have the metric, oldest first, and what could not be read. Raises ResultError."""
+    """Collect the results that have the metric, oldest first, and the unreadable ones. Raises ResultError."""
     if not root.is_dir():
         raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
     found, unreadable = [], []

@@ -1,4 +1,4 @@
-"""The history of a metric: every series with its changes, and whether the latest is for the worse."""
+"""History of a metric: every series with its changes, and the judgement of the latest."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not worse")
 
 
 def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool = False) -> History:
-    """What became of a metric below a folder. Raises ResultError."""
+    """Collect the history of a metric below a folder. Raises ResultError."""
     found, unreadable = collect(root, metric)
     groups: dict[tuple[tuple[str, ...], str], list[Measured]] = {}
     for each in found:
@@ -39,7 +39,7 @@ def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool
 def series_of(
     group: Sequence[Measured], metric: Metric, *, threshold: float, allow_invalid: bool = False
 ) -> HistorySeries:
-    """The changes of one series. Values are compared as logarithms: noise grows with the value."""
+    """Find the changes of one series. Values are compared as logarithms, because noise grows with the value."""
     used = [each for each in group if each.valid or allow_invalid]
     logs = [math.log(each.value) for each in used]
     points = change_points(logs)

@@ -1,4 +1,4 @@
-"""Saved results against each other: whether B is worse than A, is not, or whether so many runs cannot say."""
+"""Comparison of saved results: B is worse than A, not worse, or the runs are too few to decide."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,24 +14,24 @@ from servemark.stats.order_statistics import CONFIDENCE
 
 @dataclass(frozen=True)
 class Gate:
-    """What is judged, and how."""
+    """Figures to judge, and the rules for it."""
 
     figures: str = ALL
-    """As `--fail-on` names them."""
+    """Figures, as `--fail-on` names them."""
     threshold: float = 0.05
     """The share below which no difference counts."""
     allow_invalid: bool = False
-    """Whether runs count that are not fit to be compared."""
+    """True if runs count that are not fit to be compared."""
     paired: bool = False
-    """Whether the n-th runs of both sides are of one round."""
+    """True if the n-th runs of both sides belong to one round."""
 
 
 def compare_sides(
     first: Sequence[Run], second: Sequence[Run], gate: Gate, names: tuple[str, str] = ("A", "B")
 ) -> SavedComparison:
-    """B against A, subject by subject. Raises ResultError, OptionError for a figure that is unknown.
+    """Compare B with A, subject by subject. Raises ResultError, OptionError for an unknown figure.
 
-    Where both sides hold one subject each these are compared even if they differ, say in the engine.
+    If both sides hold one subject each, these are compared even if they differ, for example in the engine.
     """
     wanted, usual = chosen(gate.figures), chosen(ALL)
     sides = [subjects(runs) for runs in (first, second)]
@@ -71,7 +71,7 @@ def compare_sides(
 
 
 def _sides(names: tuple[str, str], first: Sequence[Run], second: Sequence[Run], gate: Gate) -> tuple[Side, Side]:
-    """Both sides with the runs that count."""
+    """Return both sides with the runs that count."""
     others = (second, first) if gate.paired else ((), ())
     return (
         Side.of(names[0], first, others[0], allow_invalid=gate.allow_invalid),
@@ -80,7 +80,7 @@ def _sides(names: tuple[str, str], first: Sequence[Run], second: Sequence[Run], 
 
 
 def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[Key, Key]]:
-    """The subjects of both sides that are compared."""
+    """Match the subjects of both sides."""
     a, b = subjects(first), subjects(second)
     matched = [(key, key) for key in a if key in b]
     if len(a) == len(b) == 1:
@@ -99,7 +99,7 @@ def _named(side: dict[Key, list[Run]]) -> str:
 
 
 class _Judged:
-    """One subject: its figures, and what of them could not be decided."""
+    """One subject: its figures, and the undecided ones with their reasons."""
 
     def __init__(self, pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> None:
         troubles = [side.trouble for side in pair.sides if side.trouble]
@@ -116,7 +116,7 @@ class _Judged:
 
     def _judge(self, found: Difference, *, fit: bool) -> None:
         found["judged"] = True
-        # Wrong outputs are wrong whatever the machine did meanwhile.
+        # Wrong outputs are wrong whatever disturbed the machine.
         found["regression"] = found["reading"] == "worse" and (fit or found["figure"] == "top-1 agreement")
         if fit and found["reading"] in {"undecided", "not known"}:
             self.undecided.append(f"{found['figure']}: {reason_of(found, 'figure')}")
@@ -129,7 +129,7 @@ def _notes(pair: Pair) -> list[str]:
 def _alone(
     sides: Sequence[dict[Key, list[Run]]], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]
 ) -> list[str]:
-    """What only one side holds."""
+    """Name the subjects that only one side holds."""
     return [
         f"only in {name}: {runs[0].subject}"
         for index, name in enumerate(names)

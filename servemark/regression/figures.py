@@ -1,4 +1,4 @@
-"""The figures of two sides, one by one: their values, their ratio with its interval, and what that says of B."""
+"""Figures of two sides, one by one: their values, their ratio with its interval, and the judgement of B."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ from servemark.stats.ratios import (
 
 ALL = "regression"
 USUAL = ("p50", "p99", "throughput", "errors", "outputs")
-"""What `--fail-on regression` means."""
+"""Figures that `--fail-on regression` stands for."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
 
 
 def chosen(fail_on: str) -> list[str]:
-    """The figures that `--fail-on` names, in the order of KNOWN. Raises OptionError naming the known ones."""
+    """Return the figures that `--fail-on` names, in the order of KNOWN. Raises OptionError naming the known ones."""
     names = [name.strip() for name in fail_on.split(",")]
     if not all(names):
         raise OptionError(f"--fail-on {fail_on!r} has an empty name", fix="write it like --fail-on p99,throughput")
@@ -46,16 +46,16 @@ def chosen(fail_on: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both sides of a subject, B against A, and how they are judged."""
+    """Both sides of a subject, B against A, and the rules of their judgement."""
 
     first: Side
     second: Side
     threshold: float
     """The share below which no difference counts."""
     confidence: float
-    """Of each interval, so that all judged ones together have 95 %."""
+    """Confidence of each interval, so that all judged ones together have 95 %."""
     paired: bool = False
-    """Whether the n-th runs of both are of one round."""
+    """True if the n-th runs of both sides belong to one round."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -64,7 +64,7 @@ class Pair:
 
     @property
     def repeated(self) -> bool:
-        """Whether both sides say how their runs differ."""
+        """True if both sides have several runs, which show the spread between runs."""
         return min(len(side.runs) for side in self.sides) > 1
 
     @property
@@ -73,7 +73,7 @@ class Pair:
         return max(measured_s(run.result) for side in self.sides for run in side.runs)
 
     def compare(self, figure: str) -> Difference:
-        """One figure of both sides."""
+        """Compare one figure of both sides."""
         if figure in PERCENTILES:
             return self._latency(figure)
         methods: dict[str, Callable[[], Difference]] = {
@@ -84,7 +84,7 @@ class Pair:
         return methods[figure]()
 
     def can_differ(self, figure: str) -> bool:
-        """Whether chance could make this figure of equal servers look different: none of two sides without an error."""
+        """Return True if chance could make this figure differ between equal servers: not for sides without an error."""
         if figure == "errors":
             return any(failed for failed, _ in map(_failures, self.sides))
         if figure == "outputs":
@@ -151,7 +151,7 @@ class Pair:
         return found
 
     def _undecided(self, ratio: Ratio) -> Difference:
-        """How many runs would decide, and why so few do not; above 1 is worse."""
+        """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
         counts = (len(self.first.runs), len(self.second.runs))
         seen = detectable(ratio) or 0.0
         gap, words = self.threshold, f"would have seen {seen:.0%} or more; for {self.threshold:.0%}"
@@ -165,7 +165,7 @@ class Pair:
         return cast(Difference, {"runs_needed": needed, "reason": reason})
 
     def _errors(self) -> Difference:
-        """The share of failed requests of all runs; any rise beyond chance is worse."""
+        """Compare the share of failed requests of all runs; any rise beyond chance is worse."""
         counts = [_failures(side) for side in self.sides]
         name = "error share"
         if not all(total for _, total in counts):
@@ -173,7 +173,7 @@ class Pair:
         return self._shares(name, counts, worse_above=True)
 
     def _outputs(self) -> Difference:
-        """Outputs that agree with the golden ones: outside the tolerance where A was inside, or fewer equal answers."""
+        """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""
         name, counts = "top-1 agreement", [_agreement(side) for side in self.sides]
         broken = [_broken(side) for side in self.sides]
         a, b = (equal / total if total else None for equal, total in counts)
@@ -198,10 +198,10 @@ class Pair:
 
 
 def read(ratio: Ratio, threshold: float) -> Reading:
-    """What the interval of a ratio, above 1 worse, says about a loss of a share.
+    """Judge a loss by the interval of a ratio, which is worse above 1.
 
-    Worse, or better, is what lies beyond the share and beyond chance. An interval that ends below the share leaves such
-    a loss out. All else is undecided.
+    A ratio beyond the threshold and beyond chance is worse, or better. An interval that ends below the threshold
+    excludes such a loss: not worse. All else is undecided.
     """
     assert ratio.high is not None
     # As factors, so that 5 % more and its inverse weigh the same.
@@ -211,28 +211,28 @@ def read(ratio: Ratio, threshold: float) -> Reading:
 
 
 def exists(difference: Difference, pair: Pair) -> bool:
-    """Whether a figure is there to be judged: outputs that neither side checked are not."""
+    """Return True if a figure can be judged: outputs that neither side checked cannot."""
     return difference["figure"] != "top-1 agreement" or any(map(_checked, pair.sides))
 
 
 def _failures(side: Side) -> tuple[int, int]:
-    """Failed requests, and all."""
+    """Return the numbers of failed requests and of all requests."""
     errors = sum(run.result["metrics"]["errors"]["count"] for run in side.runs)
     return errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in side.runs)
 
 
 def _checked(side: Side) -> int:
-    """Answers that were compared with golden ones."""
+    """Count the answers that were compared with golden ones."""
     return sum(run.result["metrics"]["accuracy"]["output_agreement"]["checked"] or 0 for run in side.runs)
 
 
 def _broken(side: Side) -> bool:
-    """Whether answers lay outside the tolerance."""
+    """Return True if answers lay outside the tolerance."""
     return any(Kind.OUTPUT_AGREEMENT in failed_constraints(run.result["verdict"]) for run in side.runs)
 
 
 def _agreement(side: Side) -> tuple[int, int]:
-    """Equal top answers, and all that were compared."""
+    """Count the equal top answers, and all that were compared."""
     found = [run.result["metrics"]["accuracy"]["output_agreement"] for run in side.runs]
     known = [(f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None]
     return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
@@ -241,14 +241,14 @@ def _agreement(side: Side) -> tuple[int, int]:
 def unknown_difference(
     figure: str, reason: str, a: float | None = None, b: float | None = None, ratio: Ratio | None = None
 ) -> Difference:
-    """A figure that says nothing of B, and why."""
+    """Make a figure that says nothing about B, with the reason."""
     return difference_of(figure, a, b, ratio, "not known", reason)
 
 
 def difference_of(
     figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
 ) -> Difference:
-    """One figure of A and B, and what it says of B."""
+    """Make a figure of A and B, with the judgement of B."""
     found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
     undecided = {"judged": False, "regression": False, "detects": None, "runs_needed": None, "reason": reason}
     return cast(Difference, found | undecided)

@@ -108,13 +108,13 @@ def _ms(case: KernelCase) -> float | None:
 
 
 def _probe_ms(probe: ProbeKey, case: KernelCase) -> float | None:
-    """What the machine itself took for a product or a copy just before the case."""
+    """Return the time that the machine took for a product or a copy just before the case."""
     known = case.get("probe")
     return known[probe] if known else None
 
 
 def _in_probes(by_memory: Collection[str], case: KernelCase) -> float | None:
-    """The case's time over that of the probe which slows down with it: of the copy where memory bounds it."""
+    """Divide the case's time by that of its probe: the copy if memory bounds the case, else the product."""
     ms, probe = _ms(case), _probe_ms("copy_ms" if named(case) in by_memory else "product_ms", case)
     return ms / probe if ms and probe else None
 
@@ -122,8 +122,8 @@ def _in_probes(by_memory: Collection[str], case: KernelCase) -> float | None:
 def _machine(
     first: Sequence[KernelsDocument], second: Sequence[KernelsDocument], common: Sequence[str], gate: Gate
 ) -> list[Difference]:
-    """How the machine itself changed, before the cases that both have, and all kernels without that."""
-    # A case near the edge may be of another bound in B, and is to be held against the same probe.
+    """Compare the machine's own speed before the common cases, and all kernels after removing its change."""
+    # A case near the edge may have another bound in B, but is compared with the same probe.
     by_memory = {named(case) for document in first for case in document["cases"] if case.get("bound") == "memory"}
     figures: dict[str, Callable[[KernelCase], float | None]] = {
         **{figure: functools.partial(_probe_ms, probe) for probe, figure in PROBES.items()},
@@ -139,10 +139,10 @@ def _machine(
 
 
 def _beside(whole: Difference, machine: Sequence[Difference]) -> Difference:
-    """The judged figure, undecided where the machine itself changed enough to have made, or hidden, a loss."""
+    """Return the judged figure, undecided if the machine itself changed enough to cause or hide a loss."""
     if whole["reading"] in {"undecided", "not known"}:
         return whole
-    # A slower machine makes a loss and hides none; a faster one the reverse.
+    # A slower machine causes a loss and hides none; a faster one does the reverse.
     suspect, confirming = ("worse", {"worse"}) if whole["reading"] == "worse" else ("better", {"not worse", "better"})
     changed = [each for each in machine if each["figure"] in PROBES.values() and each["reading"] == suspect]
     if not changed or machine[-1]["reading"] in confirming:
@@ -158,7 +158,7 @@ def _value(difference: Difference) -> float:
 
 
 def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gate) -> Difference:
-    """The ratio of the cases' times; the values of both sides are geometric means."""
+    """Return the ratio of the cases' times; the values of both sides are geometric means."""
     first, second = (statistics.geometric_mean([times[case] for case in cases]) for times in (a, b))
     ratio = median_ratio([(b[case], a[case]) for case in cases])
     if ratio.high is None:

@@ -1,4 +1,4 @@
-"""Saved runs, sorted by what was measured, and how the circumstances of two differ."""
+"""Saved runs, grouped by their subject, and the differences between the circumstances of two."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from servemark.results.served_config import DIGEST, KEY, flat, meaning
 from servemark.stats.histogram import Histogram
 
 _VARYING = {"collected", "load_average"}
-"""What of an environment differs from run to run by itself."""
+"""Keys of an environment that differ from run to run by themselves."""
 _SERVED = ("engine", "device", "provider", "precision", "artifact_sha256", "shared_memory", "protocol")
-"""What was served, and how it was reached, as the server and the export say."""
+"""Keys of the served model and its connection, as the server and the export give them."""
 _PLACES = {"url", "model", "options"}
-"""What of a configuration says where, not what, or the same again."""
+"""Keys of a configuration that give a place, or repeat other keys."""
 
 
 Key = tuple[str, str, str, int]
@@ -38,13 +38,13 @@ class Run:
 
     @property
     def key(self) -> Key:
-        """Identify what was measured: runs with equal keys are repeats."""
+        """Identity of the measured subject: runs with equal keys are repeats."""
         result = self.result
         return result["workload"], self.label, load_key(result["scenario"]), result["batch_size"]
 
     @property
     def subject(self) -> str:
-        """Say in words what was measured."""
+        """Description of the measured subject."""
         result = self.result
         load = f"{load_name(result['scenario'])}, batch {result['batch_size']}"
         return f"{result['workload']} on {self.label}, {load}"
@@ -77,19 +77,19 @@ def _run(directory: Path, label: str | None = None) -> Run:
         if result["partial"]:
             raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
         run = Run(label or engine_of(result), result, results.read_latency(directory))
-        # What every reader of a run asks first.
+        # Fails here if a field that every reader needs is damaged.
         _ = run.key, run.subject, _circumstances(result)
     return run
 
 
 def engine_of(result: Result) -> str:
-    """The engine that ran, with its precision where that is not fp32."""
+    """Return the engine, with its precision unless that is fp32."""
     precision = "" if result["precision"] in {None, "fp32"} else f"@{result['precision']}"
     return f"{result['engine']}{precision}"
 
 
 def subjects(runs: Sequence[Run]) -> dict[Key, list[Run]]:
-    """Sort runs by what they measured; those of one key are repeats."""
+    """Group runs by subject; those of one key are repeats."""
     found: dict[Key, list[Run]] = {}
     for run in runs:
         found.setdefault(run.key, []).append(run)
@@ -97,12 +97,12 @@ def subjects(runs: Sequence[Run]) -> dict[Key, list[Run]]:
 
 
 def differing(first: Result, second: Result) -> list[DifferingKey]:
-    """The keys of configuration and environment that differ between two results, with both values."""
-    # A configuration that is too large to be kept has its digest.
+    """Return the keys of configuration and environment that differ between two results, with both values."""
+    # Of a configuration that is too large to be kept there is the digest.
     whole = all(result.get(KEY) is not None for result in (first, second))
     a, b = (_circumstances(result) | _served_config(result, whole=whole) for result in (first, second))
     keys = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
-    # A group is named where nothing in it is.
+    # A group is named only if none of its keys is.
     told = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]
     return [{"key": key, "a": a.get(key), "b": b.get(key)} for key in told]
 

@@ -14,11 +14,11 @@ from servemark.stats.histogram import Histogram
 
 
 def faults(result: Result, *, interleaved: bool = False) -> list[str]:
-    """The constraints that make a run's figures unfit to compare; none: the run counts.
+    """Return the constraints that make a run's figures unfit to compare; if there are none, the run counts.
 
-    A machine or a generator that disturbed the run does; other work on the machine only where the other side's runs
-    were not `interleaved`. A server that failed does not: the side without its failing runs would look better than it
-    is.
+    They are those of a machine or generator that disturbed the run; other work on the machine counts only if the other
+    side's runs were not `interleaved`. A server's failure is not one of them, because a side without its failing runs
+    would look better than it is.
     """
     names = unmet(result) if interleaved else failed_constraints(result["verdict"])
     evidence = of_the_server(names)
@@ -34,7 +34,7 @@ class Side:
     name: str
     runs: Sequence[Run]
     note: str | None = None
-    """What the reader must know of its runs."""
+    """Remark about the runs for the reader."""
     trouble: str | None = None
 
     @property
@@ -46,7 +46,7 @@ class Side:
     def of(cls, name: str, runs: Sequence[Run], other: Sequence[Run] = (), *, allow_invalid: bool) -> "Side":
         """Leave out the runs that do not count, while they are fewer than half and two remain.
 
-        `other` are the runs of the other side, where the n-th of both are of one round: a round counts as a whole.
+        `other` are the runs of the other side, if the n-th of both belong to one round: a round counts as a whole.
         """
         broken = _broken(runs, interleaved=bool(other))
         lost = broken.keys() | _broken(other, interleaved=True).keys()
@@ -66,19 +66,19 @@ class Side:
 
 
 def _broken(runs: Sequence[Run], *, interleaved: bool) -> dict[int, list[str]]:
-    """The runs that do not count, by number, and why."""
+    """Return the runs that do not count, by number, with the failed constraints."""
     found = {index: faults(run.result, interleaved=interleaved) for index, run in enumerate(runs)}
     return {index: names for index, names in found.items() if names}
 
 
 def names_of(sides: tuple[str, str]) -> tuple[str, str]:
-    """The names of two sides: their folders' where they differ, else as they were given."""
+    """Name two sides: by their folders if these differ, else as they were given."""
     first, second = (_folder(side) for side in sides)
     return (first, second) if first != second else _unlike(*sides)
 
 
 def _folder(side: str) -> str:
-    """The last folder that all of a side's paths lie in."""
+    """Return the last folder that all of a side's paths share."""
     paths = [Path(part).resolve() for part in side.split(",")]
     folders = [path.parent if path.suffix == ".json" else path for path in paths]
     return Path(os.path.commonpath(folders)).name or side

@@ -11,7 +11,7 @@ _TAILS = ("p99", "p95", "p90", "p50")
 
 
 def answer(result: Result) -> str:
-    """What was served, how fast, and both answers of the verdict.
+    """Summarise a load result: the engine, its speed, and both answers of the verdict.
 
     Like "1,200.0 requests/s: p99 4.80 ms (95 % interval 4.70 to 4.95), objective 20 ms met, VALID".
     """
@@ -36,7 +36,7 @@ def _figures(result: Result) -> list[str]:
 
 
 def _latency(result: Result, objective: JudgedObjective | None) -> str:
-    """Where no objective names a percentile: the highest that the requests support."""
+    """Format the objective's percentile or, without one, the highest that the requests support."""
     latency = result["metrics"]["latency_ms"]
     if not latency["count"]:
         return "no request succeeded"
@@ -65,7 +65,7 @@ def _percent(share: float | None) -> str:
 
 
 def answer_of_comparison(document: ComparisonDocument) -> str:
-    """Which engine serves most, and by how much beyond chance.
+    """Name the engine that serves most, and its lead beyond chance.
 
     Like "openvino serves most: 1.320 times the throughput of onnxruntime (95 % interval 1.280 to 1.360)".
     """

@@ -111,7 +111,7 @@ def sensed(cases: Sequence[KernelCase]) -> list[str]:
 
 
 def title(document: KernelsDocument) -> str:
-    """What ran where: "quick on cpu, AMD EPYC, 2 threads; torch 2.15.0; cache hot"."""
+    """Return the title: "quick on cpu, AMD EPYC, 2 threads; torch 2.15.0; cache hot"."""
     where = (
         f"{document['suite']} on {document['device']}, {document['environment']['cpu']}, {document['threads']} threads"
     )
@@ -136,7 +136,7 @@ def disturbed(cases: Sequence[KernelCase]) -> list[str]:
 
 
 def unsteady(cases: Sequence[KernelCase]) -> list[str]:
-    """How much the machine itself changed from case to case, where that is more than a little."""
+    """Report changes of the machine itself from case to case, if they are more than small."""
     probes = [probe for case in cases if (probe := case.get("probe"))]
     if len(probes) < MIN_PROBES:
         return []
@@ -156,7 +156,7 @@ def _taken(cases: Sequence[KernelCase]) -> list[float]:
 
 
 def outcome(document: KernelsDocument) -> str:
-    """How many cases came to what."""
+    """Count the cases by outcome."""
     status = Counter(case["status"] for case in document["cases"])
     busy = other_work(document)
     when = "" if _taken(document["cases"]) else " before the first"
@@ -192,7 +192,7 @@ def _circumstances(ceiling: Ceiling) -> str:
 
 
 def _promised(ceiling: Ceiling) -> str:
-    """What a GPU's data sheet says, and how much of it was reached: "; data sheet: 989 TFLOP/s (82 % reached), ..."."""
+    """Format a GPU's data sheet and the share reached: "; data sheet: 989 TFLOP/s (82 % reached), ..."."""
     reached = {"vendor_tflops": ceiling["tflops"], "vendor_gbps": ceiling["bandwidths"][-1]["gbps"]}
     units = {"vendor_tflops": "TFLOP/s", "vendor_gbps": "GB/s"}
     known = {key: figure_of(ceiling, key) for key in units if key in ceiling}
@@ -272,7 +272,7 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
 
 
 def caveats(cases: Sequence[KernelCase]) -> list[str]:
-    """What a reader of the times has to know: which cannot be, and which were disturbed."""
+    """List the remarks that a reader of the times needs: impossible times, and disturbed ones."""
     return [*above(cases), *disturbed(cases), *unsteady(cases)]
 
 

@@ -28,7 +28,7 @@ def render_quality(result: QualityResult, console: Console) -> None:
 
 
 def title(result: QualityResult) -> str:
-    """What ran where: "ncf on onnxruntime, cpu, fp32, http  |  quality on ml-100k"."""
+    """Return the title: "ncf on onnxruntime, cpu, fp32, http  |  quality on ml-100k"."""
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision", "protocol"))
     source = f" on {result['quality']['data']['source']}" if result["quality"] else ""
     return f"{result['workload']} on {place}  |  quality{source}"
@@ -49,7 +49,7 @@ def score_words(found: QualityScore) -> str:
 
 
 def not_numbers(found: QualityScore) -> list[str]:
-    """How many examples were answered with something that is not a number, if any were."""
+    """Report the number of examples whose answers hold NaN or infinity, if there are any."""
     count = found.get("not_numbers", 0)
     return [f"{count:,} answered with NaN or infinity"] if count else []
 
@@ -64,7 +64,7 @@ def against_target(found: QualityScore) -> str:
 
 
 def style_of(found: QualityScore | None) -> str:
-    """How the terminal shows it."""
+    """Return the outcome's style on the terminal."""
     return {"met": "bold green", "missed": "bold red"}.get(found["outcome"] if found else "", "")
 
 
@@ -80,7 +80,7 @@ def cells(figure: QualityFigure) -> list[str]:
 
 
 def lines(result: QualityResult) -> list[str]:
-    """How many examples of what, and what failed."""
+    """Describe the examples, their number, and the failed ones."""
     found, errors = result["quality"], result["errors"]
     if found is None:
         return []

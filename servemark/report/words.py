@@ -7,7 +7,7 @@ RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
 
 def answer(found: MaxRateSearch, slo: str) -> str:
-    """What a search for the highest rate found, in one sentence."""
+    """Format the outcome of a search for the highest rate in one sentence."""
     rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
     low, high = found.get("ci95") or (None, None)
     interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if low is not None and high is not None else ""
@@ -16,7 +16,7 @@ def answer(found: MaxRateSearch, slo: str) -> str:
 
 
 def agreement_words(found: OutputAgreement | RowAgreement) -> str:
-    """What was found, and the limit of a reduced precision: "cosine 0.9760 (at least 0.9), top-1 8 of 16"."""
+    """Format the agreement, with the limit of a reduced precision: "cosine 0.9760 (at least 0.9), top-1 8 of 16"."""
     tolerance = found.get("tolerance") or {}
     parts = []
     if "min_cosine" in tolerance and found["cosine_min"] is not None:
@@ -31,12 +31,12 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
 
 
 def is_reduced(document: Result | ComparisonRow) -> bool:
-    """Whether what ran is of a reduced precision."""
+    """Return True if the document's precision is a reduced one."""
     return document["precision"] not in {None, "fp32"}
 
 
 def only_agreement(document: Result | ComparisonRow, found: OutputAgreement | RowAgreement) -> bool:
-    """Whether a reader might take the figures for accuracy: a reduced precision of a model with random weights."""
+    """Return True if readers might take the figures for accuracy: reduced precision with random weights."""
     return is_reduced(document) and found.get("weights") == "random"
 
 

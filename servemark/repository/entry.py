@@ -37,7 +37,7 @@ class Golden:
 
     @property
     def rows(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(next(iter(self.inputs.values())))
 
     @property
@@ -96,7 +96,7 @@ class Entry:
 
     @property
     def manifest(self) -> Path:
-        """How the artifact was made."""
+        """File that describes the artifact's export."""
         return self.folder / "export.json"
 
     def read_golden(self) -> Golden | None:

@@ -30,7 +30,7 @@ from servemark.runs.server import UNCHANGED, server_for
 from servemark.workload.checked import agreement_figures, unchecked
 
 HEADROOM = 2.0
-"""What is expected lies this far beyond what a short probe saw: LoadGen refuses a run that was faster than expected."""
+"""Factor from a short probe's rate to the expected rate, because LoadGen refuses runs faster than expected."""
 PROBE_CONCURRENCY = 16
 PROBE_S = 2.0
 

@@ -13,7 +13,7 @@ _STEPS = (
 """Ticks of a decade, from few to many."""
 _MIN_TICKS, _MAX_TICKS = 4, 7
 _MARGIN = 1.1
-"""So much a logarithmic axis reaches beyond its values, as a factor."""
+"""Factor by which a logarithmic axis extends beyond its values."""
 _MAX_TAIL_TICKS = 4
 
 
@@ -28,7 +28,7 @@ class Axis:
     scale: Callable[[float], float] = float
 
     def share(self, value: float) -> float:
-        """Where a value lies between the ends, 0 to 1; what is beyond an end lies at it."""
+        """Return a value's position between the ends, 0 to 1; values beyond an end lie at it."""
         low, high = self.scale(self.low), self.scale(self.high)
         inside = min(max(value, self.low), self.high)
         return (self.scale(inside) - low) / (high - low)

@@ -55,7 +55,7 @@ def _write(suite: ET.Element, case: Case) -> None:
 
 
 def _words(text: str) -> str:
-    """What XML 1.0 can hold."""
+    """Replace the characters that XML 1.0 cannot hold."""
     return _NO_XML.sub("\ufffd", printable(text))
 
 

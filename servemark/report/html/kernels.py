@@ -35,7 +35,7 @@ BOUNDS = ("compute", "cache", "memory", "latency")
 
 
 def article(saved: Saved) -> Article:
-    """How many were measured, families, cases, and where each lies under the ceilings."""
+    """Compose the page: number of measured cases, families, cases, and their places under the ceilings."""
     document = cast(KernelsDocument, saved.document)
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
@@ -59,7 +59,7 @@ def article(saved: Saved) -> Article:
 
 
 def _explained(traced: Traced | None) -> list[Block]:
-    """Where a workload's latency goes."""
+    """Show the shares of a workload's latency."""
     if traced is None:
         return []
     return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]

@@ -55,7 +55,7 @@ def badges(verdict: VerdictOfRun, *, partial: bool = False) -> list[Badge]:
 
 
 def verdict(result: Result) -> list[Block]:
-    """What the verdict means, then each objective and each constraint; what failed names its remedy."""
+    """Explain the verdict, then list each objective and each constraint; failed ones name their remedy."""
     found = result["verdict"]
     parts: list[Block] = [Lines(_meaning(found))]
     if found["objectives"]:

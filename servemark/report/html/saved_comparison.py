@@ -13,7 +13,7 @@ _TONES = {"worse": "bad", "not worse": "good"}
 
 
 def article(saved: Saved) -> Article:
-    """Whether B is worse than A, and in what."""
+    """Compose the page: the judgement of B, and the figures in which it is worse."""
     found = cast(SavedComparison, saved.document)
     first, *others = answer(found)
     return Article(

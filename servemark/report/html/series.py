@@ -18,7 +18,7 @@ from servemark.results.verdict import said, verdict_words
 
 _LINES = {"mean_ms": ("mean", 7), "p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1)}
 MAX_LINES = 8
-"""So many runs share a plot."""
+"""Maximum number of runs that share a plot."""
 
 
 def article(saved: Saved) -> Article:

@@ -13,7 +13,7 @@ from servemark.results.schema.suite import SuiteDocument
 
 
 def article(saved: Saved) -> Article:
-    """How many went well, and the table of the terminal."""
+    """Compose the page: the number of valid cases, and the table of the terminal."""
     document = cast(SuiteDocument, saved.document)
     rows = document["rows"]
     columns, cells = table(document)

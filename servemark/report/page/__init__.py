@@ -1,1 +1,1 @@
-"""What a page is made of, and the page: self-contained, every word escaped. Knows no documents."""
+"""Blocks of a page, and the page: self-contained, every word escaped. Knows no documents."""

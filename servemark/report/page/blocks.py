@@ -27,7 +27,7 @@ class Table:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Which columns hold figures only."""
+        """Columns that hold figures only."""
         columns = [[str(row[number]) for row in self.rows] for number in range(len(self.head))]
         return [bool(set(cells) - {"-", ""}) and all(map(_FIGURE.fullmatch, cells)) for cells in columns]
 

@@ -37,7 +37,7 @@ def made(document: Header) -> str:
 
 
 def configuration(result: Result) -> list[Block]:
-    """What was asked for, as it was resolved."""
+    """Show the options of the run, after defaults were resolved."""
     asked = {
         name: value for name, value in result["config"].items() if not (value is None or value is False or value == "")
     }

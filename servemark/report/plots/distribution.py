@@ -1,4 +1,4 @@
-"""How latencies are distributed: by percentile on HdrHistogram's axis, and cumulated."""
+"""Distribution of latencies: by percentile on HdrHistogram's axis, and cumulated."""
 
 from collections.abc import Mapping, Sequence
 

@@ -20,7 +20,7 @@ _CORES = {
 
 
 def machine(saved: Saved) -> list[Block]:
-    """Who used the cores, and the energy with its source and boundary."""
+    """Show the use of the cores, and the energy with its source and boundary."""
     metrics = cast(Result, saved.document)["metrics"]
     parts: list[Block] = [*_energy(metrics["energy"])]
     cpu = metrics.get("cpu")

@@ -33,7 +33,7 @@ def windows(result: Result, levels: Sequence[Level] = ()) -> list[Figure]:
 
 
 def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level] = ()) -> Figure | None:
-    """How many requests had which latency when; None where none succeeded."""
+    """Plot the number of requests by time and latency; None if none succeeded."""
     good = [(each.due_s, each.latency_ms) for each in requests if not each.error and each.latency_ms > 0]
     if not good:
         return None
@@ -174,7 +174,7 @@ def _missing(found: Sequence[WindowFigures]) -> str:
 
 
 def _counts(due: Floats, latency: Floats, xs: Floats, ys: Floats) -> Floats:
-    """How many requests lie in each cell between the edges."""
+    """Count the requests in each cell between the edges."""
     return np.histogramdd(np.column_stack([due, latency]), [xs, ys])[0]
 
 

@@ -1,4 +1,4 @@
-"""Where a request's time went, and how large the executed batches were."""
+"""Parts of a request's time in the server, and the sizes of the executed batches."""
 
 from servemark.report.drawing.axis import linear, logarithmic
 from servemark.report.drawing.plot import Bar, Plot, bars
@@ -39,7 +39,7 @@ def breakdown(metrics: Metrics) -> Figure | None:
 
 
 def batches(metrics: Metrics) -> Figure | None:
-    """How often each size of batch was executed; None where the server does not say."""
+    """Plot the number of executed batches by size; None if the server does not report it."""
     sizes = {int(size): count for size, count in (metrics["server"]["batch_sizes"] or {}).items()}
     if len(sizes) < 2:
         return None

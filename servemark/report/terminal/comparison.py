@@ -47,7 +47,7 @@ def markdown(document: ComparisonDocument) -> str:
 
 
 def heading(document: ComparisonDocument) -> str:
-    """What was compared under which load."""
+    """Name the compared workload and its load."""
     scenario = document["scenario"]
     load = f"{title(scenario)}, " if scenario else ""
     return (
@@ -105,7 +105,7 @@ def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
 
 
 def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
-    """What the machine did to the rounds."""
+    """Report the noise of the machine in the rounds."""
     counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
     unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
     if unsteady:
@@ -153,7 +153,7 @@ def _gaps(rows: Sequence[ComparisonRow]) -> Iterator[str]:
 
 
 def tables(document: ComparisonDocument) -> Iterator[Cells]:
-    """What ran, how it did, and each engine against the first; a column of dashes only is left to the notes."""
+    """Yield the tables: circumstances, figures, and ratios to the first engine; columns of dashes only are left out."""
     subjects: dict[str, Callable[[ComparisonRow], str]] = {
         "device": device,
         "instances x threads": layout,
@@ -189,7 +189,7 @@ def _columns(first: str, rows: Sequence[ComparisonRow], columns: Mapping[str, Ca
 
 
 def device(row: ComparisonRow) -> str:
-    """Where an engine ran, and by what of its own where that says more: "cpu, eager", but not "cpu, CPU"."""
+    """Name an engine's device, and its provider if that says more: "cpu, eager", but not "cpu, CPU"."""
     place = str(row["device"] or "?")
     kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
     more = re.sub(rf"^({kind})(:\d+)?\s*", "", str(row["provider"] or ""), flags=re.IGNORECASE)
@@ -205,7 +205,7 @@ def layout(row: ComparisonRow) -> str:
 
 
 def _tuned(document: ComparisonDocument, row: ComparisonRow) -> str:
-    """What an engine's tuning came to: "better, 1.32", "same", "undecided"."""
+    """Format the outcome of an engine's tuning: "better, 1.32", "same", "undecided"."""
     found = document.get("tuned", {}).get(row["label"])
     if found is None:
         return "-"
@@ -219,7 +219,7 @@ def _joules(row: ComparisonRow) -> str:
 
 
 def _quality(row: ComparisonRow) -> str:
-    """What the answers score: "HR@10 0.6543 (0.6243 to 0.6840)"."""
+    """Format the score of the answers: "HR@10 0.6543 (0.6243 to 0.6840)"."""
     found = row.get("quality")
     if found is None or found["value"] is None:
         return "-"
@@ -228,7 +228,7 @@ def _quality(row: ComparisonRow) -> str:
 
 
 def _kept(row: ComparisonRow) -> str:
-    """What is left of fp32's quality, and which of MLPerf's two bounds that keeps: "99.73 %: keeps 99 %"."""
+    """Format the share of fp32's quality, and the MLPerf bound that it keeps: "99.73 %: keeps 99 %"."""
     found = row.get("quality")
     if found is None or found["of_fp32"] is None:
         return "-"

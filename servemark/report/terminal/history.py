@@ -29,7 +29,7 @@ def render_history(found: History, console: Console) -> None:
 
 
 def answer(found: History) -> str:
-    """Whether the metric is worse at the end of any series."""
+    """Say whether the metric is worse at the end of any series."""
     series = found["series"]
     if not series:
         others = "kernels have kernel_time, searches max_rate"
@@ -42,7 +42,7 @@ def answer(found: History) -> str:
 
 
 def name(series: HistorySeries) -> str:
-    """What was measured, and where."""
+    """Name the subject and the machine of a series."""
     return f"{series['subject']} on {series['machine']}"
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from servemark.report.words import figure, rate
 
 SECONDS_SHOWN = 60
-"""How long a sparkline reaches back at most."""
+"""Maximum time span of a sparkline, in seconds."""
 WORDS_KEPT = 100
 _BARS = "▁▂▃▄▅▆▇█"
 _LABEL, _WORDS = 10, 24
@@ -25,14 +25,14 @@ _LABELS = (
 
 
 class LiveFigures(TypedDict):
-    """What a run says of itself about once a second. Times in ms where the name says so; null: not known yet."""
+    """Figures that a run sends about once a second. Times in ms if the name says so; null: not known yet."""
 
     time_s: float
     """Of the monotonic clock."""
     elapsed_s: float
     """Of the measured interval; below 0 in the warm-up."""
     auto_warmup: bool
-    """Whether the warm-up may end sooner."""
+    """True if the warm-up may end sooner."""
     whole_s: float
     answered: int
     """Good answers so far, those of the warm-up included."""
@@ -50,7 +50,7 @@ class LiveFigures(TypedDict):
     """Requests that wait in the server, as its own metrics say."""
     errors: dict[str, int]
     power_w: dict[str, float]
-    """What is metered -> its power now."""
+    """Present power of each metered device, by its name."""
     constraints: dict[str, bool]
     """Those that can be judged so far."""
     objectives: dict[str, str]
@@ -58,7 +58,7 @@ class LiveFigures(TypedDict):
 
 
 class LiveRun:
-    """What one run has said of itself; `name` says which it is."""
+    """Figures that one run has sent so far; `name` is the run's."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -43,7 +43,7 @@ def render(result: Result, console: Console) -> None:
 
 
 def heading(result: Result) -> Text:
-    """What was measured, where and how."""
+    """Name the workload, the server and the load of a run."""
     scenario = result["scenario"]
     seconds = f"{scenario['duration_s']:g} s"
     if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
@@ -79,7 +79,7 @@ def _latencies(result: Result) -> Table:
 
 
 def facts(result: Result, everything: bool) -> list[Text]:
-    """What was seen beside the latencies, a line each."""
+    """List the facts besides the latencies, one a line."""
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     lines = [f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"]
@@ -127,7 +127,7 @@ def facts(result: Result, everything: bool) -> list[Text]:
 
 
 def _of_model(name: str, found: ModelFigures) -> str:
-    """Where a request spent its time in the server."""
+    """Format the parts of a request's time in the server."""
     if found["queue_ms"] is None:
         return f"{name}: not known ({reason_of(found, 'queue_ms')})"
     return (
@@ -138,7 +138,7 @@ def _of_model(name: str, found: ModelFigures) -> str:
 
 
 def _outputs(result: Result, everything: bool) -> str:
-    """How the answers agree with the golden ones; a few words where they do."""
+    """Format the agreement of the answers with the golden ones; short if they agree."""
     agreement = result["metrics"]["accuracy"]["output_agreement"]
     if not agreement["checked"]:
         return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
@@ -152,7 +152,7 @@ def _outputs(result: Result, everything: bool) -> str:
 
 
 def _cpu(cpu: CpuFigures | None) -> str | None:
-    """Who used the cores, where that is known."""
+    """Format the use of the cores, if it is known."""
     if cpu is None or cpu["taken_share"] is None:
         return None
     parts = [("generator", "generator_cores"), ("server", "server_cores"), ("other work", "other_cores")]
@@ -163,7 +163,7 @@ def _cpu(cpu: CpuFigures | None) -> str | None:
 
 
 def _warm_up(scenario: Scenario, everything: bool) -> str | None:
-    """How a warm-up of `auto` ended: always where it went on to its bound, since the reader may want a longer one."""
+    """Format the end of an `auto` warm-up; always if it reached its bound, since the reader may want a longer one."""
     found = scenario.get("warmup")
     if found is None or scenario["warmup_s"] is None or (found["steady"] and not everything):
         return None
@@ -173,7 +173,7 @@ def _warm_up(scenario: Scenario, everything: bool) -> str | None:
 
 
 def _workers(workers: Sequence[Worker]) -> str:
-    """How many sent the load, from where, and how well their clocks are known."""
+    """Format the workers: their number, their hosts, and the uncertainty of their clocks."""
     hosts = Counter(worker["host"] for worker in workers)
     places = ", ".join(f"{count} on {host}" for host, count in hosts.items())
     clocks = max(worker["clock_uncertainty_ms"] for worker in workers)
@@ -237,7 +237,7 @@ def _objective(judged: JudgedObjective, width: int) -> list[Text]:
 
 
 def confidence(shown: Shown) -> str:
-    """Whether the objective is shown, and if not, what is missing."""
+    """Say whether the objective is shown and, if not, the number of requests that are missing."""
     text = f"kept with {shown['confidence']:.0%} confidence: "
     over = f"{shown['over']:,} of {shown['requests']:,} requests over"
     if shown["holds"]:

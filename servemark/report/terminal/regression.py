@@ -10,7 +10,7 @@ from servemark.results.schema.comparison import Difference, SavedComparison, Sub
 from servemark.results.schema.header import reason_of
 
 SHOWN = 12
-"""So many differing keys of the environments are listed."""
+"""Maximum number of differing keys of the environments that are listed."""
 _STYLES = {"worse": "bold red", "better": "bold green", "undecided": "yellow"}
 _OUTCOMES = {"worse": "bold red", "not worse": "bold green", "undecided": "bold yellow"}
 
@@ -35,7 +35,7 @@ def markdown(found: SavedComparison) -> str:
 
 
 def answer(found: SavedComparison) -> list[str]:
-    """Whether B is worse, is not, or why that is not known."""
+    """Say whether B is worse, not worse, or why that is not known."""
     if found["outcome"] == "worse":
         return [f"{found['b']} is worse: {'; '.join(found['regressions'])}"]
     if found["outcome"] == "undecided":
@@ -46,7 +46,7 @@ def answer(found: SavedComparison) -> list[str]:
 
 
 def title(subject: Subject, found: SavedComparison) -> str:
-    """What was compared, and how many runs of each side count."""
+    """Name the compared subject and the number of runs that count on each side."""
     names = [found["a"], found["b"]]
     each = [subject["a"], subject["b"]]
     what = each[0] if each[0] == each[1] else "; ".join(f"{n}: {s}" for n, s in zip(names, each, strict=True))
@@ -78,7 +78,7 @@ def cells(difference: Difference) -> list[str]:
 
 
 def notes(found: SavedComparison) -> list[str]:
-    """What a reader must know, and what differs in the circumstances."""
+    """List the warnings, and the differences of the circumstances."""
     differing = found["differing"]
     lines = [f"differs: {each['key']}: {each['a']} -> {each['b']}" for each in differing[:SHOWN]]
     more = [f"and {len(differing) - SHOWN} more keys (--json)"] if len(differing) > SHOWN else []

@@ -82,7 +82,7 @@ def markdown(document: SuiteDocument) -> str:
 
 
 def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
-    """What a reader has to know, from what happened."""
+    """List the remarks for the reader, by the outcomes of the cases."""
     concurrency, seconds = document["concurrency"], document["duration_s"]
     lines = [
         f"A closed loop of {concurrency}. An interval lasts {seconds:g} s, or longer until as many of its requests "

@@ -9,7 +9,7 @@ from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result, TraceLoad, WindowFigures
 
 SHOWN = 3
-"""So many of the worst are named."""
+"""Maximum number of the worst seconds that are named."""
 _PERCENTILES = ("p99", "p95", "p90", "p50")
 
 
@@ -32,7 +32,7 @@ def worst_seconds(result: Result) -> str | None:
 
 
 def _misses(window: WindowFigures, percentile: float) -> bool:
-    """Whether the percentile exceeds the limit by nearest rank: more requests do than the share that may."""
+    """Return True if more requests exceed the limit than the percentile allows (nearest rank)."""
     requests = window["count"] + window["errors"]
     return _over(window) > math.floor(round(requests * (100 - percentile) / 100, 9))
 
@@ -50,7 +50,7 @@ def _named(windows: Sequence[WindowFigures], trace: TraceLoad, length_s: float) 
 
 
 def _place(window: WindowFigures, trace: TraceLoad, length_s: float) -> str:
-    """Which second of the trace, with its calendar time where the trace has some."""
+    """Name the second of the trace, with its calendar time if the trace has one."""
     start = window["start_s"]
     place = f"second {start:g}" if length_s == 1 else f"second {start:g} to {start + length_s:g}"
     if trace["first"] is None:

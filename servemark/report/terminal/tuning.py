@@ -12,7 +12,7 @@ from servemark.results.schema.tuning import CandidateFigures, TuningDocument
 SHOWN = 12
 """Rows of the table; the others are in tuning.json."""
 _WITHOUT_RATE = {"runs": "not finished", "other work": "disturbed", "unsteady": "INVALID"}
-"""How a search ended that met no rate for another reason than the server's speed."""
+"""Word for a search that met no rate for another reason than the server's speed, by its limit."""
 
 
 def render_tuning(document: TuningDocument, console: Console) -> None:
@@ -25,13 +25,13 @@ def render_tuning(document: TuningDocument, console: Console) -> None:
 
 
 def title(document: TuningDocument) -> str:
-    """What was tuned, for which objective."""
+    """Name the tuned entry and the objective."""
     place = f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}"
     return f"{place}: the highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}"
 
 
 def header(document: TuningDocument) -> str:
-    """What made a config.pbtxt, for whom, on what, and what it is worth: its first lines."""
+    """Write the first lines of a tuned config.pbtxt: the command, the machine, the objective and the gain."""
     environment, rates, space = document["environment"], document["rates_requests_per_s"], document["space"]
     winner = document["winner"]
     assert winner is not None
@@ -94,7 +94,7 @@ def _table(document: TuningDocument, rows: list[CandidateFigures]) -> Table:
 
 
 def verdict_of(document: TuningDocument, row: CandidateFigures) -> str:
-    """How far a candidate came."""
+    """Describe a candidate's progress through the stages."""
     found = row["max_rate"]
     if row["failure"]:
         return "FAILED"
@@ -110,7 +110,7 @@ def verdict_of(document: TuningDocument, row: CandidateFigures) -> str:
 
 
 def notes(document: TuningDocument, hidden: int) -> list[str]:
-    """What is beside the table, the answer among it."""
+    """List the remarks below the table, the outcome among them."""
     lines = [f"{hidden} more candidates are in tuning.json"] if hidden > 0 else []
     lines += [f"{row['text']}: {row['failure']}" for row in document["candidates"] if row["failure"]]
     if document["not_tried"]:
