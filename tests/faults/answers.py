@@ -91,7 +91,7 @@ def _silence(rig: Rig) -> Seen:
 
 
 @fault(3, "swallow", "no answer comes through any more", "proxy before the golden server",
-       Expected(kinds=("timeout",), may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
+       Expected(kinds=("timeout",), fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _swallow(rig: Rig) -> Seen:
     return through(rig, "swallow", "--request-timeout", "0.3")
 

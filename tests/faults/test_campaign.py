@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.faults.__main__ import MODULES
 from tests.faults.generator import Rig
-from tests.faults.registry import Fault
-from tests.faults.test_report import FAULTS
+from tests.faults.registry import FAULTS, Fault
 
 pytestmark = pytest.mark.slow
+assert MODULES, "they fill the list of faults"
 
 
 @pytest.fixture(scope="module")
