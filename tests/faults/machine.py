@@ -178,12 +178,16 @@ def _triton_dies(rig: Rig) -> Seen:
 @fault(16, "backend-dies", "the process of the model's backend is killed", "SIGKILL of a real Triton's stub",
        Expected(kinds=("backend_died",), also=("timeout",), fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _backend_dies(rig: Rig) -> Seen:
+    def kill(_: Run) -> None:
+        time.sleep(AFTER_WARMUP_S)
+        _kill("triton_python_b")
+
     with triton() as server:
         seen = rig.run(
             f"http://{server.http}",
             *(*IDENTITY[:2], "--duration", "6", "--request-timeout", "30"),
             loaded=_executed(f"http://{server.http}"),
-            during=lambda _: _kill("triton_python_b"),
+            during=kill,
         )
     seen.left += _regions(os.getpid())
     return seen
