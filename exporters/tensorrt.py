@@ -35,10 +35,10 @@ MIN_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
 Capabilities"): Ampere's first and Ada's."""
 
 TYPICAL_BATCH = 8
-"""What the plan is tuned for, where the workload allows as much."""
+"""Batch size that the plan is tuned for, if the workload allows it."""
 WORKSPACE_BYTES = 8 << 30
 SIZES_FROM = 200
-"""Sizes that vary (frames, words) get their range from so many samples of the workload's generator."""
+"""Number of the workload's samples from which varying sizes (frames, words) get their range."""
 Range = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 

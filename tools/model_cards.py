@@ -83,7 +83,7 @@ ABSENT = (
         "`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50.",
     ),
 )
-"""What else the suites name or carry: suite, what, why it is not in the zoo."""
+"""Further items that the suites name or carry: suite, item, reason why it is not in the zoo."""
 
 
 def cards() -> str:

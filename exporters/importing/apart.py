@@ -19,9 +19,9 @@ from servemark.machine import confinement
 from servemark.machine.limits import memory
 
 LIMIT_S = 1800.0
-"""How long reading a file and answering its samples may take: an endless loop is a graph too."""
+"""Time limit for reading a file and answering its samples, because a graph may be an endless loop."""
 MEMORY_SHARE = 0.9
-"""How much of the free memory it may take."""
+"""Limit of its memory, as a share of the free memory."""
 MAX_ANSWER_BYTES = 64 << 20
 MAX_WORDS = 300
 JOB, ANSWER, WORDS = "job", "answer.json", "words"

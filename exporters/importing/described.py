@@ -1,4 +1,4 @@
-"""What a model file says of itself, whatever its format."""
+"""Description of a model file, whatever its format."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -43,15 +43,15 @@ class Described:
 
 
 class Format(Protocol):
-    """What the module of a format offers."""
+    """Interface of a format's module."""
 
     ENGINE: str
     """Whose artifact such a file is; it makes the golden answers."""
     KIND: str
-    """What a file is called, like `an ONNX file`."""
+    """Name of such a file, like `an ONNX file`."""
 
     def recognises(self, path: Path) -> bool:
-        """Whether a path looks like a file of this format."""
+        """Return True if a path looks like a file of this format."""
 
     def describe(self, path: Path) -> Described:
         """Read a file. Raises ArtifactError where it is none, or one that cannot be used."""
@@ -74,7 +74,7 @@ def shown(text: str) -> str:
 
 
 def held(model: Path, file: Path) -> bool:
-    """Whether a file lies in a model's folder once its links are followed.
+    """Return True if a file lies in a model's folder once its links are followed.
 
     A download cache keeps links to a model and its weights, which lie beside each other elsewhere: that folder counts.
     """

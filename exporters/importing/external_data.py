@@ -30,7 +30,7 @@ _BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
 
 
 class Kept(NamedTuple):
-    """Where a weight lies."""
+    """Place of a weight."""
 
     file: Path
     """With links resolved."""
@@ -48,7 +48,7 @@ def external_tensors(model: "ModelProto") -> Iterator["TensorProto"]:
 
 
 def kept(path: Path, tensor: "TensorProto") -> Kept:
-    """Where the weight of a file lies. Raises ArtifactError where that is nowhere, or outside the file's folder."""
+    """Find the place of a weight. Raises ArtifactError if there is none, or if it is outside the file's folder."""
     name = shown(tensor.name)
     said = {entry.key: entry.value for entry in tensor.external_data}
     if len(said) < len(tensor.external_data):

@@ -48,14 +48,14 @@ FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import made, and the description that it wrote."""
+    """Result of an import, and the description that it wrote."""
 
     workload: Workload
     document: Mapping[str, Any]
     one_at_a_time: str | None
-    """Why the model takes no batches; None where it does."""
+    """Reason why the model takes no batches; None if it does."""
     open: tuple[str, ...] = ()
-    """What this system could not close while the file was read and run: files, the network."""
+    """Accesses that this system could not close while the file was read and run: files, the network."""
 
 
 def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: bool = False) -> ImportReport:
@@ -97,7 +97,7 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
 
 
 def _with_entry(wishes: Wishes, entry: TritonEntry) -> Wishes:
-    """What a Triton entry's configuration adds; its sizes leave out the batch only where it has batches."""
+    """Complete the wishes by a Triton entry's configuration; its sizes omit the batch only if it has batches."""
     if wishes.max_batch is None:
         return replace(wishes, shapes={**entry.shapes, **wishes.shapes}, max_batch=entry.max_batch)
     alike = (wishes.max_batch > 0) == (entry.max_batch > 0)
@@ -221,7 +221,7 @@ def _answers(path: Path, run: Run, inputs: Arrays, found: Described, workload: W
 
 
 def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
-    """Why several samples do not give together what they give one by one; None where they do."""
+    """Return the reason if samples in a batch give other answers than one by one; None if the answers agree."""
     try:
         answer = answers(run, golden.inputs, range(TOGETHER), workload)
     except Exception as error:
@@ -236,7 +236,7 @@ def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
 
 
 def _words(error: Exception, names: Mapping[str, str] | None = None) -> str:
-    """What a runtime says, with other `names` for paths; of much the begin and the end, where the reason stands."""
+    """Quote a runtime's error, with other `names` for paths; of a long one the beginning and the end."""
     text = " ".join(str(error).split())
     for ours, theirs in (names or {}).items():
         text = text.replace(ours, theirs)

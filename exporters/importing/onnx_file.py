@@ -42,7 +42,7 @@ _SAME_IDS = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"}
 
 
 def recognises(path: Path) -> bool:
-    """Whether its name is that of an ONNX file; ONNX has no other mark."""
+    """Return True if the name is that of an ONNX file; ONNX has no other mark."""
     return path.is_file() and path.suffix == ".onnx"
 
 
@@ -74,7 +74,7 @@ def _described(path: Path, model: "ModelProto") -> Described:
 
 
 def _is_sizes(tensor: "TensorProto") -> bool:
-    """Whether it holds shapes, axes or the like, which are no parameters."""
+    """Return True if the tensor holds shapes, axes or the like, which are not parameters."""
     return bool(tensor.data_type == tensor.INT64)
 
 
@@ -117,9 +117,10 @@ def _parse(path: Path) -> "ModelProto":
     try:
         model = ModelProto.FromString(path.read_bytes())
     except DecodeError as error:
-        raise unusable(path, "it is no ONNX file, or a truncated one", fix="torch.onnx.export writes one") from error
+        message = "it is not an ONNX file, or a truncated one"
+        raise unusable(path, message, fix="torch.onnx.export writes one") from error
     if not model.ir_version or not model.HasField("graph"):
-        raise unusable(path, "it is no ONNX file", fix="torch.onnx.export writes one")
+        raise unusable(path, "it is not an ONNX file", fix="torch.onnx.export writes one")
     return model
 
 
@@ -154,7 +155,7 @@ def _newest(what: str) -> int:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
         try:
             InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        except Exception:  # of classes that are no public ones
+        except Exception:  # their classes are not public
             return False
         return True
 
@@ -187,12 +188,12 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
     if not value.type.HasField("tensor_type"):
         raise unusable(
             path,
-            f"its {side} {value.name!r} is no tensor but a {value.type.WhichOneof('value') or 'value without a type'}",
+            f"its {side} {value.name!r} is not a tensor but {value.type.WhichOneof('value') or 'a value without type'}",
             fix="export it with tensors alone (skl2onnx: options={'zipmap': False})",
         )
     tensor = value.type.tensor_type
-    if not isinstance(value.name, str):  # what is no UTF-8 stays bytes
-        raise unusable(path, f"its {side} {value.name[:MAX_SHOWN]!r} has a name that is no text", fix=AGAIN)
+    if not isinstance(value.name, str):  # text that is not UTF-8 stays bytes
+        raise unusable(path, f"its {side} {value.name[:MAX_SHOWN]!r} has a name that is not a text", fix=AGAIN)
     known = tensor.elem_type in TensorProto.DataType.values()
     kind = TensorProto.DataType.Name(tensor.elem_type) if known else f"of the unknown type {tensor.elem_type}"
     if kind not in DATATYPES:
@@ -208,7 +209,7 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
 
 
 def _vocabulary(graph: "GraphProto", name: str) -> int:
-    """How many rows the smallest table has that an input is looked up in; 0 where there is none."""
+    """Return the number of rows of the smallest table that an input is looked up in; 0 if there is none."""
     tables, ids, rows = {tensor.name: tensor.dims for tensor in graph.initializer}, {name}, []
     for node in graph.node:
         if node.op_type in _SAME_IDS and node.input[0] in ids:

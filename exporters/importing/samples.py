@@ -1,4 +1,4 @@
-"""What one sample of a file's tensors is: with a batch dimension or without, and the sizes that the user has to say."""
+"""Samples of a file's tensors: with a batch dimension or without, and with sizes that the user has to give."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says of a model that its file does not."""
+    """Facts of a model that its file lacks and the user gives."""
 
     requests: Callable[[Workload, Ranges], Iterator[Sample]]
     """Makes requests for inputs with these bounds."""
@@ -26,7 +26,7 @@ class Wishes:
     max_batch: int | None = None
     """Most samples in a request; 0: its tensors have no batch dimension. None: what the file shows."""
     requests_from: str | None = None
-    """Where the user's own data lie; None: requests are random."""
+    """Path of the user's own data; None: requests are random."""
 
 
 def largest_batch(path: Path, found: Described, wishes: Wishes) -> tuple[int, str | None]:
@@ -42,7 +42,7 @@ def largest_batch(path: Path, found: Described, wishes: Wishes) -> tuple[int, st
     if not firsts <= {OPEN, 1}:
         raise unusable(
             path,
-            f"its first dimension is no batch: {', '.join(map(_written, ports))}",
+            f"its first dimension is not a batch: {', '.join(map(_written, ports))}",
             fix="--max-batch 0: a request is then one sample; or export it with a batch (torch: dynamic_shapes)",
         )
     if 1 in firsts:
@@ -56,7 +56,7 @@ def inputs_of(path: Path, found: Described, wishes: Wishes, *, batched: bool) ->
     names = [port.name for port in found.inputs]
     for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
         if unknown := [name for name in named if name not in names]:
-            raise OptionError(f"{flag} names {unknown[0]!r}, which is no input", fix=f"one of: {', '.join(names)}")
+            raise OptionError(f"{flag} names {unknown[0]!r}, which is not an input", fix=f"one of: {', '.join(names)}")
     inputs = []
     for port in found.inputs:
         shape = _shape(port, wishes.shapes.get(port.name), batched=batched)

@@ -33,7 +33,7 @@ ANEW = "tf.saved_model.save(module, PATH, signatures={'serving_default': functio
 
 
 def recognises(path: Path) -> bool:
-    """Whether it is the folder of a SavedModel."""
+    """Return True if the path is the folder of a SavedModel."""
     return (path / FILE).is_file()
 
 

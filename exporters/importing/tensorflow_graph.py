@@ -94,14 +94,14 @@ def _called(node: Any) -> set[str]:
 
 
 def _restores(function: Any) -> bool:
-    """Whether a function restores variables from a file that its caller names."""
+    """Return True if a function restores variables from a file that its caller names."""
     arguments = {argument.name for argument in function.signature.input_arg}
     nodes = [node for node in function.node_def if node.op == RESTORE]
     return bool(nodes) and all(node.input and node.input[0] in arguments for node in nodes)
 
 
 def _loads(node: Any, functions: Mapping[str, Any], restoring: set[str], file: str) -> bool:
-    """Whether a node of the graph restores the variables from the file that the loader names."""
+    """Return True if a node of the graph restores the variables from the file that the loader names."""
     called = _called(node) & functions.keys()
     if not file:
         return False

@@ -31,7 +31,7 @@ ANEW = "torch.export.save(torch.export.export(model, (example,), dynamic_shapes=
 
 
 def recognises(path: Path) -> bool:
-    """Whether it is a .pt2 file."""
+    """Return True if the path is a .pt2 file."""
     return path.is_file() and path.suffix == ".pt2"
 
 
@@ -40,7 +40,7 @@ def describe(path: Path) -> Described:
     import torch
 
     if not zipfile.is_zipfile(path):
-        raise unusable(path, "it is no torch.export program, or a truncated one", fix=ANEW)
+        raise unusable(path, "it is not a torch.export program, or a truncated one", fix=ANEW)
     try:
         program = torch.export.load(path)
     except Exception as error:  # a damaged archive surfaces as anything from BadZipFile to AssertionError
@@ -90,7 +90,7 @@ def _port(path: Path, name: str, value: Any) -> Port:
 
 
 def _largest_batch(program: "ExportedProgram", value: "torch.Tensor") -> int | None:
-    """What the program allows its first dimension to be; None where it says nothing."""
+    """Return the program's upper bound of its first dimension; None if it has none."""
     size: Any = value.shape[0] if value.dim() else 1
     bounds = program.range_constraints.get(size.node.expr) if hasattr(size, "node") else None
     upper = getattr(bounds, "upper", None)

@@ -14,7 +14,7 @@ SERVE = "serve it yourself: `servemark run NAME --url URL`"
 
 @dataclass(frozen=True)
 class TritonEntry:
-    """What is imported of an entry."""
+    """Imported facts of an entry."""
 
     file: Path
     shapes: dict[str, tuple[int, ...]]
@@ -24,13 +24,13 @@ class TritonEntry:
 
 
 def read(folder: Path) -> TritonEntry | None:
-    """Find the newest version's model; None where the folder is no entry. Raises ArtifactError."""
+    """Find the newest version's model; None if the folder is not an entry. Raises ArtifactError."""
     if not (folder / CONFIG).is_file():
         return None
     try:
         config = parse((folder / CONFIG).read_text())
     except (ArtifactError, UnicodeDecodeError) as error:
-        words = error.what if isinstance(error, ArtifactError) else f"the {CONFIG} is no text"
+        words = error.what if isinstance(error, ArtifactError) else f"the {CONFIG} is not a text"
         raise unusable(folder, words, fix="correct it, or name the model file itself") from error
     versions = sorted((path for path in folder.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
     if not versions:

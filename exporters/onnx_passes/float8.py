@@ -135,5 +135,5 @@ def _input(node: ir.Node, index: int) -> ir.Value:
 
 def _array(value: ir.Value) -> npt.NDArray[np.float32]:
     if value.const_value is None:
-        raise AssertionError(f"{value.name} is no constant")
+        raise AssertionError(f"{value.name} is not a constant")
     return np.asarray(value.const_value.numpy(), np.float32)

@@ -12,7 +12,7 @@ from servemark.workload.spec import Source
 
 AGAIN = "`servemark import PATH --force` imports it again"
 WEIGHTS = "weights_{}.bin"
-"""What an import calls the files of an ONNX file's weights."""
+"""Pattern for the names that an import gives the files of an ONNX file's weights."""
 _NAMES = re.compile(
     r"model\.onnx|model\.pt2|weights_\d+\.bin|model\.savedmodel/(saved_model\.pb|variables/variables\.[\w.-]+)"
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
 CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
-"""Post-training quantisation takes its ranges from so many batches of one sample."""
+"""Number of batches of one sample from which post-training quantisation takes its ranges."""
 
 
 class Origin(NamedTuple):

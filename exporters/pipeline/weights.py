@@ -27,7 +27,7 @@ SHOWN, MAX_NAME = 8, 200
 """Names that an error lists of each kind, and characters that it shows of one."""
 SAFETENSORS = ".safetensors"
 _PICKLED, _ZIPPED = b"\x80", b"PK"
-"""How a file begins that torch.save wrote: before version 1.6, and since."""
+"""First bytes of files that torch.save wrote: before version 1.6, and since."""
 _FIX = "save them with safetensors.torch.save_file, or torch.save(model.state_dict(), FILE)"
 _WRAPPERS = ("state_dict", "model_state_dict")
 _COUNTER = "num_batches_tracked"
@@ -50,7 +50,7 @@ class Weights:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What an entry says of them."""
+        """Facts of the weights that an entry records."""
         return {"path": str(self.file), "sha256": self.sha256}
 
     def load_into(self, model: "nn.Module", workload: str) -> None:
@@ -126,7 +126,7 @@ def _read(file: Path) -> "Mapping[str, torch.Tensor]":
 
 
 def _parsed(file: Path) -> Any:
-    """What a file holds. Raises ArtifactError in our own words, because torch's advise to run the file's code."""
+    """Read a file. Raises ArtifactError with its own message, because torch's advises to run the file's code."""
     import torch
 
     try:

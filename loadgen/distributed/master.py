@@ -1,4 +1,4 @@
-"""The master's part of a distributed run: the workers send the load, and what they recorded is merged."""
+"""Master of a distributed run: the workers send the load, and their records are merged."""
 
 import functools
 import time
@@ -33,24 +33,24 @@ from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.checked import Checked
 
 READY_TIMEOUT_S = 600.0
-"""Serialising the requests of a large model takes minutes."""
+"""Time limit of the workers' preparation: serialising the requests of a large model takes minutes."""
 START_IN_S = 0.5
-"""From the order to begin until the schedule begins: every worker must have read it by then."""
+"""Time from the order to begin until the schedule begins, in which every worker must read the order."""
 PINGS = 10
 PING_TIMEOUT_S = 5.0
 POLL_S = 0.02
 SLACK_NS = 1_000_000_000
-"""By how much a worker's report may be ahead of this process's clock."""
+"""Maximum time by which a worker's report may be ahead of this process's clock."""
 AHEAD_NS = 100_000_000
-"""A closed loop's workers are told the end of their interval so long ahead."""
+"""Time by which a closed loop's workers learn the end of their interval in advance."""
 GRACE_S = 20.0
-"""How much longer than a request's time-out the workers' last figures may take."""
+"""Time that the workers' last figures may take beyond a request's time-out."""
 STOP_TIMEOUT_S = 8.0
-"""How long a run that is cut short waits for the workers' last figures."""
+"""Time that an interrupted run waits for the workers' last figures."""
 
 
 class Master:
-    """Has the workers that are connected send the load; `messages.py` has what they send each other."""
+    """Lets the connected workers send the load; `messages.py` describes their messages."""
 
     several = True
 
@@ -112,7 +112,7 @@ class Master:
         )
 
     def prepare(self, golden: Golden | None) -> Self:
-        """Have every worker prepare its share, while this process goes on. Raises WorkerError where there is none."""
+        """Let every worker prepare its share, while this process goes on. Raises WorkerError if there is no worker."""
         if not self._workers:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
         self._golden, self._prepared = golden, True
@@ -122,7 +122,7 @@ class Master:
         return self
 
     def start(self, directory: Path) -> Self:  # noqa: ARG002 - a request log is a sender's
-        """Wait until every worker is ready, and tell each when to begin. Raises WorkerError with what one says."""
+        """Wait until every worker is ready, and tell each when to begin. Raises WorkerError with a worker's message."""
         self._await_ready()
         self._begin()
         return self
@@ -147,7 +147,7 @@ class Master:
         self._interval = interval_from(self.config, start)
         self._warm_up = WarmUp(start, self.config.warmup_s) if self.config.scenario.auto_warmup else None
         self._warm_known: tuple[int, int | None] = (start, None)
-        """Until when the warm-up of all workers is known, and since when the oldest of their requests waits."""
+        """Return the time until which all workers' warm-up is known, and the start of their oldest waiting request."""
         self._recorder = Recorder(self._interval)
         self._planned = self._interval
         for worker in self._trusted():
@@ -208,7 +208,7 @@ class Master:
 
     @property
     def peak_in_flight(self) -> int:
-        """The workers' peaks together, which may have come at different times."""
+        """Return the sum of the workers' peaks, which may have come at different times."""
         return sum(worker.max_in_flight for worker in self.workers)
 
     @property
@@ -221,7 +221,7 @@ class Master:
 
     @property
     def cpu_latency(self) -> dict[str, Any]:
-        """Empty: each worker asks on its own machine."""
+        """Return nothing, because each worker asks on its own machine."""
         return {}
 
     @property
@@ -248,14 +248,14 @@ class Master:
         self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, worker.id)
 
     def _absence(self, worker: WorkerView) -> str | None:
-        """Why Locust has lost a worker, None where it has not."""
+        """Return the reason why Locust has lost a worker, None if it has not."""
         client = self._runner.clients.get(worker.id)
         if client is None:
             return "it quit"
         return "it was lost: no heartbeat came from it" if client.state == STATE_MISSING else None
 
     def _wait(self, done: Callable[[WorkerView], bool], timeout_s: float, what: str) -> None:
-        """Wait until that is so of every worker. Raises WorkerError where one fails, is lost, or takes too long."""
+        """Wait until every worker is `done`. Raises WorkerError if one fails, is lost, or takes too long."""
         deadline = time.monotonic() + timeout_s
         while waiting := [worker for worker in self._trusted() if not done(worker)]:
             for worker in self._trusted():
@@ -271,7 +271,7 @@ class Master:
             self._heard.clear()
 
     def _trusted(self) -> list[WorkerView]:
-        """List the workers whose messages are read. Raises WorkerError where none is left."""
+        """List the workers whose messages are read. Raises WorkerError if none is left."""
         trusted = [worker for worker in self._workers.values() if not worker.dropped]
         if not trusted:
             first = next(iter(self._workers.values()))
@@ -279,7 +279,7 @@ class Master:
         return trusted
 
     def _warm(self, now: int) -> None:
-        """End the warm-up of all workers at one time, where their latency is steady, or at its bound."""
+        """End the warm-up of all workers at one time, if their latency is steady, or at its bound."""
         if self._warm_up is None or self.warmed is not None or self.interrupted is not None:
             return
         packed = [w.report["warm_up"] if w.report else None for w in self._workers.values() if not w.gone]
@@ -296,7 +296,7 @@ class Master:
         self.warmed = self._warm_up.found(known, waiting_since, self._interval.start)
 
     def _decide(self, now: int) -> None:
-        """End a closed loop's interval when each connection has had its answer: it is a minimum until then."""
+        """End a closed loop's interval when each connection has its answer: until then the duration is a minimum."""
         if self._decided:
             return
         here = [worker for worker in self._workers.values() if not worker.gone]
@@ -315,7 +315,7 @@ class Master:
             worker.watch(self._absence(worker), now / 1e9)
 
     def _ended(self, now: int) -> bool:
-        """Whether nothing more is to come: each request has its outcome two time-outs after its schedule at most."""
+        """Return True if nothing more is to come: each request ends at most two time-outs after its schedule."""
         timeouts = 2 if self._decided else 3
         if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
             return True
@@ -325,7 +325,7 @@ class Master:
         return all(worker.final or worker.gone for worker in workers) and (self.is_over(now) or not whole)
 
     def _collect(self) -> None:
-        """Wait for the last figures of a run that was cut short."""
+        """Wait for the last figures of an interrupted run."""
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while time.monotonic() < deadline and not all(
             worker.final or worker.dropped or self._absence(worker) for worker in self._workers.values()
@@ -335,5 +335,5 @@ class Master:
 
 
 def _answered(count: int, worker: WorkerView) -> bool:
-    """Whether a worker has answered so many pings."""
+    """Return True if a worker has answered `count` pings."""
     return len(worker.trips) >= count

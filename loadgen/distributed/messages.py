@@ -1,4 +1,4 @@
-"""What master and workers say to each other during a run, over Locust's own connection.
+"""Messages between master and workers during a run, over Locust's own connection.
 
 | from | kind | meaning |
 |---|---|---|
@@ -28,14 +28,14 @@ MESSAGE = "servemark"
 """Locust's name for all of these messages."""
 STATE_EVERY_S = 1.0
 UNDECIDED_EVERY_S = 0.2
-"""Workers report so often while the master has to say when the warm-up is over, or a closed loop's interval ends."""
+"""Interval of the reports while the master decides on the end of the warm-up or of a closed loop's interval."""
 
 Message = Mapping[str, Any]
 Send = Callable[[dict[str, Any]], None]
 
 
 def fingerprint(config: LoadConfig, schedule: npt.NDArray[np.int64] | None, golden: Golden | None) -> dict[str, str]:
-    """What has to be the same in every process for the shares to be parts of one load, by the name a user knows."""
+    """Digest the facts that must be equal in every process for the shares to form one load, by users' names."""
     parts = {"version of servemark": __version__}
     if golden:
         parts["golden outputs (another export, or another file)"] = _digest(repr(golden.digests).encode())

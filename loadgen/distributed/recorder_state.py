@@ -1,4 +1,4 @@
-"""What a recorder holds as a message, and the recorders of several processes merged exactly into one."""
+"""State of a recorder as a message, and the recorders of several processes merged exactly into one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ COUNTS = ("late", "completed", "scheduled", "unsent", "outside", "in_flight_at_s
 
 
 def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
-    """Everything but the sampled answers, as msgpack can hold it. Times are from the interval's start, in ns.
+    """Return everything but the sampled answers, in a form for msgpack. Times are from the interval's start, in ns.
 
     A trace's seconds grow with its length: they come at the end only.
     """
@@ -33,7 +33,7 @@ def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
 
 
 def merged(interval: Interval, states: Sequence[State]) -> Recorder:
-    """One recorder with everything that several have recorded: counts are added, percentiles never averaged.
+    """Merge the records of several processes into one recorder: counts are added, percentiles never averaged.
 
     `interval` is the one that was to be measured; a closed loop's that was prolonged counts as long as the longest.
     """
@@ -60,12 +60,12 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
 
 
 def requests_of(state: State) -> int:
-    """How many requests of the interval have their outcome."""
+    """Return the number of the interval's requests that have their outcome."""
     return int(state["scheduled"])
 
 
 def _windows(state: State, interval: Interval) -> list[Window]:
-    """A state's windows, as long as those of the interval; it may lack the last ones."""
+    """Unpack a state's windows, with the interval's lengths; a state may lack the last ones."""
     windows = [Window(Histogram.unpack(packed), *counts) for packed, *counts in state["windows"]]
     length_ns = state["length_ns"] / len(windows)
     # Prolonging joins neighbours, so that windows are longer by a power of two.

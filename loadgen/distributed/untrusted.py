@@ -1,4 +1,4 @@
-"""Checks of what workers send. A worker is another program, maybe on another host: the master believes no field of it.
+"""Checks of the workers' messages. A worker may be a foreign program on another host, so no field is trusted.
 
 A message that passes can be counted without an error. One that does not costs its worker's share, and not the run.
 """
@@ -29,23 +29,23 @@ _TRAFFIC = ("scheduled", "sent", "in_flight", "backlog")
 
 
 class MalformedMessage(Exception):  # noqa: N818 - it is caught where the worker is dropped
-    """Names the part of a message that is not what a worker of servemark sends."""
+    """Names the part of a message that no worker of servemark would send."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What the master knows of the reports that may come."""
+    """Facts that the master knows about the reports to come."""
 
     longest_ns: int
     """The interval cannot have been prolonged beyond this."""
     windows: int
     seconds: int | None = None
-    """How many seconds of a trace are counted; None: they are not."""
+    """Number of a trace's seconds that are counted; None: they are not."""
     warm_up_windows: int | None = None
     outputs: Sequence[str] = ()
     """The names of the outputs that are compared with golden ones."""
     samples: int = 0
-    """How many golden samples there are."""
+    """Number of golden samples."""
 
 
 def check_message(message: Any, expected: Expected | None) -> None:
@@ -125,7 +125,7 @@ def _check_compared(compared: Any, expected: Expected) -> None:
 
 
 def _check_state(state: Any, expected: Expected) -> None:
-    """Check what its recorder holds, and that the parts agree with each other."""
+    """Check the state of a worker's recorder, and that its parts agree with each other."""
     _require(isinstance(state, dict), "recorder")
     _require(_count(state.get("length_ns"), expected.longest_ns) and state["length_ns"] > 0, "length_ns")
     for name in (*COUNTS, "longest_pause_ns"):
@@ -189,7 +189,7 @@ def _histogram(packed: Any, name: str) -> Histogram:
 
 
 def _counts(values: Any, number: int) -> bool:
-    """Tell if these are that many counts."""
+    """Return True if this is a list of `number` counts."""
     return isinstance(values, list) and len(values) == number and all(map(_count, values))
 
 

@@ -1,4 +1,4 @@
-"""A worker's part of one run: it prepares, says so, begins when the master says, and reports what it records."""
+"""Worker's part of one run: it prepares, reports so, begins at the master's order, and reports its records."""
 
 import contextlib
 import functools
@@ -29,11 +29,11 @@ from servemark.errors import ExitCode, ServemarkError, WorkerError
 
 ASK_EVERY_S = 1.0
 JOIN_TIMEOUT_S = 120.0
-"""How long a worker that Locust has started waits for the master's first order."""
+"""Maximum wait of a worker that Locust has started for the master's first order."""
 BEGIN_TIMEOUT_S = 900.0
-"""How long a worker that is ready waits for the others."""
+"""Maximum wait of a worker that is ready for the others."""
 SILENCE_S = 20.0
-"""A worker that has not heard of the master for so long stops sending."""
+"""A worker stops sending if it has not heard from the master for this time."""
 
 
 class Stopped(Exception):  # noqa: N818 - an order, not a fault
@@ -63,10 +63,10 @@ class Worker:
         self._decided = False
         self._sending: Sending | None = None
         self._last: dict[str, Any] | None = None
-        """The final figures."""
+        """Return the final figures."""
 
     def run(self) -> None:
-        """Take part from the first order to the final report; what goes wrong is told to the master."""
+        """Take part from the first order to the final report; failures are reported to the master."""
         first = self._join()
         self._run = first["run"]
         try:
@@ -80,7 +80,7 @@ class Worker:
             raise
 
     def stop(self, reason: str) -> None:
-        """Say why it is about to be ended."""
+        """Note the reason why the worker is about to be ended."""
         if self._sending is not None:
             self._sending.interrupted = reason
 
@@ -113,7 +113,7 @@ class Worker:
                 self._report("state", **self._last)
 
     def _send(self, opened: Opened, start_ns: int) -> None:
-        """Send the share from that time on, whatever ends it."""
+        """Send the share from the ordered time on, until the master or a signal ends it."""
         self._decided = opened.config.open_loop
         # The master knows when the warm-up is over, and when a closed loop has enough.
         sending = self._sending = opened.begin(start_ns, alone=False)
@@ -169,11 +169,11 @@ class Worker:
             self._next_state = time.monotonic() + (UNDECIDED_EVERY_S if undecided else STATE_EVERY_S)
 
     def _warming(self, sending: Sending, now: int) -> bool:
-        """Whether the master may still end the warm-up."""
+        """Return True if the master may still end the warm-up."""
         return sending.warm_up is not None and now < sending.interval.start
 
     def _figures(self, sending: Sending, *, final: bool) -> dict[str, Any]:
-        """All that was recorded; the outputs are compared at the end."""
+        """Return all records; the outputs are compared at the end."""
         sending.recorder.flush()
         now = time.monotonic_ns()
         checked = sending.checked() if final else None
@@ -195,7 +195,7 @@ class Worker:
         self._send_to_master({"run": self._run, "kind": kind, **content})
 
     def _wait_for(self, kind: str, timeout_s: float) -> Message:
-        """The next order of this kind. Raises Stopped, WorkerError after the time-out."""
+        """Return the next order of this kind. Raises Stopped, WorkerError after the time-out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             interrupts.check()

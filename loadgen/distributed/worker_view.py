@@ -12,21 +12,21 @@ from servemark.machine.scheduling import Priority
 from servemark.stats.histogram import Histogram
 
 STALLED_S = 10.0
-"""A worker that reports nothing for so long stands still: it should once a second."""
+"""A worker that reports nothing for this time stands still: it should report once a second."""
 GONE_S = 2.0
 """A worker that has left may still have its last report on the way."""
 
 
 @dataclass
 class WorkerView:
-    """What a worker has said, and what became of it; times in seconds and ns of the master's monotonic clock."""
+    """Messages and state of a worker; times in seconds and ns of the master's monotonic clock."""
 
     id: str
     index: int
     host: str = "?"
     pid: int = 0
     token: str | None = None
-    """With which it asks for its part; None until Locust has started it."""
+    """Token with which the worker asks for its part; None until Locust has started it."""
     fingerprint: dict[str, str] | None = None
     """None until it is ready."""
     failure: WorkerError | None = None
@@ -36,16 +36,16 @@ class WorkerView:
     heard_s: float = 0.0
     gone_since_s: float | None = None
     gone: bool = False
-    """Whether nothing more is to come from it."""
+    """True if nothing more is to come from the worker."""
     trouble: str | None = None
     dropped: bool = False
-    """Nothing that it sends is read any more."""
+    """True if the worker's messages are not read any more."""
 
     def __str__(self) -> str:
         return f"worker {self.index} ({self.host}, pid {self.pid})" if self.pid else f"worker {self.index} ({self.id})"
 
     def on_message(self, message: Message, now_ns: int, expected: Expected | None) -> None:
-        """Take a message. One that no worker of servemark sends costs this worker its share, and not the run."""
+        """Take a message. A malformed one ends this worker's share, but not the run."""
         if self.dropped:
             return
         try:
@@ -70,11 +70,11 @@ class WorkerView:
                 self.report = message
 
     def mark_failed(self, reason: str) -> None:
-        """Note why its share is not what was asked for; the first reason is the cause of the others."""
+        """Note why the worker did not send its share; the first reason is the cause of the others."""
         self.trouble = self.trouble or reason
 
     def watch(self, absence: str | None, now_s: float) -> None:
-        """Look after it while the run goes on; `absence` says why Locust has lost it, None where it has not."""
+        """Check the worker while the run goes on; `absence` says why Locust has lost it, None if it has not."""
         if self.final or self.dropped:
             return
         if absence is None:
@@ -90,23 +90,23 @@ class WorkerView:
 
     @property
     def final(self) -> bool:
-        """Whether it has sent its last figures."""
+        """True if the worker has sent its last figures."""
         return self.report is not None and bool(self.report["final"])
 
     @property
     def ended_early(self) -> str | None:
-        """Why it stopped before the end, if it says so."""
+        """Reason why the worker stopped before the end; None if it did not report one."""
         reason: str | None = self.report["interrupted"] if self.report else None
         return reason
 
     @property
     def state(self) -> State | None:
-        """What its recorder held when it last reported."""
+        """State of the worker's recorder at its last report."""
         return self.report["recorder"] if self.report else None
 
     @property
     def figures(self) -> WorkerFigures:
-        """As the result lists it."""
+        """Worker's figures in the form of the result."""
         report, state = self.report or {}, self.state
         granted = report.get("granted")
         delay = Histogram.unpack(state["schedule_delay"]) if state else Histogram()

@@ -110,7 +110,7 @@ class Driver:
         self._epoll.register(bell, READ | EPOLLET)
 
     def pass_over(self, after: int, count: int) -> None:
-        """Leave out so many payloads, once all that wait and so many further arrivals have theirs."""
+        """Skip `count` payloads, once all waiting arrivals and as many further ones have theirs."""
         soon = list(itertools.islice(self._payloads, len(self.backlog) + after))
         next(itertools.islice(self._payloads, count, count), None)
         self._payloads = itertools.chain(soon, self._payloads)

@@ -167,7 +167,7 @@ def stage_of(config: LoadConfig, recorder: Recorder, now: int) -> list[Sample]:
 
 
 def standing(config: LoadConfig, measured: Measured, sending: Sending, traffic: Traffic, now: int) -> dict[str, bool]:
-    """Which constraints hold, of those that can be judged before the end; none before the interval."""
+    """Judge the constraints that can be judged before the end; none before the interval."""
     recorder, interval = sending.recorder, sending.recorder.interval
     if now <= interval.start:
         return {}

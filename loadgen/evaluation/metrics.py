@@ -39,7 +39,7 @@ _NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s whe
 _NONE_SENT = "no request was sent in the measured interval"
 WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"
 WRONG_FILE = "correct the file, or the model"
-"""What to do where answers are not those of a file of the user's."""
+"""Advice if answers differ from those in a user's file."""
 
 
 def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) -> Metrics:
@@ -116,7 +116,7 @@ class SoFar(TypedDict):
 
 
 def so_far(config: LoadConfig, recorder: Recorder) -> tuple[float, SoFar]:
-    """What is known while the run goes on: after how many seconds, and the figures, without intervals."""
+    """Return the figures while the run goes on, without intervals, and the seconds passed."""
     interval = recorder.interval
     passed_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
     metrics: SoFar = {
@@ -174,7 +174,7 @@ def _cpu(machine: MachineUse) -> CpuFigures:
 
 
 def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
-    """How many of an open loop's requests waited for --max-in-flight, and how late the generator sent the others."""
+    """Return the share of an open loop's requests that waited for --max-in-flight, and the delay of the others."""
     if not config.open_loop or not recorder.schedule_delay.count:
         return unknown(["waited_share", "own_delay_p99_ms"], _NONE_SENT if config.open_loop else _CLOSED_LOOP_DELAY)
     own = recorder.schedule_delay.without(recorder.waited_delay)
@@ -187,7 +187,7 @@ def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
 
 
 def errors_of(by_kind: Mapping[str, int], messages: Mapping[str, list[str]], scheduled: int) -> Errors:
-    """The failed requests of so many."""
+    """Return the figures of the failed requests."""
     count = sum(by_kind.values())
     share = {"share": count / scheduled} if scheduled else unknown(["share"], _NONE_SENT)
     return cast(Errors, {"count": count, **share, "by_kind": dict(by_kind), "messages": dict(messages)})

@@ -1,4 +1,4 @@
-"""What the verdict looks at, from what a measurement saw."""
+"""Observations for the verdict, from a measurement."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from servemark.stats.trend import FEWEST
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
-    """What the verdict looks at; `mismatch` says which output differs from the golden one."""
+    """Collect the figures that the verdict judges; `mismatch` names the output that differs from the golden one."""
     recorder = measured.recorder
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
@@ -81,7 +81,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
 
 
 def seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
-    """What the run saw of an objective's figure. A failed request lies over every limit of a time."""
+    """Return the run's figure for an objective. A failed request lies over every limit of a time."""
     failed = recorder.errors.total()
     if slo.figure is Figure.ERRORS:
         return Seen(slo, failed / recorder.scheduled if recorder.scheduled else None)
@@ -130,7 +130,7 @@ def _not_realtime(granted: Granted) -> str | None:
 
 
 def _shown_p99(histogram: Histogram) -> float:
-    """What the sends show their p99 to reach: the lower end of its 95 % interval.
+    """Return the p99 that the sends show with confidence: the lower end of its 95 % interval.
 
     The p99 of 79 is their maximum: one late send of them says nothing of the generator.
     """

@@ -1,4 +1,4 @@
-"""How right the answers of a load run were: `run --quality`."""
+"""Quality of a load run's answers: `run --quality`."""
 
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.inputs.labels import labelled_set, metric_of

@@ -19,7 +19,7 @@ from servemark.stats.truncation import METHOD
 
 
 def header(measurement: Measurement) -> PendingResult:
-    """What is known before the run; written first, marked partial."""
+    """Make the part of the result that is known before the run; written first, marked partial."""
     config, placement, target = measurement.config, measurement.placement, measurement.target
     workload = config.workload
     manifest = {} if workload.served else config.entry.read_manifest() or {}
@@ -93,7 +93,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
 
 
 def _warmed(config: LoadConfig, measured: Measured) -> dict[str, Any]:
-    """What a warm-up that ends by itself found; nothing of a fixed one."""
+    """Return the findings of a warm-up that ends by itself; nothing for a fixed one."""
     if not config.scenario.auto_warmup:
         return {}
     found = measured.warmed or Warmed(None, None, None, "the run was cut short in its warm-up")

@@ -59,7 +59,7 @@ def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
         )
     array = given.astype(tensor.dtype)
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
-        raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are no {tensor.datatype}")
+        raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are not {tensor.datatype}")
     if tensor.dtype.kind == "f" and np.isinf(array).sum() != np.isinf(given.astype(np.float64)).sum():
         raise InputDataError(f"{_of(where, tensor)} cannot be read: a value is too large for {tensor.datatype}")
     return array
@@ -69,7 +69,7 @@ def _strings(values: Any) -> Array:
     """Elements of BYTES: text, or bytes as numpy's fixed-width strings hold them. Raises TypeError."""
     given = np.asarray(values)
     if given.dtype.kind not in "US":
-        raise TypeError("its values are no strings")
+        raise TypeError("its values are not strings")
     return elements(given)
 
 

@@ -43,7 +43,7 @@ def read_steps(path: Path, workload: Workload) -> Iterator[Step]:
 
 
 def has_validation(path: Path) -> bool:
-    """Whether a file says right outputs; damage shows where it is read."""
+    """Return True if a file holds right outputs; damage is reported when the file is read."""
     try:
         if path.suffix != ".json":
             return False
@@ -64,10 +64,10 @@ def _flat(where: str, listed: Any) -> Iterator[tuple[str, Any]]:
 def _arrays(where: str, step: Any, tensors: Sequence[Tensor], kind: str) -> dict[str, Array]:
     """The tensors of one step. Raises InputDataError."""
     if not isinstance(step, dict):
-        raise InputDataError(f"{where} is no object", fix=FORMAT)
+        raise InputDataError(f"{where} is not an object", fix=FORMAT)
     known = {tensor.name: tensor for tensor in tensors}
     if unknown := [name for name in step if name not in known]:
-        raise InputDataError(f"{where} has {unknown[0]!r}, which is no {kind}: {', '.join(known)}")
+        raise InputDataError(f"{where} has {unknown[0]!r}, which is not an {kind}: {', '.join(known)}")
     missing = [tensor.name for tensor in tensors if tensor.name not in step and not tensor.optional]
     if kind == "input" and missing:
         raise InputDataError(f"{where}: input {missing[0]!r} is missing; it has {', '.join(step) or 'none'}")

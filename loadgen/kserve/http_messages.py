@@ -96,7 +96,7 @@ def request_head(host: str, model: str, version: str, fields: Mapping[str, objec
 
 
 class MalformedResponse(ConnectionFailed):
-    """Bytes that are no HTTP/1.1 response with a KServe v2 body."""
+    """Bytes that are not an HTTP/1.1 response with a KServe v2 body."""
 
     def __init__(self, message: str) -> None:
         super().__init__("malformed_response", message)
@@ -315,7 +315,7 @@ def _parse_head(head: bytes) -> Head:
     except KeyError as error:
         raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error
     except ValueError as error:
-        raise MalformedResponse(f"a length that is no number: {error}") from error
+        raise MalformedResponse(f"a length that is not a number: {error}") from error
 
 
 def _length(digits: bytes) -> int:

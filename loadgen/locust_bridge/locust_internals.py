@@ -2,10 +2,12 @@
 
 import functools
 import logging
+import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-from locust import argument_parser, log
+from locust import argument_parser, log, runners
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.exception import RPCError, RPCSendError
@@ -29,6 +31,23 @@ def remember_default_options() -> None:
     second in which no request would go out.
     """
     vars(argument_parser)["default_args_dict"] = functools.cache(argument_parser.default_args_dict)
+
+
+class _SteadyTime(ModuleType):
+    """The module `time`, whose `time()` no clock that is set can move."""
+
+    def __init__(self) -> None:
+        super().__init__("time")
+        vars(self).update(vars(time))
+        self.time = time.monotonic
+
+
+def count_heartbeats_steadily() -> None:
+    """Have a Locust worker tell by a steady clock how long its master is silent (`runners.time`).
+
+    By the wall clock a worker whose machine's clock is set an hour ahead leaves its run at once.
+    """
+    vars(runners)["time"] = _SteadyTime()
 
 
 def pass_over_garbage() -> None:

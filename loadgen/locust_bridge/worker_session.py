@@ -14,7 +14,7 @@ from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
 from loadgen.load.flags import FLAGS
 from loadgen.load.load_config import LoadConfig, Lookup
-from loadgen.locust_bridge.locust_internals import remember_default_options
+from loadgen.locust_bridge.locust_internals import count_heartbeats_steadily, remember_default_options
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
 from loadgen.measurement.sender import OnRequest
@@ -44,6 +44,7 @@ class WorkerSession:
         """Listen to the master; its options come with each test."""
         self.runner.register_message(messages.MESSAGE, self._on_message)
         remember_default_options()
+        count_heartbeats_steadily()
         # Failed requests are the master's business: its verdict judges them.
         self.environment.process_exit_code = 0
 

@@ -103,7 +103,7 @@ def probe(
 
 
 class Once:
-    """A closed loop over so many requests, each of which is sent once: its arrivals, and its payloads."""
+    """A closed loop over `count` requests, each of which is sent once: its arrivals, and its payloads."""
 
     def __init__(self, requests: Iterator[Payload], count: int, concurrency: int) -> None:
         self._requests, self._left, self._concurrency = requests, count, concurrency

@@ -41,7 +41,7 @@ class CudaRegion:
     @property
     def registration(self) -> dict[str, Any]:
         """Its interprocess handle, and the device that it is on."""
-        # The handle's bytes are no attribute of it since cuda-bindings 13.
+        # Since cuda-bindings 13 the handle has no attribute with its bytes.
         handle = ctypes.string_at(self._handle.getPtr(), self._cuda.CUDA_IPC_HANDLE_SIZE)
         return {"raw_handle": handle, "device_id": self._device, "byte_size": self.size}
 

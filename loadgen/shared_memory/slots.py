@@ -56,7 +56,7 @@ class Layout:
         self.size = 0
 
     def add(self, tensor: Tensor, shape: tuple[int, ...], size: int | None = None) -> SharedTensor:
-        """Add a tensor at the end; where its elements vary in size, it takes so many bytes."""
+        """Add a tensor at the end; if its elements vary in size, give the bytes that it takes."""
         size = math.prod(shape) * tensor.itemsize if size is None else size
         added = SharedTensor(tensor, shape, self.region, self.size, size)
         self.size = -(-(added.offset + added.size) // ALIGNMENT) * ALIGNMENT

@@ -17,7 +17,7 @@ POOL_REQUESTS = 1024
 POOL_BYTES = 64 << 20
 """Distinct requests prepared ahead, at most; then they repeat."""
 GOLDEN_EVERY = 50
-"""One request in so many is made of golden samples, whose answer is known."""
+"""One request out of this number is made of golden samples, whose answer is known."""
 
 
 def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden | None) -> Iterator[Payload]:

@@ -17,7 +17,7 @@ from servemark import files
 from servemark.errors import OptionError, ServerError
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
-"""What a field's name is made of (RFC 9110, section 5.6.2), in lower case."""
+"""Characters of a field's name (RFC 9110, section 5.6.2), in lower case."""
 _OURS = frozenset(
     {
         "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
@@ -28,7 +28,7 @@ _OURS = frozenset(
 """Fields that say how a message travels, which is not the user's to say."""
 _SEPARATORS = re.compile(r"[\s;,=]+")
 _SECRET_CHARS = 6
-"""A shorter value is no secret, and may be a part of any word."""
+"""A shorter value is not a secret, and may be a part of any word."""
 TIMEOUT_S = 5.0
 _MAX_BYTES = 12_288
 """Names and values together: they go in one HTTP/2 frame of 16 KiB, and servers take little more."""
@@ -36,7 +36,7 @@ _MAX_BYTES = 12_288
 
 @dataclass(frozen=True)
 class Access:
-    """How to be let in. `headers` are secrets: they are sent, and shown nowhere."""
+    """Credentials for a server. `headers` are secrets: they are sent, and shown nowhere."""
 
     ca: Path | None = None
     """Certificates to trust instead of the system's."""
@@ -87,14 +87,14 @@ class Access:
             raise ServerError(f"no TLS with {url}: {_reason(error)}") from error
 
     def address(self, url: str) -> Address:
-        """Where the server listens, and how it is talked to there. Raises ServerError, OptionError."""
+        """Resolve the server's address, with TLS if the URL asks for it. Raises ServerError, OptionError."""
         if not is_secure(url):
             return resolve(url)
         host = urlsplit(url).hostname or ""
         return resolve(url, functools.partial(TlsSocket, self.context(url), host, _alpn(url)))
 
     def context(self, url: str) -> ssl.SSLContext:
-        """What makes TLS connections to a server: certificates and host names are checked. Raises OptionError."""
+        """Make the context of TLS connections: certificates and host names are checked. Raises OptionError."""
         return _context(self.ca, self.certificate, self.key, _alpn(url))
 
     def redact(self, text: str) -> str:
@@ -137,9 +137,9 @@ def read_headers(file: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _wrong(name: str, value: str, before: dict[str, str]) -> str | None:
-    """Why a field cannot be sent, without its value; None where it can."""
+    """Return the reason why a field cannot be sent, without its value; None if it can."""
     if not name or not _TOKEN.issuperset(name):
-        return "what is before the colon is no name of a field"
+        return "the part before the colon is not a valid field name"
     if name in _OURS or name.startswith("grpc-"):
         return f"{name} is not for --headers: it says how a message travels"
     if name in before:

@@ -121,7 +121,7 @@ class Http2Channel(Http2Sender):
             self._refill()
 
     def _check(self, kind: int, size: int, data: bytes) -> None:
-        """Notice early what is no HTTP/2 server. Raises ProtocolViolation."""
+        """Detect early a server that does not speak HTTP/2. Raises ProtocolViolation."""
         if not self._greeted and kind != SETTINGS:
             raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
         if size > (RECEIVED_FRAME if kind == DATA else MAX_HEAD_BYTES):

@@ -41,7 +41,7 @@ def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
 
 
 def window_update(stream: int, increment: int) -> bytes:
-    """Give the peer leave to send so many bytes more; stream 0 is the whole connection."""
+    """Allow the peer to send this number of further bytes; stream 0 is the whole connection."""
     return frame(WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
 
 

@@ -65,5 +65,5 @@ def metrics_url(url: str, given: str) -> str | None:
         return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
     place = given if ":" in given else f"{parts.hostname}:{given}"
     if not place.rpartition(":")[2].isdecimal():
-        raise OptionError(f"--url ...{METRICS}{given} is no port", fix=f"write it like {url}{METRICS}8002")
+        raise OptionError(f"--url ...{METRICS}{given} is not a port", fix=f"write it like {url}{METRICS}8002")
     return f"http://{place}/metrics"

@@ -27,7 +27,7 @@ class JsonForm:
 
     @classmethod
     def of(cls, body: bytes, sizes: Sequence[int]) -> Self | None:
-        """The form of an answer that is right, with so many elements in its outputs; None where it has none."""
+        """Find the form of a right answer, with these numbers of elements in its outputs; None if it has no form."""
         parts, counts, position = [], list[int | None](), 0
         for hole in _HOLE.finditer(body):
             group = 1 if hole[1] is not None else 2

@@ -37,7 +37,7 @@ def to_bytes(array: Array, datatype: str) -> bytes:
 
 
 def from_bytes(raw: bytes, datatype: str, shape: Sequence[int]) -> Array:
-    """Read what `to_bytes` lays out. Raises ValueError where it is no such tensor."""
+    """Read what `to_bytes` lays out. Raises ValueError if it is not such a tensor."""
     if datatype == BYTES:
         elements = np.empty(_count(shape), np.object_)
         elements[:] = _elements(raw, len(elements))

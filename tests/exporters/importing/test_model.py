@@ -122,7 +122,7 @@ def test_open_sizes_are_asked_for(tmp_path: Path, models: Path) -> None:
     assert "--shape x:3,N,N" in str(error.value.fix)
     with pytest.raises(OptionError, match=r"--shape x:4,8,8 does not fit x FP32\[\?,3,\?,\?\]"):
         bring(path, shapes={"x": (4, 8, 8)})
-    with pytest.raises(OptionError, match="--shape names 'z', which is no input"):
+    with pytest.raises(OptionError, match="--shape names 'z', which is not an input"):
         bring(path, shapes={"z": (1,)})
     assert bring(path, shapes={"x": (3, 8, 4)}).workload.outputs[0].shape == (3, 8, 4)
     assert [item.name for item in models.iterdir()] == ["mine"], "failed imports leave nothing"

@@ -107,14 +107,14 @@ def complex_numbers(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (text, "it is no ONNX file"),
+        (text, "it is not an ONNX file"),
         (huge, r"it has 3\.0 GiB, and protobuf reads less than 2"),
         (custom, r"custom operators \(company::Mine\), and servemark loads no libraries"),
         (of_a_library, r"operators that run other engines' binaries \(com\.microsoft::EPContext\)"),
         (complex_numbers, "its input 'x' is COMPLEX64"),
         (unknown_type, "its input 'x' is of the unknown type 1000"),
         (huge_sizes, r"its weight 'W' is FLOAT \[.*\] in 60 dimensions, which no file holds"),
-        (deep, "it is no ONNX file"),
+        (deep, "it is not an ONNX file"),
         (
             lambda path: dense(path, opset_imports=[helper.make_opsetid("", 99)]),
             r"its opset 99 is newer than \d+, the newest of onnxruntime",

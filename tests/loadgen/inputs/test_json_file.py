@@ -68,7 +68,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
     ("step", "words"),
     [
         ({"x": [1, 2]}, r"data\[0\]: input 'text' is missing; it has x"),
-        ({"x": [1, 2], "text": TEXT, "z": [1]}, r"data\[0\] has 'z', which is no input: x, text, mask"),
+        ({"x": [1, 2], "text": TEXT, "z": [1]}, r"data\[0\] has 'z', which is not an input: x, text, mask"),
         ({"x": {"content": [1, 2], "shape": [1, 3]}, "text": TEXT}, r"shape \[1, 3\] does not fit 'x' FP32\[-1, 2\]"),
         ({"x": {"content": [1, 2], "shape": "1"}, "text": TEXT}, "the shape of 'x' is '1', no list"),
         ({"x": {"content": [1, 2, 3, 4], "shape": [1, 2]}, "text": TEXT}, r"'x' has 4 elements, shape \[1, 2\]"),
@@ -76,7 +76,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": {"b64": "###"}, "text": TEXT}, "b64 of 'x' cannot be read"),
         ({"x": {"b64": "AAAA"}, "text": TEXT}, "b64 of 'x' cannot be read"),
         ({"x": [1, 2], "text": {"b64": "AAAA"}}, "b64 of 'text' cannot be read"),
-        ({"x": [1, 2], "text": [1, 2]}, r"'text' \(BYTES\) cannot be read: its values are no strings"),
+        ({"x": [1, 2], "text": [1, 2]}, r"'text' \(BYTES\) cannot be read: its values are not strings"),
         ({"x": [1, 2], "text": ["a"]}, "'text' has 1 elements"),
     ],
 )

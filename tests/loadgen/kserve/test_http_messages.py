@@ -275,9 +275,12 @@ def test_response_head(text: bytes, head: Head) -> None:
         (b"HTTP/2 200 OK\r\nContent-Length: 0", "not an HTTP/1 status line"),
         (b"HTTP/1.1 abc OK", "not an HTTP/1 status line"),
         (b"HTTP/1.1 200 OK\r\nContent-Length 5", "not a header field"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: five", "a length that is no number"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5", "a length that is no number"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nInference-Header-Content-Length: x", "a length that is no number"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: five", "a length that is not a number"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5", "a length that is not a number"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nInference-Header-Content-Length: x",
+            "a length that is not a number",
+        ),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "chunked responses are not supported"),
     ],
 )

@@ -1,17 +1,19 @@
 """What is read from Locust's inside, against the Locust that is installed."""
 
 import itertools
+import time
 
 import gevent
 import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import pytest
-from locust import __version__, argument_parser
+from locust import __version__, argument_parser, runners
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.rpc import Message
 from locust.rpc.zmqrpc import Client
 
 from loadgen.locust_bridge.locust_internals import (
+    count_heartbeats_steadily,
     leave_with_own_code,
     pass_over_garbage,
     remember_default_options,
@@ -78,3 +80,13 @@ def test_a_master_reads_on_after_garbage() -> None:
             client.close(linger=0)
         runner.greenlet.kill(block=True)
         runner.server.close(linger=0)
+
+
+def test_a_clock_that_is_set_moves_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(runners), "time", time)
+    count_heartbeats_steadily()
+    clock = vars(runners)["time"]
+    before = clock.time()
+    monkeypatch.setattr(time, "time", lambda: 4_000_000_000.0)
+    assert 0 <= clock.time() - before < 3600
+    assert clock.sleep is time.sleep

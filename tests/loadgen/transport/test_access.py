@@ -30,9 +30,9 @@ def test_names_and_values(file: Path) -> None:
     ("line", "words"),
     [
         (VALUE, "there is no colon"),
-        (f"two words: {VALUE}", "no name of a field"),
-        (f": {VALUE}", "no name of a field"),
-        (f":path: {VALUE}", "no name of a field"),
+        (f"two words: {VALUE}", "not a valid field name"),
+        (f": {VALUE}", "not a valid field name"),
+        (f":path: {VALUE}", "not a valid field name"),
         (f"Content-Length: {VALUE}", "content-length is not for --headers"),
         (f"HOST: {VALUE}", "host is not for --headers"),
         (f"te: {VALUE}", "te is not for --headers"),

@@ -49,7 +49,7 @@ def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     assert "with 99% confidence: p50 <= 20, p90 <= 20, p95 <= 20 ms" in text
     assert "energy" not in text
     assert "outputs: not checked (no golden outputs in ranking_tiny_onnxruntime" in text
-    assert "Result is : VALID; objective MET\n  9 of 9 constraints hold" in text
+    assert "Result is : VALID; objective MET\n  10 of 10 constraints hold" in text
     assert "error_share" not in text
     assert re.search(r"^  p90:50 +MET  20 \(limit 50 ms\)$", text, re.MULTILINE)
     assert "kept with 99% confidence: yes (1 of 401 requests over)" in text
