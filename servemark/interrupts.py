@@ -31,7 +31,7 @@ OWNER = "SERVEMARK_OWNER"
 
 
 class _State:
-    """What this process knows of signals."""
+    """Signals that this process has seen, and their handling."""
 
     noted_s: float | None = None
     first: int | None = None
@@ -82,7 +82,7 @@ def _watch(reading: int) -> None:
 
 
 def requested() -> bool:
-    """Whether this process is to end."""
+    """Return True if this process is to end."""
     return _state.noted_s is not None
 
 
@@ -176,5 +176,5 @@ def _note(number: int, _frame: FrameType | None) -> None:
 
 
 def _insists(number: int) -> bool:
-    """Whether a signal that comes again asks for the end at once; a SIGTERM may be one that an owner passes on."""
+    """Return True if a repeated signal asks for the end at once; an owner may pass on a SIGTERM a second time."""
     return number == signal.SIGINT or (number == _state.first and not _state.owned)

@@ -1,4 +1,4 @@
-"""Where words go: results to stdout, everything about the work itself to stderr."""
+"""Output: results go to stdout, everything about the work itself to stderr."""
 
 import contextlib
 import os
@@ -56,13 +56,13 @@ def _unless_gone(stream: IO[str]) -> Iterator[None]:
 
 
 SAYS = "SERVEMARK_SAYS"
-"""How much is said, in the environment, so that the processes of a command inherit it."""
+"""Environment variable with the amount of output, so that the processes of a command inherit it."""
 ERRORS, EVERYTHING = "errors", "everything"
-"""Only what went wrong, beside a JSON document; or reports that leave nothing out."""
+"""Amounts of output: only errors, beside a JSON document; or reports that leave nothing out."""
 
 
 def says(how_much: str) -> bool:
-    """Whether the command was asked to say just so much."""
+    """Return True if the command was asked for this amount of output."""
     return os.environ.get(SAYS) == how_much
 
 
@@ -71,7 +71,7 @@ stderr = _Unfailing(stderr=True, highlight=False, soft_wrap=True, markup=False, 
 
 
 def stdout(*, kept: bool = False) -> Console:
-    """Results for reading; plain text in a pipe. Where a file keeps them too (`kept`), a full disk is no error."""
+    """Results for reading; plain text in a pipe. Where a file keeps them too (`kept`), a full disk is not an error."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     return (_Unfailing if kept else _Words)(highlight=False, width=width, markup=False, emoji=False)
 

@@ -1,10 +1,10 @@
-"""Where things are kept: in the checkout, else where the command is run; the command line can override each."""
+"""Default folders: in the checkout, else where the command is run; the command line can override each."""
 
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path.cwd()
-"""Installed without a checkout there is none: what a run makes does not belong beside installed packages."""
+"""The checkout or, if servemark is installed without one, the present folder: results do not belong among packages."""
 MODEL_REPOSITORY = ROOT / "model_repo"
 DATA_ROOT = ROOT / "data"
 RESULTS = ROOT / "results"

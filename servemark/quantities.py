@@ -77,7 +77,7 @@ def text_of(number: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """How long something takes, in the unit that fits: 90 s, 2.0 min."""
+    """Format a duration in the unit that fits: 90 s, 2.0 min."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

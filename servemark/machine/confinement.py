@@ -20,24 +20,24 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 _EXECUTE, _WRITE, _READ, _LIST = (1 << bit for bit in range(4))
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _HANDLED = (13, 14, 15, 15, 16)
-"""How many rights on files versions 1 to 5 of Landlock know."""
+"""Number of the rights on files that versions 1 to 5 of Landlock know."""
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 _TCP, _SCOPES = 3, 3
 """Binding and connecting; abstract sockets of others, and signals to them."""
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys", "/nix/store", "/gnu/store")
-"""Where libraries and facts of the machine lie."""
+"""Folders of libraries and facts of the machine."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 
 def interpreter() -> list[Path]:
-    """Where Python and what it imports lie."""
+    """Return the folders of Python and its imports."""
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return [Path(each) for each in (sys.prefix, sys.base_prefix, *sys.path, *libraries) if each]
 
 
 def limit(memory_bytes: int) -> None:
-    """Bound what this process may allocate, and have it leave no core file."""
+    """Limit the memory that this process may allocate, and prevent a core file."""
     for kind, most in ((resource.RLIMIT_DATA, memory_bytes), (resource.RLIMIT_CORE, 0)):
         _, hard = resource.getrlimit(kind)
         bound = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -1,4 +1,4 @@
-"""Where the CPU time of this machine's cores goes: to named process trees, to other work, to other machines.
+"""CPU time of this machine's cores: of named process trees, of other work, of other virtual machines.
 
 proc(5): /proc/stat, /proc/PID/stat. What is idle is known exactly, since an idle core has no clock ticks; what is busy
 is all the rest. Time of interrupts is left out: the network's belongs to the traffic of the run itself.
@@ -18,7 +18,7 @@ as much throughput: half of the 10 % by which windows may differ."""
 SHOWN_CORES = 0.02
 """A process that used less is not worth a name."""
 CREDIBLE = 1.5
-"""Most by which a process's own time may exceed what the cores say of all other work: they are counted in ticks."""
+"""Factor by which a process's own time may exceed the cores' other work, because the cores count in ticks."""
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # Fields of a line of /proc/stat, after its name.
 _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
@@ -27,7 +27,7 @@ _PARENT, _TIMES, _OWN_TIMES = 1, slice(11, 15), slice(11, 13)
 
 
 class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its reason
-    """Why the machine does not say where its CPU time goes."""
+    """Reason why the machine does not show its use of CPU time."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class CpuUse:
     other: float
     stolen: float
     largest: str | None
-    """The process of no group that used most, and how many cores."""
+    """Process outside the groups that used the most CPU time, with its number of cores."""
 
     @classmethod
     def between(cls, first: Snapshot, last: Snapshot, watched: int, allowed: float) -> "CpuUse":
-        """What happened from the first to the last. Raises CannotTell."""
+        """Compute the use of the cores between two snapshots. Raises CannotTell."""
         passed_s = last.clock_s - first.clock_s
         idle_s = last.idle_s - first.idle_s
         stolen_s = max(last.stolen_s - first.stolen_s, 0.0)
@@ -113,11 +113,11 @@ class Watch:
         self._first = self.snapshot()
 
     def use(self) -> CpuUse:
-        """What happened since the watch began. Raises CannotTell."""
+        """Return the use of the cores since the watch began. Raises CannotTell."""
         return CpuUse.between(self._first, self.snapshot(), len(self._cores), self._allowed)
 
     def snapshot(self) -> Snapshot:
-        """The machine now. Raises CannotTell."""
+        """Take a snapshot of the machine. Raises CannotTell."""
         clock_s = self._clock()
         try:
             idle_s, interrupts_s, stolen_s = _core_times(self._system, self._cores)

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 CALIBRATION_FACES = 16
 BRIGHTNESS = 0.35
-"""What a synthetic face adds to its background at its centre, on the scale [0, 1]."""
+"""Brightness that a synthetic face adds to its background at its centre, on the scale [0, 1]."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What all widths are divided by, residual blocks of the three kinds, width of the embedding and picture side."""
+    """Divisor of all widths, residual blocks of the three kinds, width of the embedding and picture side."""
 
     divisor: int = 1
     repeats: tuple[int, int, int] = (5, 10, 5)

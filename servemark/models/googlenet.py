@@ -33,7 +33,7 @@ INCEPTIONS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What all widths are divided by (the narrowest layer keeps 8), classes and picture side in pixels."""
+    """Divisor of all widths (the narrowest layer keeps 8), number of classes and picture side in pixels."""
 
     divisor: int = 1
     classes: int = 1000

@@ -32,7 +32,7 @@ RESIZED = 346
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes(image_caption.Decoder):
-    """What the trunk's widths are divided by, its blocks of the three sizes, and the beams."""
+    """Divisor of the trunk's widths, its blocks of the three sizes, and the beams."""
 
     divisor: int = 1
     repeats: tuple[int, int, int] = inception.REPEATS

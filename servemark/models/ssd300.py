@@ -44,19 +44,19 @@ class Sizes:
 
 
 class HeadSizes(Protocol):
-    """What the heads of all single-shot detectors need."""
+    """Interface of the sizes of all single-shot detectors' heads."""
 
     @property
     def classes(self) -> int:
-        """With the background."""
+        """Number of classes, with the background."""
 
     @property
     def detections(self) -> int:
-        """Answered at the most."""
+        """Maximum number of detections in an answer."""
 
     @property
     def typical(self) -> int:
-        """What the mean picture has."""
+        """Number of detections in the mean picture."""
 
 
 def network(sizes: Sizes) -> "nn.Module":
@@ -123,7 +123,7 @@ def network(sizes: Sizes) -> "nn.Module":
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a detection has to score, how much two of a class may overlap, and how many of each class are looked at."""
+    """Minimum score of a detection, maximum overlap of two of a class, and number of candidates of each class."""
 
     score: float = 0.01
     overlap: float = 0.45

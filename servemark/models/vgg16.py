@@ -22,7 +22,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the widths of the convolutions are divided by, width of the dense layers, classes and picture side."""
+    """Divisor of the convolutions' widths, width of the dense layers, number of classes and picture side."""
 
     divisor: int = 1
     dense: int = 4096

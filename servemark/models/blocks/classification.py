@@ -19,15 +19,15 @@ CALIBRATION_SAMPLES = 8
 
 
 class Sizes(Protocol):
-    """What all classifiers' sizes tell."""
+    """Interface of all classifiers' sizes."""
 
     @property
     def side(self) -> int:
-        """Of a picture, in pixels."""
+        """Side of a picture, in pixels."""
 
     @property
     def classes(self) -> int:
-        """How many there are."""
+        """Number of classes."""
 
 
 Network = TypeVar("Network", bound=Sizes)

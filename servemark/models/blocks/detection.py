@@ -69,7 +69,7 @@ def letterboxed(size: tuple[int, int], *, shorter: int, side: int) -> tuple[int,
 
 
 def in_picture(outputs: Sample, size: tuple[int, int], resized: tuple[int, int]) -> dict[str, Any]:
-    """What a detector found, in pixels of a picture of this size that was resized for it; masks as run lengths."""
+    """Convert a detector's outputs to pixels of the picture, which was resized for the model; masks as run lengths."""
     count = int(outputs["num_detections"].reshape(-1)[0])
     scale = np.array([size[0] / resized[0], size[1] / resized[1]] * 2)
     found = {name: np.asarray(outputs[name][:count]) for name in outputs if name != "num_detections"}

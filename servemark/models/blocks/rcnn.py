@@ -41,9 +41,9 @@ class Sizes:
     detections: int = 100
     masks: int = 0
     frozen: bool = False
-    """Whether the backbone's norms are constants instead of parameters."""
+    """True if the backbone's norms are constants instead of parameters."""
     typical: int = 40
-    """How many detections the seeded weights give on the mean picture."""
+    """Number of detections that the seeded weights give on the mean picture."""
     calibration: int = 2
     """Pictures that the weights are calibrated with."""
 
@@ -65,16 +65,16 @@ TINY = Sizes(
 
 @dataclass
 class Features:
-    """What a detector finds regions on, and what reads them."""
+    """Feature maps in which a detector finds regions, and the head that reads regions."""
 
     backbone: Any
     """image -> feature maps by "0", "1" ...; its `body` is the trunk, which is calibrated."""
     strides: tuple[int, ...]
-    """Of the maps, in pixels."""
+    """Strides of the maps, in pixels."""
     anchors: tuple[tuple[int, ...], ...]
     """Sides of each map's anchors, in pixels."""
     cropped: int
-    """From so many of the maps regions are cropped, from each those of its size."""
+    """Number of maps from which regions are cropped; each map serves the regions of its size."""
     crop: int
     """Side of a crop."""
     head: "nn.Module"
