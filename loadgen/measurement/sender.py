@@ -15,6 +15,7 @@ from gevent.monkey import is_module_patched
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.labelled import LabelledAnswers
+from loadgen.driver.pauses import Pauses
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
@@ -28,7 +29,6 @@ from loadgen.load.warm_up import Warmed, WarmUp
 from loadgen.measurement.boundary_readings import CpuTime, Reading
 from loadgen.measurement.failures import Failures
 from loadgen.measurement.output_agreement import check
-from loadgen.measurement.pauses import Pauses
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog

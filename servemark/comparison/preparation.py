@@ -27,8 +27,8 @@ from servemark.comparison.hosting import (
 )
 from servemark.comparison.tuned import Tuned, tune_contenders
 from servemark.errors import OptionError, ServemarkError
+from servemark.machine.scratch import scratch_folder
 from servemark.output import note
-from servemark.scratch import scratch_folder
 
 
 @dataclass(frozen=True)

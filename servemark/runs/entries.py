@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.repository.model_config import Settings
-from servemark.scratch import scratch_folder
 from servemark.workload import get
 
 

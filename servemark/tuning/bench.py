@@ -16,6 +16,7 @@ from loadgen.sut.channel import Payload
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark.errors import NoResultError, ServerError
+from servemark.machine.scratch import scratch_folder
 from servemark.max_rate.search import point_of
 from servemark.output import note
 from servemark.results.bottleneck import GENERATOR
@@ -24,7 +25,6 @@ from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
-from servemark.scratch import scratch_folder
 from servemark.tuning.space import Candidate, Space
 from servemark.tuning.trial import Trial
 from servers.launch.reloading import load_model, unload_model

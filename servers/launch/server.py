@@ -11,8 +11,8 @@ from typing import Self
 import psutil
 
 from servemark.errors import ArtifactError, ServerError
+from servemark.machine.scratch import Scratch
 from servemark.repository.entry import Entry
-from servemark.scratch import Scratch
 from servers.engines import engine_names
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process

@@ -1,7 +1,20 @@
 """The longest time for which the event loop stood still: neither sent a request nor read an answer."""
 
+from typing import Protocol
+
 from loadgen.driver.event_loop import YIELD_NS
-from loadgen.measurement.windows import Interval
+
+
+class Span(Protocol):
+    """The measured interval, as it is known now, in ns."""
+
+    @property
+    def start(self) -> int:
+        """Its beginning."""
+
+    @property
+    def end(self) -> int:
+        """Its end."""
 
 
 class Pauses:
@@ -16,17 +29,17 @@ class Pauses:
         self._due: int | None = None
         self._begun = 0
 
-    def begin(self, now: int, interval: Interval) -> None:
+    def begin(self, now: int, interval: Span) -> None:
         """Take the beginning of a tick, which was due at the end of the last one and a rest."""
         if self._due is not None:
             self._note(self._due, now, interval)
         self._begun = now
 
-    def end(self, now: int, interval: Interval) -> None:
+    def end(self, now: int, interval: Span) -> None:
         """Take the end of a tick. The loop rests from ticks for as long as one took, and handles requests meanwhile."""
         self._note(self._begun, now, interval)
         self._due = now + max(YIELD_NS, now - self._begun)
 
-    def _note(self, since: int, until: int, interval: Interval) -> None:
+    def _note(self, since: int, until: int, interval: Span) -> None:
         inside = min(until, interval.end) - max(since, interval.start)
         self.longest_ns = max(self.longest_ns, inside)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from servemark import scratch
-from servemark.scratch import Scratch, remove_abandoned, scratch_folder
+from servemark.machine import scratch
+from servemark.machine.scratch import Scratch, remove_abandoned, scratch_folder
 
-OWNER_OF_ONE = (
-    "import time; from servemark.scratch import Scratch; print(Scratch('triton').path, flush=True); time.sleep(60)"
-)
+OWNER_OF_ONE = """
+import time
+from servemark.machine.scratch import Scratch
+print(Scratch("triton").path, flush=True)
+time.sleep(60)
+"""
 
 
 @pytest.fixture(autouse=True)
