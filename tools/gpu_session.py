@@ -107,7 +107,7 @@ def stages() -> list[Stage]:
     kernels = (*servemark, "kernels", "--device", DEVICE, "--case-limit", "20", *out)
     types = ("--precision", "fp32", "--precision", "bf16")
     found.append(Stage("kernels_quick", (*kernels, *types), 240, (0, ExitCode.INVALID), ("result.json",)))
-    direct = ("benchmarks.kernels.direct_timer", "--device", DEVICE, "--pairs", "3")
+    direct = ("kernels.tools.direct_timer", "--device", DEVICE, "--pairs", "3")
     found.append(Stage("kernels_direct", (*python, *direct), 120))
     suite = ("--suite", "deepbench-device")
     found.append(Stage("kernels_deepbench", (*kernels, *suite), 240, (0, ExitCode.INVALID), ("result.json",)))

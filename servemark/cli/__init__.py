@@ -51,6 +51,8 @@ COMMANDS = {
     "dashboards": "Watch runs with Prometheus and Grafana.",
 }
 """Each command, and what the list of commands says of it. Its module here has its name and holds its `app`."""
+ELSEWHERE = {"kernels": "kernels.command"}
+"""The module of a command that belongs to another room."""
 
 
 class _Imported(Mapping[str, Any]):
@@ -63,7 +65,8 @@ class _Imported(Mapping[str, Any]):
         if name not in COMMANDS:
             raise KeyError(name)
         if name not in self._made:
-            module = importlib.import_module(f"servemark.cli.{name}{'_' * (name in keyword.kwlist)}")
+            here = f"servemark.cli.{name}{'_' * (name in keyword.kwlist)}"
+            module = importlib.import_module(ELSEWHERE.get(name, here))
             self._made[name] = typer.main.get_command(module.app)
             self._made[name].name = name
         return self._made[name]

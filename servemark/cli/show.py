@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from kernels.views.terminal import render_kernels
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
-from servemark.report.kernels import render_kernels
 from servemark.report.quality import render_quality
 from servemark.report.terminal.comparison import render_comparison
 from servemark.report.terminal.load import render

@@ -9,11 +9,10 @@ from typing import Any, cast
 from servemark.errors import ResultError
 from servemark.history.metrics import Metric
 from servemark.machine.cpu_time import QUIET_SHARE
-from servemark.report.kernels import other_work
 from servemark.results import directory
 from servemark.results.labels import load_name
 from servemark.results.same_load import load_key
-from servemark.results.schema.kernels import KernelsDocument
+from servemark.results.schema.kernels import KernelsDocument, other_work
 
 MAX_RATE = "max_rate"
 KERNEL_TIME = "kernel_time"

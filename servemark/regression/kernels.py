@@ -11,11 +11,10 @@ from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.regression.differences import Gate
 from servemark.regression.figures import ALL, difference_of, read, unknown_difference
 from servemark.regression.saved_runs import circumstances
-from servemark.report.kernels import named, other_work, title
 from servemark.results import directory as results
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
 from servemark.results.schema.header import opening, reason_of
-from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey
+from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey, named, other_work, title
 from servemark.stats.order_statistics import CONFIDENCE
 from servemark.stats.power import detectable
 from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, median_ratio

@@ -43,7 +43,7 @@ def needed() -> set[str]:
 
 def copied(folder: Path) -> Path:
     """A copy of the checkout: pip builds in it, and the checkout itself may hold an earlier build."""
-    for name in ("servemark", "loadgen", "exporters", "servers", "dashboards"):
+    for name in ("servemark", "loadgen", "exporters", "servers", "kernels", "dashboards"):
         shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, folder)
@@ -101,6 +101,13 @@ def test_a_server_elsewhere_is_driven(bare: Command, tmp_path: Path) -> None:
     assert {path.name for path in newest.iterdir()} >= {"histograms.json", "series.json", "report.html"}
     # Nothing is left beside the installed packages, or anywhere but in the results.
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_suites_and_families_of_kernels_are_listed_there(bare: Command, tmp_path: Path) -> None:
+    """The tables of sizes are installed too."""
+    done = bare("servemark", "kernels", "--list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "deepbench-server: 279 cases of " in done.stdout
 
 
 def test_what_init_writes_runs_there(bare: Command, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_links_and_files_exist(page: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]
     files = re.findall(
-        r"`((?:loadgen|servemark|servers|exporters|benchmarks|tests|tools|docs)/[\w./-]+\.(?:py|md))`", text
+        r"`((?:loadgen|servemark|servers|exporters|kernels|benchmarks|tests|tools|docs)/[\w./-]+\.(?:py|md))`", text
     )
     missing += [name for name in files if not (CHECKOUT / name).exists()]
     assert not missing

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from kernels.ceilings.vendor import promised
 from servemark.history.collect import Measured
 from servemark.history.document import series_of
 from servemark.history.metrics import metric
-from servemark.kernels.ceilings.vendor import promised
 from servemark.max_rate.curve import curve
 from servemark.regression.differences import Gate, compare_sides
 from servemark.regression.saved_runs import Run

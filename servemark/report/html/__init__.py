@@ -9,10 +9,13 @@ from servemark.report.page.blocks import Article
 from servemark.report.page.render import render_page
 from servemark.results.saved import Saved
 
+ELSEWHERE = {"kernels": "kernels.views.page"}
+"""The module of a kind that belongs to another room."""
+
 
 def kinds() -> list[str]:
     """The kinds of documents that have a page."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted([*ELSEWHERE, *(module.name for module in pkgutil.iter_modules(__path__))])
 
 
 def article(saved: Saved) -> Article:
@@ -21,7 +24,7 @@ def article(saved: Saved) -> Article:
         raise ResultError(
             f"{saved.name} is of the kind {saved.kind!r}, which has no report", fix=f"name one of: {', '.join(kinds())}"
         )
-    module = importlib.import_module(f"{__name__}.{saved.kind}")
+    module = importlib.import_module(ELSEWHERE.get(saved.kind, f"{__name__}.{saved.kind}"))
     with parsing(saved.name, ResultError, fix="name a whole result directory"):
         found: Article = module.article(saved)
     return found

@@ -1,5 +1,7 @@
-"""The document of kernels, `result.json` of `servemark kernels`."""
+"""The document of kernels, `result.json` of `servemark kernels`: its types, and the labels that views share."""
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
@@ -156,3 +158,27 @@ class KernelsDocument(Header):
     planned: Annotated[int, "How many cases the suite has."]
     spent_s: Annotated[float, "Time that the cases took (s)."]
     partial: Annotated[bool, "Whether cases are missing: the run was cut short."]
+
+
+def title(document: KernelsDocument) -> str:
+    """Return the suite and its circumstances: "quick on cpu, AMD EPYC, 2 threads; torch 2.15.0; cache hot"."""
+    where = (
+        f"{document['suite']} on {document['device']}, {document['environment']['cpu']}, {document['threads']} threads"
+    )
+    return f"{where}; {document['library']}; cache {document['cache']}"
+
+
+def named(case: KernelCase) -> str:
+    """Name a case: "gemm m=4 n=3 k=5 fp32". The library is left out where it is PyTorch."""
+    label = f"{case['family']} {case['label']} {case['precision']}"
+    return label if case["library"] == "torch" else f"{label} {case['library']}"
+
+
+def taken_shares(cases: Sequence[KernelCase]) -> list[float]:
+    """Return the share of the cores that other work took during each case, of those where it is known."""
+    return [share for case in cases if (share := case.get("taken_share")) is not None]
+
+
+def other_work(document: KernelsDocument) -> float:
+    """Return the share of the cores that other work used: before the first case, or on average, the larger one."""
+    return max(document["busy_share"], fmean(taken_shares(document["cases"]) or [0.0]))

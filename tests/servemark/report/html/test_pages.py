@@ -210,14 +210,3 @@ def test_what_has_no_report_is_refused_by_name() -> None:
 def test_an_older_result_has_a_page_too() -> None:
     text = page("x", [read_saved(Path(__file__).parents[2] / "results" / "version_1")])
     assert "INVALID (schedule_delay_p99)" in text
-
-
-def test_kernels_lie_under_the_roof(saved: dict[str, Saved]) -> None:
-    found = article(saved["kernels"])
-    assert found.answer == "5 cases: 2 measured, 1 skipped, 1 failed, 1 still to come; other work used 2% of the cores"
-    [roofline] = [figure for section in found.sections for figure in section.figures]
-    assert roofline.table.rows == [["softmax rows=64 width=100 fp32", "0.625", "0.003", "memory", "51%"]]
-    assert [key.words for key in roofline.keys] == ["100 GB/s of 1 MiB", "10 GB/s of 256 MiB", "bound by memory"]
-    text = page("x", [saved["kernels"]])
-    assert "FAILED gemm rows=64 width=100 fp32: wrong: off by 1" in text
-    assert "skipped lrn rows=64 width=100 fp32: memory: needs 9 MiB" in text

@@ -1,1 +1,0 @@
-"""`servemark kernels` against PyTorch's own timer, and against itself."""

@@ -1,0 +1,144 @@
+"""Parts of ceilings that were measured before, in `ceilings.json` beside the results, for the same machine.
+
+The file may be damaged, or of somebody else: what is not as it should be there counts as not measured.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+from kernels.ceilings.parts import Part
+from kernels.libraries import TORCH, version
+from kernels.measurement.device import Device
+from servemark import files
+from servemark.errors import ResultError
+from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.machine.environment import Environment
+from servemark.output import note
+from servemark.results.conform import defect
+from servemark.results.directory import write_atomically
+
+FILE = "ceilings.json"
+RULES = 1
+"""Raised when the parts are measured in another way."""
+MAX_MACHINES = 16
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+Machine = dict[str, Any]
+
+
+class KeptPart(TypedDict):
+    """A part with when it was measured, and what others took of the cores meanwhile (null: not known)."""
+
+    value: float
+    of: str
+    size_bytes: int
+    measured: str
+    taken_share: float | None
+
+
+class _Of(TypedDict):
+    """The parts of a machine."""
+
+    machine: Machine
+    parts: dict[str, KeptPart]
+
+
+class _File(TypedDict):
+    """The whole file."""
+
+    machines: list[_Of]
+
+
+def machine_of(device: Device, environment: Environment, boot: Path = BOOT) -> Machine:
+    """Return the facts for which a ceiling holds: machine since its start, device, threads, library, settings."""
+    return {
+        "rules": RULES,
+        "hostname": environment["hostname"],
+        "started": boot.read_text().strip() if boot.is_file() else None,
+        "cpu": environment["cpu"],
+        "device": device.name,
+        "board": device.board,
+        "threads": device.cores,
+        "cache_bytes": device.cache_bytes,
+        "library": f"{TORCH} {version(TORCH)}",
+        "variables": environment["variables"],
+    }
+
+
+class Kept:
+    """The parts of one machine in the file. What cannot be read or written never ends a run."""
+
+    def __init__(
+        self,
+        file: Path,
+        machine: Machine,
+        *,
+        quiet: bool = False,
+        anew: bool = False,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`quiet`: take none that was measured beside other work. `anew`: take none at all."""
+        self._file, self._machine, self._now = file, machine, now
+        self._writable = True
+        found = {} if anew else next((parts for each, parts in self._read() if each == machine), {})
+        self._parts = {
+            name: part for name, part in found.items() if not (quiet and (part["taken_share"] or 0.0) > QUIET_SHARE)
+        }
+
+    def get(self, name: str) -> KeptPart | None:
+        """A part by its name."""
+        return self._parts.get(name)
+
+    def keep(self, name: str, measured: Part, taken: Mapping[str, Any]) -> KeptPart:
+        """Keep a part that has just been measured, and what others took of the cores meanwhile."""
+        part: KeptPart = {
+            "value": measured.value,
+            "of": measured.of,
+            "size_bytes": measured.size_bytes,
+            "measured": self._now().isoformat(timespec="seconds"),
+            "taken_share": taken["taken_share"],
+        }
+        self._parts[name] = part
+        if self._writable:
+            others = [(machine, parts) for machine, parts in self._read(quietly=True) if machine != self._machine]
+            self._write([*others, (self._machine, self._parts)][-MAX_MACHINES:])
+        return part
+
+    def _write(self, machines: list[tuple[Machine, dict[str, KeptPart]]]) -> None:
+        document = {"machines": [{"machine": machine, "parts": parts} for machine, parts in machines]}
+        try:
+            write_atomically(self._file, json.dumps(document, indent=1, allow_nan=False) + "\n")
+        except ResultError as error:
+            self._writable = False
+            note(f"ceilings are not kept for the next run: {error.what}")
+
+    def _read(self, *, quietly: bool = False) -> list[tuple[Machine, dict[str, KeptPart]]]:
+        """Every machine of the file with its parts; nothing, and a word, where it is no such file."""
+        try:
+            document = json.loads(files.text(self._file, files.TEXT_BYTES))
+            words = _defect(document)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            words = error.strerror
+        except (ValueError, RecursionError) as error:
+            words = str(error) or type(error).__name__
+        if words is None:
+            return [(each["machine"], each["parts"]) for each in document["machines"]]
+        if not quietly:
+            note(f"{self._file} is not used, ceilings are measured anew: {words}")
+        return []
+
+
+def _defect(document: object) -> str | None:
+    """Find what is not as `keep` writes it."""
+    if words := defect(document, _File):
+        return words
+    for each in cast(_File, document)["machines"]:
+        for name, part in each["parts"].items():
+            datetime.fromisoformat(part["measured"])  # ValueError where it is none
+            if not part["value"] > 0 or part["size_bytes"] < 0:
+                return f"{name} has a rate of {part['value']}, a working set of {part['size_bytes']} bytes"
+    return None

@@ -1,0 +1,237 @@
+"""A case measured: is it right, how long does it take, what bounds it."""
+
+import contextlib
+import logging
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from kernels.libraries import TORCH, library
+from kernels.measurement.case import (
+    MIB,
+    Case,
+    Method,
+    Unmeasured,
+    blank,
+    copies,
+    needed_bytes,
+    refusal,
+)
+from kernels.measurement.device import Device
+from kernels.measurement.kernel import Bound, Maker, Sample
+from kernels.measurement.precisions import PRECISIONS
+from kernels.measurement.probe import PROBE_S, probes_of
+from kernels.measurement.sensors import sensors_of
+from kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
+from servemark.results.schema.header import unknown
+from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Probe
+
+MAX_COPIES = 4096
+"""Of a kernel's tensors, to fill the cache with."""
+LIBRARY_NAMES = {TORCH: "PyTorch"}
+
+
+def measure(case: Case, method: Method, ceiling: Ceiling | None = None) -> KernelCase:
+    """Check and time a case; whatever goes wrong is in what it returns. `ceiling` is that of its precision."""
+    try:
+        with prepared_for(case):
+            return _measure(case, method, ceiling)
+    except Unmeasured as ended:
+        return blank(case, method.device, ended.status, str(ended))
+
+
+def fastest_s(case: Case, method: Method) -> float:
+    """Check a case, and time its fastest sample (s). Raises Unmeasured."""
+    with prepared_for(case), _checked(case, method) as (bound, first_s, _):
+        return min(timed(bound.call, first_s, method).seconds)
+
+
+@contextlib.contextmanager
+def prepared_for(case: Case) -> Iterator[None]:
+    """Set PyTorch up for a case. Whatever libraries raise meanwhile becomes Unmeasured."""
+    import torch
+
+    # Words about compilers that nobody asked for are kept out of the progress.
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
+    try:
+        with torch.no_grad(), _products_in("tf32" if case.precision == "tf32" else "ieee"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except Unmeasured:
+        raise
+    except Exception as error:  # what libraries raise has no base
+        words = str(error).strip().split("\n", maxsplit=1)[0] or type(error).__name__
+        memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in words
+        name = LIBRARY_NAMES.get(case.library, case.library)
+        raise Unmeasured("skipped" if memory else "failed", f"{name}: {words}") from None
+
+
+@contextlib.contextmanager
+def _products_in(numbers: str) -> Iterator[None]:
+    """Set how products of fp32 are computed; put back, because torch.export refuses a process where it is set."""
+    import torch
+
+    backends: Any = torch.backends
+    before = backends.fp32_precision
+    backends.fp32_precision = numbers
+    try:
+        yield
+    finally:
+        backends.fp32_precision = before
+
+
+def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
+    device = method.device
+    with _checked(case, method, ceiling) as (bound, first_s, error), contextlib.ExitStack() as others:
+        calls = [bound.call]
+        for seed in range(1, copies(case.kernel.traffic(case.precision), method)):
+            other = _bind(case, device, seed)
+            others.callback(other.release)
+            calls.append(other.call)
+        call = rotating(calls)
+        probe = _probe(method)
+        samples = timed(call, first_s, method)
+        fixed = _fixed(case, samples.median, method)
+        felt = sensors_of(device.name).feel(call, lambda: _wait(device))
+    found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
+    return cast(KernelCase, found | felt | {"probe": probe, "figures": found["figures"] | fixed})
+
+
+@contextlib.contextmanager
+def _checked(case: Case, method: Method, ceiling: Ceiling | None = None) -> Iterator[tuple[Bound, float, float]]:
+    """The kernel with tensors, the seconds of its first call, and its distance from float64. Raises Unmeasured."""
+    if reason := refusal(case, method.device):
+        raise Unmeasured("skipped", reason)
+    _check_room(case, method)
+    if ceiling:
+        _check_time(max(case.floor_s(ceiling).values()), method)
+    bound = _bind(case, method.device)
+    try:
+        first_s = first_call_s(bound.call, method.device)
+        _check_time(first_s, method)
+        error = error_of(case, bound)
+        if not error <= PRECISIONS[case.precision].tolerance:
+            raise Unmeasured("failed", f"wrong: off by {error:.2g} of the largest value that float64 expects")
+        yield bound, first_s, error
+    finally:
+        bound.release()
+
+
+def _bind(case: Case, device: Device, seed: int = 0) -> Bound:
+    """The kernel with tensors, in the case's library."""
+    bound = case.kernel.bind(Maker(case.precision, device.name, seed))
+    node = case.kernel.node()
+    if case.library == TORCH or node is None:
+        return bound
+    import torch
+
+    answer = bound.call()
+    assert isinstance(answer, torch.Tensor)
+    arrays = [each.numpy() for each in bound.inputs]
+    call, read = library(case.library).prepare(node, arrays, tuple(answer.shape), device.cores)
+    return replace(bound, call=call, read=lambda: torch.from_numpy(read()))
+
+
+def error_of(case: Case, bound: Bound) -> float:
+    """Return the distance of a call's answer from float64, as a share of the largest expected value."""
+    worst = 0.0
+    output = bound.call()
+    for found, expected in case.kernel.expected(bound, bound.read() if bound.read else output, Sample()):
+        if found.shape != expected.shape:
+            return math.inf
+        if expected.numel():
+            largest = float(expected.abs().max())
+            off = float((found.double() - expected).abs().max())
+            # All zeros would agree with anything that is lost.
+            worst = max(worst, off / largest if largest > 0 and math.isfinite(off) else math.inf)
+    return worst
+
+
+def _check_room(case: Case, method: Method) -> None:
+    sets = copies(case.kernel.traffic(case.precision), method)
+    if sets > 1 and not case.kernel.MAY_BE_COLD:
+        raise Unmeasured("skipped", "cold cache: its processes have one set of tensors")
+    if sets > MAX_COPIES:
+        raise Unmeasured("skipped", f"cold cache: so small that {sets:,} copies would be needed to fill it")
+    needed, free = needed_bytes(case, method), method.device.available_bytes()
+    if needed > free:
+        raise Unmeasured("skipped", f"memory: needs {needed / MIB:,.0f} MiB, {free / MIB:,.0f} MiB are free")
+
+
+def _check_time(call_s: float, method: Method) -> None:
+    """A case takes a first call, one for the check, one that calibrates, and the samples."""
+    case_s = call_s * (MIN_SAMPLES + 3)
+    if case_s > method.limit_s:
+        reason = f"time: about {case_s:.3g} s, more than --case-limit {method.limit_s:g}"
+        raise Unmeasured("skipped", reason)
+
+
+def first_call_s(call: Call, device: Device) -> float:
+    """Seconds of the first call, which may prepare things."""
+    begun = time.perf_counter()
+    call()
+    _wait(device)
+    return time.perf_counter() - begun
+
+
+def timed(call: Call, first_s: float, method: Method) -> Samples:
+    """Time a call that took `first_s` at first."""
+    if method.device.is_gpu:
+        import torch
+
+        with torch.cuda.device(method.device.name):
+            synchronize = torch.cuda.synchronize
+            return time_on_gpu(call, lambda: torch.cuda.Event(enable_timing=True), synchronize, method.budget_s)
+    return time_on_cpu(call, first_s, method.device.cores, method.budget_s)
+
+
+def _probe(method: Method) -> Probe:
+    """Time the machine's product and copy (ms)."""
+    short, warm_s = replace(method, budget_s=PROBE_S), math.inf  # so slow a call asks for no warm-up
+    with _products_in("ieee"):
+        times = {name: timed(call, warm_s, short).median * 1e3 for name, call in probes_of(method.device).items()}
+    return cast(Probe, times)
+
+
+def _fixed(case: Case, seconds: float, method: Method) -> dict[str, float]:
+    """Estimate a call's time without its steps (ms), from the time of fewer steps: t = fixed + steps * each."""
+    shorter = case.kernel.shorter()
+    if shorter is None or case.library != TORCH:
+        return {}
+    bound = shorter.bind(Maker(case.precision, method.device.name))
+    share = shorter.flops() / case.kernel.flops()
+    fewer_s = timed(bound.call, first_call_s(bound.call, method.device), method).median
+    return {"fixed_ms": (fewer_s - share * seconds) / (1 - share) * 1e3}
+
+
+def _wait(device: Device) -> None:
+    if device.is_gpu:
+        import torch
+
+        torch.cuda.synchronize(device.name)
+
+
+def _judged(
+    found: KernelCase, case: Case, samples: Samples, error: float, ceiling: Ceiling | None, cache: Cache
+) -> KernelCase:
+    """The case with its figures."""
+    seconds = samples.median
+    tflops, gbps = found["flops"] / seconds / 1e12, found["bytes"] / seconds / 1e9
+    found |= {"error": error, "ms": samples.document(), "figures": case.kernel.figures(seconds)}
+    found |= {"tflops": tflops, "gbps": gbps}
+    if ceiling is None:
+        shares = ("compute_share", "bandwidth_share", "bound", "bound_share")
+        found |= cast(KernelCase, unknown(shares, "no ceiling of its precision was measured"))
+        return found
+    floors = case.floor_s(ceiling, cache)
+    bound = max(floors, key=lambda name: floors[name])
+    found |= {
+        "compute_share": tflops / ceiling["tflops"],
+        "bandwidth_share": max(floors.get("cache", 0.0), floors.get("memory", 0.0)) / seconds,
+        "bound": bound,
+        "bound_share": floors[bound] / seconds,
+    }
+    return found

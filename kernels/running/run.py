@@ -1,0 +1,174 @@
+"""A run of many cases: progress, a result that is complete after each of them, and going on where one stopped."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from kernels.ceilings.ceiling import ceiling_of, cost_s
+from kernels.ceilings.kept import FILE, Kept, machine_of
+from kernels.ceilings.source import Source
+from kernels.ceilings.working_sets import held_bytes
+from kernels.libraries import TORCH, version
+from kernels.measurement.case import MIB, Case, Method, blank, refusal
+from kernels.measurement.measure import measure
+from kernels.measurement.other_work import busy_share, taken, watching
+from kernels.measurement.precisions import PRECISIONS
+from kernels.measurement.process import CaseProcess, Ended
+from kernels.measurement.progress import Progress, duration
+from kernels.running.estimate import START_S, case_cost_s
+from servemark.errors import OptionError
+from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.output import note
+from servemark.results import directory as results
+from servemark.results.schema.header import opening, unknown
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
+
+GRACE_S = 120.0
+"""Time that a case may take beyond its limit (s): tensors are made, PyTorch is imported, an answer is checked."""
+
+
+def begin(
+    suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None, *, reference: bool = False
+) -> KernelsDocument:
+    """The document of a run that is to begin. Raises OptionError where the device lacks a precision, or all cases."""
+    device = method.device
+    for precision in dict.fromkeys(case.precision for case in cases):
+        lack = device.lacks(precision)
+        if lack:
+            has = ", ".join(name for name in PRECISIONS if device.lacks(name) is None)
+            raise OptionError(f"{device.name} has no {precision}: {lack}", fix=f"--precision is one of {has}")
+    names = list(dict.fromkeys(case.library for case in cases))
+    reasons = [refusal(case, device) for case in cases]
+    if None not in reasons:
+        fix = "use another --precision, --device or --suite; `servemark kernels --list` shows what there is"
+        raise OptionError(f"{device.name} can run none of the {len(cases)} cases: {reasons[0]}", fix=fix)
+    document: KernelsDocument = {
+        **opening("kernels"),
+        "suite": suite,
+        "traced": traced,
+        "families": list(dict.fromkeys(case.family for case in cases)),
+        "device": method.device.name,
+        "precisions": list(dict.fromkeys(case.precision for case in cases)),
+        "cache": method.cache,
+        "threads": method.device.cores,
+        "busy_share": busy_share(),
+        "cache_mib": device.cache_bytes / MIB,
+        "held_mib": None,
+        "case_limit_s": method.limit_s,
+        "library": ", ".join(f"{name} {version(name)}" for name in names),
+        "libraries": names,
+        "reference": reference,
+        "ceilings": [],
+        "ceilings_left_out": [],
+        "cases": [],
+        "planned": len(cases),
+        "spent_s": 0.0,
+        "partial": True,
+    }
+    if not device.cache_reported:
+        document |= cast(KernelsDocument, unknown(("cache_mib",), "the system does not describe its caches"))
+    return document
+
+
+def go_on(
+    folder: Path, document: KernelsDocument, cases: Sequence[Case], method: Method, *, anew: bool = False
+) -> KernelsDocument:
+    """Measure what the document lacks, and write it to `result.json` after each case.
+
+    Ceilings are kept beside the folder for the next run; `anew` measures them again. Raises KeyboardInterrupt, with
+    what has been measured in the files.
+    """
+    results.write(folder, document)
+    left = cases[len(document["cases"]) :]
+    machine = machine_of(method.device, document["environment"])
+    busy = busy_share()
+    kept = Kept(folder.absolute().parent / FILE, machine, quiet=busy <= QUIET_SHARE, anew=anew)
+    missing = _missing(document, cases, method)
+    before_s = START_S + sum(
+        cost_s(each, method.device, kept, first=not document["ceilings"] and each == missing[0]) for each in missing
+    )
+    progress = Progress(before_s + _costs(left, document, method))
+    note(f"about {duration(progress.left_s)} on quiet cores, of which {duration(before_s)} before the first case")
+    if busy > QUIET_SHARE:
+        note(f"other work uses {busy:.0%} of the cores now: it takes longer, and times are upper bounds")
+    with CaseProcess() as process:
+        for precision in missing:
+            _ceiling(Source(process, method, kept, precision, progress), document)
+            results.write(folder, document)
+        bandwidths = document["ceilings"][0]["bandwidths"] if document["ceilings"] else []
+        held = held_bytes(bandwidths, method.device.cache_bytes)
+        document["held_mib"] = held / MIB if bandwidths else None
+        method = replace(method, device=replace(method.device, cache_bytes=held))
+        progress.left_s = _costs(left, document, method)
+        begun, spent_s = time.monotonic(), document["spent_s"]
+        for number, case in enumerate(left, start=len(cases) - len(left) + 1):
+            ceiling = _ceiling_of(case, document)
+            expected_s = case_cost_s(case, ceiling, method)
+            found = _case(process, case, method, ceiling)
+            document["cases"].append(found)
+            document["spent_s"] = spent_s + time.monotonic() - begun
+            document["partial"] = number < len(cases)
+            if document["traced"]:
+                document["traced"] |= _sum(document["cases"], document["traced"]["kernels"])
+            results.write(folder, document)
+            note(f"[{number}/{len(cases)}] {case}: {line(found)}{progress.done(expected_s)}")
+    return document
+
+
+def _ceiling(source: Source, document: KernelsDocument) -> None:
+    """Give the document the ceilings of a precision, or say that it has none."""
+    found = ceiling_of(source, next(iter(document["ceilings"]), None))
+    document["ceilings_left_out"] = [*dict.fromkeys((*document.get("ceilings_left_out", ()), *source.left_out))]
+    if found is None:
+        note(f"ceilings of {source.precision}: not measured, so its cases have no share of them")
+        return
+    document["ceilings"].append(found)
+    if source.reused:
+        note(f"ceilings of {source.precision}: kept since {found.get('measured')}; --new-ceilings measures them again")
+
+
+def _missing(document: KernelsDocument, cases: Sequence[Case], method: Method) -> list[str]:
+    """Precisions without ceilings in which a case can run."""
+    known = {ceiling["precision"] for ceiling in document["ceilings"]}
+    able = {case.precision for case in cases if refusal(case, method.device) is None}
+    return [each for each in document["precisions"] if each in able - known]
+
+
+def _ceiling_of(case: Case, document: KernelsDocument) -> Ceiling | None:
+    return next((each for each in document["ceilings"] if each["precision"] == case.precision), None)
+
+
+def _costs(cases: Sequence[Case], document: KernelsDocument, method: Method) -> float:
+    return sum(case_cost_s(case, _ceiling_of(case, document), method) for case in cases)
+
+
+def _sum(cases: Sequence[KernelCase], calls: int) -> Traced:
+    """Add up the times of an inference's kernels (ms), if all of its `calls` have a time."""
+    timed = [(case["count"], case["ms"]["median"]) for case in cases if case["ms"] and case["library"] == TORCH]
+    known = sum(count for count, _ in timed)
+    if known < calls:
+        return cast(Traced, unknown(("kernels_ms",), f"{known} of {calls} calls have been measured"))
+    return cast(Traced, {"kernels_ms": sum(count * ms for count, ms in timed), "kernels_ms_reason": None})
+
+
+def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
+    """Measure a case in the process; one that cannot run is not sent there."""
+    reason = refusal(case, method.device)
+    if reason:
+        return blank(case, method.device, "skipped", reason)
+    watch = watching()
+    try:
+        found = process.run(measure, case, method, ceiling, timeout_s=method.limit_s + GRACE_S)
+    except Ended as ended:
+        return blank(case, method.device, "failed", str(ended))
+    return cast(KernelCase, {**found, **taken(watch)})
+
+
+def line(found: KernelCase) -> str:
+    """A case's outcome, while others are still to come."""
+    if found["ms"] is None:
+        return f"{found['status'].upper()} {found.get('reason')}"
+    rate = f"{found['tflops']:.3g} TFLOP/s" if found["flops"] else f"{found['gbps']:.3g} GB/s"
+    return f"{found['ms']['median']:.4g} ms, {rate}"

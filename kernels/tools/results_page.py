@@ -1,0 +1,77 @@
+"""A page of results of `servemark kernels`: a summary of each suite by family, with its machine and commit.
+
+    python -m kernels.tools.results_page results/*-kernels-quick results/*-kernels-deepbench-device \
+        > docs/results/kernels.md
+
+A folder holds the `result.json` of one run. `servemark show` prints its single cases.
+"""
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
+from kernels.views.tables import FAMILY_COLUMNS, LEFT, family_rows
+from servemark.errors import OptionError
+from servemark.report.plots.circumstances import made
+from servemark.results import directory as results
+from servemark.results.schema.kernels import KernelsDocument, title
+
+PACKAGES = ("servemark", "torch", "numpy")
+OMITTED_IF_EQUAL = ("precision", "library")
+"""Columns that are left out where every row has the same value."""
+
+
+def page(folders: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of the page. Raises OptionError, ResultError."""
+    yield "# Kernels\n"
+    yield "This page summarises one run of each suite, by family of kernels."
+    yield "`python -m kernels.tools.results_page RESULT...` makes it from the results of the commands below."
+    yield "`servemark show RESULT` prints the single cases."
+    yield "[What the columns mean, and how it is measured](../guides/kernels.md#what-a-case-says)."
+    for folder in folders:
+        document = results.read(folder)
+        if document.get("kind") != "kernels":
+            raise OptionError(f"{folder} holds no kernels", fix="name a folder of `servemark kernels`")
+        yield from summary(cast(KernelsDocument, document))
+
+
+def summary(document: KernelsDocument) -> Iterator[str]:
+    """Yield the lines of one run."""
+    around, cases = document["environment"], document["cases"]
+    packages = ", ".join(f"{name} {around['packages'].get(name)}" for name in PACKAGES)
+    yield f"\n## {document['suite']}\n"
+    yield f"`{shlex.join(document['command'])}`\n"
+    yield f"- {title(document)}"
+    yield f"- {made(document)}; {around['os']}, {packages}"
+    yield f"- {outcome(document)}"
+    yield from (f"- {line}" for line in ceiling_lines(document))
+    yield from (f"- {line}" for line in [*caveats(cases), *unmeasured(cases), *sensed(cases)])
+    yield ""
+    yield from table(FAMILY_COLUMNS, family_rows(cases))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table of Markdown, without the columns of `OMITTED_IF_EQUAL` that hold one value."""
+    shown = [
+        index
+        for index, name in enumerate(columns)
+        if name not in OMITTED_IF_EQUAL or len({row[index] for row in rows}) > 1
+    ]
+    lines = [[columns[index] for index in shown], ["---" if columns[index] in LEFT else "--:" for index in shown]]
+    lines += [[row[index] for index in shown] for row in rows]
+    yield from (f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RESULT")
+    for line in page(parser.parse_args().folders):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

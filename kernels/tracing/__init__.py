@@ -1,0 +1,1 @@
+"""Kernels that a model executes, their counts, and their shares of its time."""

@@ -1,0 +1,179 @@
+"""Notes on a kernels document: sentences beside its tables, on ceilings, doubts, failures, energy and clocks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import quantiles
+
+from kernels.views.tables import range_of, rate, share_words
+from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.report.words import figure
+from servemark.results.schema.header import figure_of, reason_of
+from servemark.results.schema.kernels import (
+    Bandwidth,
+    Ceiling,
+    KernelCase,
+    KernelsDocument,
+    ProbeKey,
+    Traced,
+    named,
+    other_work,
+    taken_shares,
+)
+
+SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
+DEFECTS = (
+    "DeepBench's figures are means without a check of the answer. Its fp16 and int8 inputs are nearly all zero, which "
+    "tensor cores reward with up to 15 %."
+)
+MAX_FAILURES = 5
+MAX_UNMAPPED = 8
+PROBES: dict[ProbeKey, str] = {"product_ms": "a product took", "copy_ms": "a copy"}
+MIN_PROBES = 6
+"""Fewest probes from which quartiles are taken."""
+STEADY_SHARE = 0.05
+"""Interquartile range of a probe over its median below which the machine counts as steady."""
+STEP = 1.25
+"""Ratio of two bandwidths below which they are one roof."""
+
+
+def outcome(document: KernelsDocument) -> str:
+    """Count the cases by outcome."""
+    status = Counter(case["status"] for case in document["cases"])
+    busy = other_work(document)
+    when = "" if taken_shares(document["cases"]) else " before the first"
+    noise = f"; other work used {busy:.0%} of the cores{when}{': times are upper bounds' if busy > QUIET_SHARE else ''}"
+    done = ", ".join(f"{status[name]} {name}" for name in ("measured", "skipped", "failed"))
+    cut = f", {document['planned'] - len(document['cases'])} still to come" if document["partial"] else ""
+    return f"{document['planned']} cases: {done}{cut}{noise}"
+
+
+def ceiling_lines(document: KernelsDocument) -> list[str]:
+    """List the ceilings of each precision, the cache that these cores hold, and the parts that were not measured."""
+    lines = [ceiling_words(ceiling) for ceiling in document["ceilings"]]
+    reported, held = document["cache_mib"], document.get("held_mib")
+    if held is not None and held != reported:
+        known = "no cache" if reported is None else f"a cache of {reported:,g} MiB"
+        lines.append(f"The system reports {known}; these cores were seen to hold {held:,g} MiB.")
+    return [*lines, *(f"Left out of the ceilings: {words}." for words in document.get("ceilings_left_out", []))]
+
+
+def ceiling_words(ceiling: Ceiling) -> str:
+    """Format a precision's ceilings: "fp32: at most 0.0925 TFLOP/s (gemm ...), 1.1 µs a call; 120 GB/s of 2 MiB"."""
+    steps = ", ".join(f"{rate(each['gbps'])} GB/s of {each['mib']:g} MiB" for each in roofs(ceiling))
+    highest = f"{rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']})"
+    words = f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
+    return words + _promised(ceiling) + _circumstances(ceiling)
+
+
+def _circumstances(ceiling: Ceiling) -> str:
+    """Format when kept ceilings were measured, and other work meanwhile: "; kept since 2026-11-23T12:00:00+00:00"."""
+    busy = ceiling.get("taken_share") or 0.0
+    beside = f"; other work used up to {busy:.0%} of the cores meanwhile" if busy > QUIET_SHARE else ""
+    return beside + (f"; kept since {ceiling.get('measured')}" if ceiling.get("reused") else "")
+
+
+def _promised(ceiling: Ceiling) -> str:
+    """Format a GPU's data sheet and the share reached: "; data sheet: 989 TFLOP/s (82 % reached), ..."."""
+    reached = {"vendor_tflops": ceiling["tflops"], "vendor_gbps": ceiling["bandwidths"][-1]["gbps"]}
+    units = {"vendor_tflops": "TFLOP/s", "vendor_gbps": "GB/s"}
+    known = {key: figure_of(ceiling, key) for key in units if key in ceiling}
+    parts = [f"{rate(most)} {units[key]} ({reached[key] / most:.0%} reached)" for key, most in known.items() if most]
+    return f"; data sheet: {', '.join(parts)}" if parts else ""
+
+
+def roofs(ceiling: Ceiling) -> list[Bandwidth]:
+    """Return the bandwidths that tell levels apart: the memory's, and each that is a quarter above the next."""
+    found: list[Bandwidth] = []
+    for each in reversed(ceiling["bandwidths"]):
+        if not found or each["gbps"] > STEP * found[-1]["gbps"]:
+            found.append(each)
+    return found[::-1]
+
+
+def caveats(cases: Sequence[KernelCase]) -> list[str]:
+    """List the remarks that a reader of the times needs: impossible times, and disturbed ones."""
+    return [*above(cases), *disturbed(cases), *unsteady(cases)]
+
+
+def above(cases: Sequence[KernelCase]) -> list[str]:
+    """Report cases that are faster than their ceiling allows, with the possible reasons."""
+    found = [case for case in cases if (case["bound_share"] or 0.0) > 1]
+    if not found:
+        return []
+    most = max(found, key=lambda case: case["bound_share"] or 0.0)
+    other = " Ceilings are PyTorch's." if any(case["library"] != "torch" for case in found) else ""
+    return [
+        f"{len(found)} of {len(cases)} cases lie above their ceiling, {named(most)} most ({share_words(most)}): "
+        f"the ceiling was measured beside other work, or this kernel needs less than what was counted.{other}"
+    ]
+
+
+def disturbed(cases: Sequence[KernelCase]) -> list[str]:
+    """Report cases beside which other work ran."""
+    found = [case for case in cases if (case.get("taken_share") or 0.0) > QUIET_SHARE]
+    if not found:
+        return []
+    most = max(found, key=lambda case: case.get("taken_share") or 0.0)
+    return [
+        f"{len(found)} of {len(cases)} cases were timed while other work used more than {QUIET_SHARE:.0%} of the cores"
+        f", {named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
+    ]
+
+
+def unsteady(cases: Sequence[KernelCase]) -> list[str]:
+    """Report changes of the machine itself from case to case, if they are large."""
+    probes = [probe for case in cases if (probe := case.get("probe"))]
+    if len(probes) < MIN_PROBES:
+        return []
+    parts, most = [], 0.0
+    for key, words in PROBES.items():
+        low, median, high = quantiles([probe[key] for probe in probes], n=4)
+        most = max(most, (high - low) / median)
+        parts.append(f"{words} {rate(median)} ms (IQR {(high - low) / median:.0%})")
+    if most <= STEADY_SHARE:
+        return []
+    took = " and ".join(parts)
+    return [f"The machine itself was not steady: before each case {took}. Times of single cases move as much."]
+
+
+def unmeasured(cases: Sequence[KernelCase]) -> list[str]:
+    """List failures by name, then the number of skipped cases for each kind of reason."""
+    failed = [case for case in cases if case["status"] == "failed"]
+    lines = [f"FAILED {named(case)}: {_reason(case)}" for case in failed[:MAX_FAILURES]]
+    if len(failed) > MAX_FAILURES:
+        lines.append(f"and {len(failed) - MAX_FAILURES} more failures, in result.json")
+    kinds: dict[str, list[KernelCase]] = {}
+    for case in cases:
+        if case["status"] == "skipped":
+            kinds.setdefault(_reason(case).partition(":")[0], []).append(case)
+    for several in kinds.values():
+        more = f"; and {len(several) - 1} more" if len(several) > 1 else ""
+        lines.append(f"skipped {named(several[0])}: {_reason(several[0])}{more}")
+    return lines
+
+
+def _reason(case: KernelCase) -> str:
+    return str(case.get("reason"))
+
+
+def unmapped(traced: Traced) -> list[str]:
+    """List operators of no family, the slowest first."""
+    shown = traced["unmapped"][:MAX_UNMAPPED]
+    lines = [f"no family: {each['count']} x {each['operator']}: {rate(each['ms'])} ms" for each in shown]
+    rest = traced["unmapped"][MAX_UNMAPPED:]
+    return [*lines, f"and {sum(each['count'] for each in rest)} calls of {len(rest)} more"] if rest else lines
+
+
+def sensed(cases: Sequence[KernelCase]) -> list[str]:
+    """List energy and clocks: their range over the cases, or the reason why they are unknown."""
+    measured = [case for case in cases if case["ms"]]
+    if not measured:
+        return []
+    lines = [
+        f"{words}: {range_of([case[key] for case in measured])}"  # type: ignore[literal-required]
+        if any(case[key] is not None for case in measured)  # type: ignore[literal-required]
+        else f"{words}: not known: {reason_of(measured[0], key)}"
+        for key, words in SENSED.items()
+    ]
+    throttled = sorted({reason for case in measured for reason in case["throttled"] or []})
+    return [*lines, f"throttled: {', '.join(throttled)}"] if throttled else lines

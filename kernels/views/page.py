@@ -1,0 +1,96 @@
+"""A kernels document as a page: outcome, tables, and a roofline for each precision."""
+
+from typing import cast
+
+from kernels.views.notes import DEFECTS, caveats, ceiling_lines, outcome, roofs, sensed, unmapped, unmeasured
+from kernels.views.tables import (
+    COLUMNS,
+    EXPLAINED_COLUMNS,
+    FAMILY_COLUMNS,
+    PUBLISHED_COLUMNS,
+    cells,
+    explained_rows,
+    family_rows,
+    published_rows,
+    share_words,
+)
+from servemark.report.drawing.axis import logarithmic
+from servemark.report.drawing.plot import Plot
+from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
+from servemark.report.plots.circumstances import environment, made
+from servemark.report.words import figure
+from servemark.results.saved import Saved
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced, named, title
+
+BOUNDS = ("compute", "cache", "memory", "latency")
+
+
+def article(saved: Saved) -> Article:
+    """Compose the page: outcome, families, cases, and their places under the ceilings."""
+    document = cast(KernelsDocument, saved.document)
+    cases = document["cases"]
+    measured = [case for case in cases if case["ms"]]
+    return Article(
+        about=title(document),
+        answer=outcome(document),
+        sections=[
+            Section("Ceilings", [Lines(lines)] if (lines := ceiling_lines(document)) else []),
+            Section("From kernels to the model", _explained(document["traced"])),
+            Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
+            Section("Roofline", _rooflines(document, measured)),
+            Section("Cases", [Table(COLUMNS, [cells(case) for case in measured])] if measured else []),
+            Section("Published by DeepBench", _published(cases)),
+            Section("Not measured", [Lines(lines)] if (lines := unmeasured(cases)) else []),
+            Section("Energy and clocks", [Lines(lines)] if (lines := sensed(cases)) else []),
+            Section("Environment", environment(document)),
+        ],
+        badges=[Badge("FAILED", "bad")] if any(case["status"] == "failed" for case in cases) else [],
+        made=made(document),
+    )
+
+
+def _explained(traced: Traced | None) -> list[Block]:
+    """Show the parts of a workload's latency."""
+    if traced is None:
+        return []
+    return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]
+
+
+def _published(cases: list[KernelCase]) -> list[Block]:
+    """DeepBench's figures beside ours."""
+    rows = published_rows(cases)
+    return [Table(PUBLISHED_COLUMNS, rows), Lines([DEFECTS])] if rows else []
+
+
+def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:
+    found = []
+    for ceiling in document["ceilings"]:
+        own = [case for case in measured if case["precision"] == ceiling["precision"] and case["tflops"]]
+        if own:
+            found.append(_roofline(ceiling, own))
+    return list(found)
+
+
+def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
+    """Operations a second over operations for each byte (Williams et al. 2009), a roof for each level of memory."""
+    levels = roofs(ceiling)
+    ridges = [ceiling["tflops"] * 1e3 / each["gbps"] for each in levels]
+    x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
+    y = logarithmic("TFLOP/s", [*(case["tflops"] for case in cases), ceiling["tflops"]])
+    plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
+    for each, ridge in zip(levels, ridges, strict=True):
+        under = [x.low, min(max(ridge, x.low), x.high), x.high]
+        roof = [(at, min(ceiling["tflops"], at * each["gbps"] / 1e3)) for at in under]
+        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", 0)
+    for colour, bound in enumerate(BOUNDS, start=1):
+        own = [case for case in cases if case["bound"] == bound]
+        points = [
+            (case["intensity"], case["tflops"], f"{named(case)}: {figure(case['tflops'])} TFLOP/s") for case in own
+        ]
+        plot.dots(points, f"bound by {bound}", colour)
+    rows = [
+        [named(case), figure(case["intensity"]), figure(case["tflops"]), case["bound"] or "-", share_words(case)]
+        for case in cases
+    ]
+    table = Table(["case", "FLOP/byte", "TFLOP/s", "bound", "of it"], rows)
+    return Figure.of(plot, f"Roofline in {ceiling['precision']}", table, wide=True)

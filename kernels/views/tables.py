@@ -1,0 +1,124 @@
+"""Tables of a kernels document: their columns, and a row for each case, family, or part of a latency."""
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import geometric_mean
+
+from servemark.report.words import figure
+from servemark.results.schema.kernels import KernelCase, Traced, named
+
+COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
+FAMILY_COLUMNS = (
+    "family",
+    "precision",
+    "library",
+    "measured",
+    "skipped",
+    "failed",
+    "TFLOP/s",
+    "GB/s",
+    "bound",
+    "of it",
+)
+LEFT = (
+    "DeepBench's hardware",
+    "what is known of it",
+    "case",
+    "precision",
+    "library",
+    "bound",
+    "family",
+    "part of the latency",
+)
+PUBLISHED_COLUMNS = ("case", "ms here", "ms there", "rate there", "DeepBench's hardware", "what is known of it")
+EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
+
+
+def cells(case: KernelCase) -> list[str]:
+    """A measured case's row."""
+    ms = case["ms"]
+    assert ms is not None
+    times = [rate(time) for time in (ms["median"], ms["iqr"], ms["p5"], ms["p95"])]
+    rates = [rate(case["tflops"]) if case["flops"] else "-", rate(case["gbps"]), figure(case["intensity"])]
+    times_called = f"{case['count']} x " if case["count"] > 1 else ""
+    name = f"{times_called}{case['family']} {case['label']}"
+    return [name, case["precision"], case["library"], *times, *rates, case["bound"] or "-", share_words(case)]
+
+
+def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
+    """A row for each family in each precision: shares of the bound are geometric means."""
+    rows = []
+    kinds: dict[tuple[str, str, str], list[KernelCase]] = {
+        (case["family"], case["precision"], case["library"]): [] for case in cases
+    }
+    for case in cases:
+        kinds[case["family"], case["precision"], case["library"]].append(case)
+    for kind, own in kinds.items():
+        status = Counter(case["status"] for case in own)
+        measured = [case for case in own if case["ms"]]
+        bounds = Counter(case["bound"] for case in measured if case["bound"])
+        shares = [case["bound_share"] for case in measured if case["bound_share"]]
+        rows.append(
+            [
+                *kind,
+                *(f"{status[name]}" for name in ("measured", "skipped", "failed")),
+                range_of([case["tflops"] for case in measured if case["flops"]]),
+                range_of([case["gbps"] for case in measured]),
+                ", ".join(f"{name} {count}" for name, count in bounds.most_common()) or "-",
+                f"{geometric_mean(shares):.0%}" if shares else "-",
+            ]
+        )
+    return rows
+
+
+def published_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
+    """DeepBench's figures, each after ours."""
+    return [
+        [
+            named(case),
+            rate(case["ms"]["median"]) if case["ms"] else case["status"],
+            rate(each["ms"]),
+            f"{rate(each['rate'])} {each['unit']}",
+            f"{each['hardware']}, {each['precision']}",
+            each["note"],
+        ]
+        for case in cases
+        for each in case["published"]
+    ]
+
+
+def explained_rows(traced: Traced) -> list[list[str]]:
+    """Return the parts of a workload's latency, which add up to it."""
+    whole, alone, mapped = traced["latency_ms"], traced["kernels_ms"], traced["mapped_ms"]
+    parts = [
+        (f"{traced['kernels']} kernels, each alone", alone),
+        ("the same operators within the model, less these", _less(mapped, alone)),
+        ("operators of no family", traced["unmapped_ms"]),
+        ("between operators: Python, dispatch, gaps", traced["between_ms"]),
+        (f"{traced['workload']} at batch {traced['batch_size']}, {traced.get('engine', 'eager PyTorch')}", whole),
+    ]
+    return [[words, rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
+
+
+def _less(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
+
+
+def share_words(case: KernelCase) -> str:
+    """Format the time that the ceiling allows, as a share of the median."""
+    return "-" if case["bound_share"] is None else f"{case['bound_share']:.0%}"
+
+
+def rate(value: float | None) -> str:
+    """Format three significant digits, whatever the size."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
+def range_of(values: Sequence[float | None]) -> str:
+    """Return the smallest to the largest known value, or a dash."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    return rate(known[0]) if len(known) == 1 else f"{rate(min(known))} to {rate(max(known))}"

@@ -1,1 +1,0 @@
-"""Which kernels a model executes, how often, and what of its time they explain."""

@@ -1,0 +1,55 @@
+"""Devices: what is there, how large a cache is, which instructions a CPU has."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from kernels.measurement import device as module
+from kernels.measurement.device import USUAL_CACHE_BYTES, Device, cpu_cache_bytes
+from servemark.errors import OptionError
+
+
+def test_the_largest_cache_counts(tmp_path: Path) -> None:
+    for number, size in enumerate(["32K", "512K", "4M", "broken"]):
+        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"index{number}" / "size").write_text(f"{size}\n")
+    assert cpu_cache_bytes(tmp_path) == 4 << 20
+    assert cpu_cache_bytes(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(("text", "size", "reported"), [("491520K", 480 << 20, True), (None, USUAL_CACHE_BYTES, False)])
+def test_a_cache_that_the_system_does_not_report_is_said_to_be_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, size: int, reported: bool
+) -> None:
+    if text:
+        (tmp_path / "index3").mkdir()
+        (tmp_path / "index3" / "size").write_text(f"{text}\n")
+    monkeypatch.setattr(module, "cpu_cache_bytes", lambda: cpu_cache_bytes(tmp_path))
+    found = Device.named("cpu")
+    assert (found.cache_bytes, found.cache_reported) == (size, reported)
+
+
+def test_the_cpu_is_there() -> None:
+    found = Device.named("cpu")
+    assert (found.is_gpu, found.lacks("fp32")) == (False, None)
+    assert found.cores >= 1
+    assert found.available_bytes() > 1 << 20
+    assert "no CPU" in (found.lacks("tf32") or "")
+
+
+@pytest.mark.parametrize(("name", "words"), [("tpu", "is unknown"), ("cuda:x", "is unknown"), ("cuda:99", "sees")])
+def test_a_device_that_is_not_there_is_an_error(name: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        Device.named(name)
+
+
+def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(OptionError, match=r"pip install 'servemark\[torch\]'"):
+        Device.named("cpu")

@@ -1,0 +1,184 @@
+"""`--resume` of damaged folders and of strangers': an error with words and its exit code, and nothing is run."""
+
+import contextlib
+import copy
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.measurement.case import Method
+from kernels.measurement.device import Device
+from kernels.measurement.process import CaseProcess
+from kernels.running.resume import resumed
+from kernels.running.run import begin
+from kernels.suites import cases_of
+from servemark.errors import ServemarkError
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.saved_documents import ceiling, kernels
+
+Change = Callable[[dict[str, Any]], object]
+TRACED = {
+    "workload": "ranking",
+    "batch_size": 1,
+    "calls": 1,
+    "kernels": 1,
+    "latency_ms": 1.0,
+    "kernels_ms": None,
+    "mapped_ms": None,
+    "unmapped_ms": None,
+    "between_ms": None,
+    "unmapped": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started for a hostile document")
+
+    monkeypatch.setattr(CaseProcess, "run", run)
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[str, Any]:
+    """A run of two cases, of which none has been measured."""
+    document = begin("quick", cases_of("quick", ["softmax", "lrn"]), Method(Device.named("cpu")))
+    found: dict[str, Any] = json.loads(json.dumps({**document, "ceilings": [ceiling()]}))
+    return found
+
+
+def saved(folder: Path, document: object) -> Path:
+    (folder / "result.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_an_honest_run_is_read(tmp_path: Path, honest: dict[str, Any]) -> None:
+    assert resumed(saved(tmp_path, honest)) == honest
+
+
+def test_so_is_one_of_an_earlier_version(tmp_path: Path, honest: dict[str, Any]) -> None:
+    older = {key: value for key, value in honest.items() if key not in {"held_mib", "ceilings_left_out"}}
+    assert resumed(saved(tmp_path, older)) == older
+
+
+DAMAGES: dict[str, Change] = {
+    "no kind": lambda d: d.pop("kind"),
+    "another kind": lambda d: d.update(kind="load"),
+    "no cases": lambda d: d.pop("cases"),
+    "cases that are none": lambda d: d.update(cases=[5]),
+    "cases as an object": lambda d: d.update(cases={"0": {}}),
+    "an empty case": lambda d: d.update(cases=[{}]),
+    "a case of another run": lambda d: d.update(cases=kernels({})["cases"][:1]),
+    "more cases than planned": lambda d: d.update(cases=kernels({})["cases"] * 3),
+    "no environment": lambda d: d.pop("environment"),
+    "an environment of text": lambda d: d.update(environment="x"),
+    "another CPU": lambda d: d["environment"].update(cpu="another"),
+    "a whole run": lambda d: d.update(partial=False),
+    "partial as text": lambda d: d.update(partial="yes"),
+    "no precisions": lambda d: d.update(precisions=[]),
+    "an unknown precision": lambda d: d.update(precisions=["fp64"]),
+    "a precision twice": lambda d: d.update(precisions=["fp32", "fp32"]),
+    "a precision as a number": lambda d: d.update(precisions=[4]),
+    "no libraries": lambda d: d.update(libraries=[]),
+    "a module as a library": lambda d: d.update(libraries=["..measurement.run"]),
+    "another library": lambda d: d.update(library="torch 99"),
+    "an unknown suite": lambda d: d.update(suite="../../etc"),
+    "a suite of another size": lambda d: d.update(suite="ai-matrix"),
+    "no families": lambda d: d.update(families=[]),
+    "an unknown family": lambda d: d.update(families=["os.system"]),
+    "a family of nothing": lambda d: d.update(families=[None]),
+    "a device that is not there": lambda d: d.update(device="cuda:99999999999999999999"),
+    "a device of another kind": lambda d: d.update(device="tpu"),
+    "a cache that is neither": lambda d: d.update(cache="warm"),
+    "other threads": lambda d: d.update(threads=10**6),
+    "a limit that is no number": lambda d: d.update(case_limit_s=float("nan")),
+    "no limit": lambda d: d.update(case_limit_s=float("inf")),
+    "a negative limit": lambda d: d.update(case_limit_s=-1),
+    "a limit of ages": lambda d: d.update(case_limit_s=1e200),
+    "a limit of many digits": lambda d: d.update(case_limit_s=10**400),
+    "a limit as text": lambda d: d.update(case_limit_s="60"),
+    "a limit as true": lambda d: d.update(case_limit_s=True),
+    "negative time": lambda d: d.update(spent_s=-1e9),
+    "time as text": lambda d: d.update(spent_s="x"),
+    "no ceilings' rate": lambda d: d["ceilings"][0].update(tflops=0),
+    "a negative rate": lambda d: d["ceilings"][0].update(call_us=-1),
+    "an infinite rate": lambda d: d["ceilings"][0].update(tflops=float("inf")),
+    "no bandwidths": lambda d: d["ceilings"][0].update(bandwidths=[]),
+    "a bandwidth of nothing": lambda d: d["ceilings"][0]["bandwidths"][0].update(gbps=0),
+    "a working set of less": lambda d: d["ceilings"][0]["bandwidths"][0].update(mib=-1),
+    "bandwidths in disorder": lambda d: d["ceilings"][0]["bandwidths"].reverse(),
+    "a ceiling twice": lambda d: d["ceilings"].append(d["ceilings"][0]),
+    "ceilings of text": lambda d: d.update(ceilings="x"),
+    "a ceiling that was reused from nothing": lambda d: d["ceilings"][0].update(reused="yes", measured=5),
+    "a trace of text": lambda d: d.update(traced="ranking"),
+    "a trace of a file": lambda d: d.update(traced={**TRACED, "workload": "/tmp/evil.py"}),
+    "a trace of nothing": lambda d: d.update(traced={**TRACED, "batch_size": 0}),
+    "a trace that needs all memory": lambda d: d.update(traced={**TRACED, "batch_size": 10**12}),
+    "a reference of text": lambda d: d.update(reference="x"),
+    "words that steer a terminal": lambda d: d.update(precisions=["\x1b[2J\x1b]0;x\x07"]),
+    "a version to come": lambda d: d.update(schema_version=99),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_document_is_refused_with_words(
+    servemark: Servemark, tmp_path: Path, honest: dict[str, Any], change: Change
+) -> None:
+    document = copy.deepcopy(honest)
+    change(document)
+    before = saved(tmp_path, document).joinpath("result.json").read_bytes()
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert (done.code, "Traceback" in done.err, "\x1b" in done.err) == (BAD_INPUT, False, False), done.err
+    assert "servemark: " in done.err
+    assert (tmp_path / "result.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("key", ["suite", "device", "cache", "threads", "ceilings", "cases", "planned", "library"])
+@pytest.mark.parametrize("value", [None, 5, "x", [], {}, [[]], -1, 1e308, True, "x" * 10**6], ids=lambda v: f"{v!r:.9}")
+def test_any_value_anywhere_is_refused_or_right(
+    tmp_path: Path, honest: dict[str, Any], key: str, value: object
+) -> None:
+    folder = saved(tmp_path, {**honest, key: value})
+    with contextlib.suppress(ServemarkError):
+        assert resumed(folder)[key] == value  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "5", "{}", "[" * 10**5, '{"kind":' * 10**5, "\x00", "\udcff"])
+def test_a_file_that_is_no_document_is_refused(servemark: Servemark, tmp_path: Path, text: str) -> None:
+    (tmp_path / "result.json").write_text(text, errors="surrogateescape")
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert (done.code, "Traceback" in done.err) == (BAD_INPUT, False), done.err
+
+
+def test_neither_a_fifo_nor_a_device_nor_a_huge_file_is_read(servemark: Servemark, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+
+    def make_huge() -> None:
+        with file.open("w") as open_file:
+            open_file.truncate(1 << 40)  # of holes
+
+    makes: list[Callable[[], None]] = [
+        lambda: os.mkfifo(file),
+        lambda: file.symlink_to("/dev/zero"),
+        lambda: file.symlink_to("/proc/self/mem"),
+        make_huge,
+        file.mkdir,
+    ]
+    for make in makes:
+        make()
+        done = servemark("kernels", "--resume", str(tmp_path))
+        assert (done.code, "fix: name a result directory" in done.err) == (BAD_INPUT, True), done.err
+        file.rmdir() if file.is_dir() else file.unlink()
+
+
+def test_a_loop_of_links_and_a_file_are_no_folders(servemark: Servemark, tmp_path: Path) -> None:
+    loop, file = tmp_path / "loop", tmp_path / "file"
+    loop.symlink_to(loop)
+    file.write_text("{}")
+    for path in (loop, file, tmp_path / "missing", tmp_path / ("x" * 300)):
+        done = servemark("kernels", "--resume", str(path))
+        assert (done.code, "fix: name a result directory" in done.err) == (BAD_INPUT, True), done.err

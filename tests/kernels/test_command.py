@@ -1,0 +1,339 @@
+"""A run: saved after each case, resumed where it stopped, shown again, and refused with a remedy."""
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.ceilings import ceiling, kept, parts, source, working_sets
+from kernels.measurement import measure as timed
+from kernels.measurement import other_work, process
+from kernels.measurement.case import Case, Method, cases_in
+from kernels.measurement.device import Device
+from kernels.measurement.timing import Samples
+from kernels.running import run
+from kernels.suites import cases_of
+from servemark.machine.cpu_time import CannotTell, CpuUse
+from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.documents import validated
+
+QUIET = CpuUse(watched=2, allowed=2, groups={}, other=0.02, stolen=0.02, largest=None)
+FAMILIES = ("softmax", "layer_norm", "embedding")
+INVALID = 2
+PUBLISHED = {
+    "hardware": "a GPU",
+    "precision": "fp32",
+    "ms": 1.0,
+    "rate": 2.0,
+    "unit": "TFLOP/s",
+    "file": "x",
+    "note": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block takes 1 ms, ceilings are small, and no process is started."""
+
+    def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
+        return call(*arguments)
+
+    monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(run, "busy_share", lambda: 0.25)
+    others_take(monkeypatch, [QUIET])
+    monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
+    monkeypatch.setattr(source, "watching", lambda: None)
+    monkeypatch.setattr(source, "taken", lambda _: {"taken_share": 0.0})
+    monkeypatch.setattr(parts, "PRODUCT", {"cpu": 64})
+    monkeypatch.setattr(working_sets, "MIN_LARGEST_BYTES", 1 << 18)
+    monkeypatch.setattr(working_sets, "CACHES", 0)
+
+
+def others_take(monkeypatch: pytest.MonkeyPatch, uses: Iterable[CpuUse | CannotTell]) -> None:
+    """Set what others take of the cores during one case after the other, again and again."""
+    coming = itertools.cycle(uses)
+
+    class Fake:
+        def __init__(self, groups: Mapping[str, Iterable[int]]) -> None:
+            assert groups == {"kernels": [os.getpid()]}
+
+        def use(self) -> CpuUse:
+            if isinstance(use := next(coming), CannotTell):
+                raise use
+            return use
+
+    monkeypatch.setattr(other_work, "Watch", Fake)
+
+
+def document_of(folder: Path) -> Any:
+    return validated(json.loads((folder / "result.json").read_text()))
+
+
+def only(out: Path) -> Path:
+    [folder] = [each for each in out.iterdir() if each.is_dir()]
+    return folder
+
+
+def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", *FAMILIES, "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 0.00256 TFLOP/s" in done.err
+    assert "layer_norm rows=512 width=1024" in done.out
+    assert "fp32: at most" in done.out
+    assert "3 cases: 3 measured, 0 skipped, 0 failed; other work used 25% of the cores" in done.out
+    document = document_of(only(tmp_path))
+    assert (document["partial"], document["planned"], len(document["cases"])) == (False, 3, 3)
+    assert {case["status"] for case in document["cases"]} == {"measured"}
+    [ceiling] = document["ceilings"]
+    assert ceiling["tflops"] == pytest.approx(2 * 4 * 8 * 8 * 9 * 28 * 28 / 1e-3 / 1e12)
+    assert ceiling["tflops_of"].startswith("convolution n=4 c=8")
+    assert ceiling["call_us"] == pytest.approx(1000)
+    assert [each["mib"] for each in ceiling["bandwidths"]] == [0.125, 0.25]
+    shown = servemark("show", str(only(tmp_path)))
+    assert (shown.code, shown.out) == (0, done.out)
+
+
+def test_each_case_says_what_others_took_meanwhile(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "busy_share", lambda: 0.0)
+    others_take(monkeypatch, [replace(QUIET, other=0.78), CannotTell("/proc cannot be read"), QUIET])
+    done = servemark("kernels", *FAMILIES, "--report", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    words = (
+        "1 of 3 cases were timed while other work used more than 5% of the cores, layer_norm rows=512 width=1024 "
+        "fp32 beside most (40%): their times are upper bounds."
+    )
+    assert words in " ".join(done.out.split())
+    assert "0 failed; other work used 21% of the cores: times are upper bounds" in done.out
+    assert words in (only(tmp_path) / "report.html").read_text()
+    found = [(case["family"], case["taken_share"]) for case in document_of(only(tmp_path))["cases"]]
+    assert found == [("layer_norm", pytest.approx(0.4)), ("softmax", None), ("embedding", pytest.approx(0.02))]
+    assert document_of(only(tmp_path))["cases"][1]["taken_share_reason"] == "/proc cannot be read"
+
+
+def test_a_machine_that_is_not_steady_is_told(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
+) -> None:
+    coming = itertools.cycle([1.0, 1.0, 1.2, 1.2])
+    words = "before each case a product took 1.10 ms (IQR 18%) and a copy 4.00 ms (IQR 0%)."
+    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": next(coming), "copy_ms": 4.0})
+    six = ("softmax", "layer_norm", "batch_norm", "lrn", "pooling", "dropout", "element_wise", "embedding")
+    done = servemark("kernels", *six, "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert words in " ".join(done.out.split())
+    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": 1.0, "copy_ms": 4.0})
+    assert "not steady" not in servemark("kernels", *six, "--out", str(tmp_path)).out
+
+
+def test_a_second_precision_takes_the_bandwidths_of_the_first(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", "gemm", "--precision", "fp32", "--precision", "int8", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    first, second = document_of(only(tmp_path))["ceilings"]
+    assert (second["precision"], second["bandwidths"]) == ("int8", first["bandwidths"])
+
+
+def test_json_prints_the_document_alone(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("kernels", "softmax", "--json", "--out", str(tmp_path))
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == document_of(only(tmp_path))
+
+
+def test_a_run_that_was_ended_goes_on_where_it_stopped(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def ended(case: Case, *arguments: Any) -> Any:
+        if len(measured) == 1:
+            raise KeyboardInterrupt
+        measured.append(case.family)
+        return timed.measure(case, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "measure", ended)
+        assert servemark("kernels", *FAMILIES, "--out", str(tmp_path)).code == 130
+    folder = only(tmp_path)
+    before = document_of(folder)
+    assert (before["partial"], len(before["cases"])) == (True, 1)
+    assert "3 cases: 1 measured, 0 skipped, 0 failed, 2 still to come" in servemark("show", str(folder)).out
+    done = servemark("kernels", "--resume", str(folder))
+    assert done.code == 0, done.err
+    after = document_of(folder)
+    assert after["cases"][0] == before["cases"][0]
+    assert (after["partial"], len(after["cases"]), after["ceilings"]) == (False, 3, before["ceilings"])
+    again = servemark("kernels", "--resume", str(folder))
+    assert (again.code, "is whole: 3 cases" in again.err) == (BAD_INPUT, True)
+
+
+def test_ctrl_c_amid_the_ceilings_keeps_those_that_were_measured(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ceiling, "call_us", interrupted)
+        done = servemark("kernels", "softmax", "--out", str(tmp_path))
+    folder = only(tmp_path)
+    assert done.code == 130
+    assert "ended after 0 of 1 cases, which servemark show " in done.err
+    assert document_of(folder)["ceilings"] == []
+    monkeypatch.setattr(ceiling, "product_tflops", interrupted)
+    monkeypatch.setattr(ceiling, "bandwidth_gbps", interrupted)
+    done = servemark("kernels", "--resume", str(folder))
+    assert done.code == 0, done.err
+    assert document_of(folder)["ceilings"][0]["reused"] is True
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_next_run_takes_the_ceilings_that_are_kept_unless_told_otherwise(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_once(*options: str) -> tuple[Any, str]:
+        before = {*tmp_path.iterdir()}
+        done = servemark("kernels", "softmax", "--out", str(tmp_path), *options)
+        assert done.code == 0, done.err
+        [folder] = [each for each in tmp_path.iterdir() if each not in before and each.is_dir()]
+        return document_of(folder)["ceilings"][0], done.err + done.out
+
+    first, said = run_once()
+    assert "kept since" not in said
+    second, said = run_once()
+    assert second == first | {"reused": True}
+    assert f"kept since {first['measured']}; --new-ceilings measures them again" in said
+    assert f"; kept since {first['measured']}" in " ".join(said.split())
+    third, said = run_once("--new-ceilings")
+    assert (third["reused"], "kept since" in said) == (False, False)
+    monkeypatch.setattr(run, "version", lambda _: "99")
+    monkeypatch.setattr(kept, "version", lambda _: "99")
+    assert run_once()[0]["reused"] is False  # of another version of PyTorch
+
+
+def test_a_ceiling_that_cannot_be_measured_ends_no_run(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "available_bytes", lambda _: 1 << 18)
+    done = servemark("kernels", "embedding", "activation", "--report", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    words = "all working sets: 25% of the free memory are 64 KiB"
+    assert f"ceilings of fp32: left out {words}" in done.err
+    assert f"Left out of the ceilings: {words}." in done.out
+    assert words in (only(tmp_path) / "report.html").read_text()
+    document = document_of(only(tmp_path))
+    assert (document["ceilings"], document["held_mib"]) == ([], None)
+    assert {case["status"] for case in document["cases"]} == {"skipped"}  # there is no room for them either
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (
+            Device("cpu", 2, 480 << 20),
+            "The system reports a cache of 480 MiB; these cores were seen to hold 0.125 MiB.",
+        ),
+        (
+            Device("cpu", 2, 32 << 20, cache_reported=False),
+            "The system reports no cache; these cores were seen to hold",
+        ),
+    ],
+    ids=["480 MiB", "none"],
+)
+def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device, words: str
+) -> None:
+    taken: list[Device] = []
+
+    def noted(case: Case, method: Method, *arguments: Any) -> Any:
+        taken.append(method.device)
+        return timed.measure(case, method, *arguments)
+
+    monkeypatch.setattr(Device, "named", lambda _: device)
+    monkeypatch.setattr(run, "measure", noted)
+    done = servemark("kernels", "softmax", "--out", str(tmp_path))
+    assert done.code == 0, done.err
+    assert words in done.out
+    document = document_of(only(tmp_path))
+    assert document["cache_mib"] == (480 if device.cache_reported else None)
+    assert taken[0].cache_bytes == document["held_mib"] * 2**20  # the cold copies' and the probes'
+
+
+def test_another_machine_s_run_is_not_gone_on_with(servemark: Servemark, tmp_path: Path) -> None:
+    method = Method(Device.named("cpu"))
+    document = run.begin("quick", cases_of("quick", ["softmax"]), method)
+    document["environment"]["cpu"] = "another"
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert (done.code, "start a new one" in done.err) == (BAD_INPUT, True)
+    assert "the CPU was another, is " in done.err
+
+
+def test_published_figures_stand_beside_after_a_run_was_ended_too(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = cases_of("quick", ["softmax"])
+    monkeypatch.setattr("kernels.command.published", lambda: {cases[0].kernel: [PUBLISHED]})
+    document = run.begin("quick", cases, Method(Device.named("cpu")), reference=True)
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    done = servemark("kernels", "--resume", str(tmp_path))
+    assert done.code == 0, done.err
+    assert document_of(tmp_path)["cases"][0]["published"] == [PUBLISHED]
+
+
+def test_what_takes_its_process_down_is_a_failed_case(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_: object, call: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
+        if call is timed.measure and arguments[0].family == "softmax":
+            raise process.Ended(f"not done within {timeout_s:g} s")
+        return call(*arguments)
+
+    monkeypatch.setattr(process.CaseProcess, "run", killed)
+    done = servemark("kernels", "softmax", "layer_norm", "--case-limit", "30", "--out", str(tmp_path))
+    assert done.code == INVALID
+    assert "FAILED softmax rows=512 width=1000 fp32: not done within 150 s" in done.out
+    assert sorted(case["status"] for case in document_of(only(tmp_path))["cases"]) == ["failed", "measured"]
+
+
+def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Path) -> None:
+    small = [Case.of("gemm", m=8, n=8, k=8), *(Case.of("softmax", rows=rows, width=8) for rows in (1, 2))]
+    cases, method = cases_in(["int8"], small), Method(Device.named("cpu"))
+    run.go_on(tmp_path, run.begin("quick", cases, method), cases, method)
+    shown = servemark("show", str(tmp_path))
+    assert "skipped softmax rows=1 width=8 int8: softmax has no int8; and 1 more" in shown.out
+    assert [case["status"] for case in document_of(tmp_path)["cases"]] == ["measured", "skipped", "skipped"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gemv"], "one of: activation"),
+        (["--suite", "slow"], "one of: "),
+        (["--precision", "fp64"], "one of: fp32"),
+        (["--precision", "tf32"], "no CPU computes in tf32"),
+        (["softmax", "--precision", "int8"], "can run none of the 1 cases: softmax has no int8"),
+        (["--device", "cuda:99"], "use --device cpu"),
+        (["--cache", "warm"], "one of: hot, cold"),
+        (["--case-limit", "0"], "--case-limit"),
+        (["--resume", "nowhere"], "name a result directory"),
+    ],
+)
+def test_bad_input_is_an_error_with_its_remedy(
+    servemark: Servemark, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = servemark("kernels", *arguments, "--out", str(tmp_path / "results"))
+    assert (done.code, words in done.err) == (BAD_INPUT, True), done.err
+    assert "fix: " in done.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_list_shows_suites_and_families(servemark: Servemark) -> None:
+    done = servemark("kernels", "--list")
+    assert done.code == 0
+    assert "quick: 30 cases of " in done.out
+    assert "softmax: torch.softmax; fp32, tf32, bf16, fp16; FLOPs: 5 an element" in done.out
