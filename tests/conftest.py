@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Fixtures and settings for every test."""
 
 import functools
 import os

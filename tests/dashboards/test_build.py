@@ -17,7 +17,7 @@ JSON = FOLDER / "grafana" / "json"
 SCHEMA = json.loads((Path(__file__).parent / "grafana" / "schema.json").read_text())
 """Grafana's own (tools/grafana_schema.py says where it is from)."""
 OF_THE_SOURCE = {"expr", "step", "titleFormat", "textFormat", "useValueForTime"}
-"""What an annotation of Grafana's Prometheus data source has beyond the dashboard's schema."""
+"""Keys that an annotation of Grafana's Prometheus data source has beyond the dashboard's schema."""
 NOT_SHOWN = {"servemark_stage", "servemark_objective_allowed_ratio"}
 """The stages are marks at the time when they begin; the share is a part of the burn rate's rule."""
 Document = dict[str, Any]

@@ -81,7 +81,7 @@ def test_every_window_is_recorded_and_each_is_used() -> None:
 def test_an_alert_fires_when_the_budget_burns_and_not_below(
     alert: str, breaches: float, fires: bool, step_min: int, after_min: int, tmp_path: Path
 ) -> None:
-    """So many breaches of p99 among 100 requests a minute, all the time, by promtool's clock."""
+    """Test a rule with constant `breaches` of p99 among 100 requests a minute, by promtool's clock."""
     constant, objective = f"x{after_min // step_min + 1}", f'{LABELS},objective="latency_p99"'
     grows = {f"servemark_objective_breaches_total{{{objective}}}": breaches}
     grows[f'servemark_requests_total{{{LABELS},outcome="ok",kind=""}}'] = RATE - breaches

@@ -1,4 +1,4 @@
-"""What comes over HTTP/2 and gRPC: wrong frames, floods, newer messages, absurd statuses."""
+"""Faults over HTTP/2 and gRPC: wrong frames, floods, newer messages, absurd statuses."""
 
 import contextlib
 from collections.abc import Callable

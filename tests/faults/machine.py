@@ -1,4 +1,4 @@
-"""What happens to the generator's machine and processes: signals, full disks, no descriptors, clocks, lost workers."""
+"""Faults of the generator's machine and processes: signals, full disks, no descriptors, clocks, lost workers."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ REPOSITORY = CHECKOUT / "benchmarks" / "rig" / "model_repo"
 BROKEN = ("connection_refused", "connection_reset", "connection_closed", "timeout")
 UNTIL_GONE_S = 10.0
 JUDGED_MIB = 64.0
-"""Where a run's windows are judged in a way that a run without a fault need not be: packages are imported for it."""
+"""Memory that a run may use in addition if its windows are judged, because judging imports packages."""
 AFTER_WARMUP_S = 0.8
 
 
@@ -140,7 +140,7 @@ def triton() -> Iterator[Server]:
 
 
 def _executed(url: str) -> Callable[[], bool]:
-    """Whether it has answered some requests."""
+    """Return a function that is True once the server has answered some requests."""
     from loadgen.kserve.control import Control
 
     def some() -> bool:

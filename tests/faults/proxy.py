@@ -61,7 +61,7 @@ class Proxy:
                 return
 
     def _answer(self, client: socket.socket, data: bytes) -> bool:
-        """Whether the connection goes on after a piece of an answer."""
+        """Send a piece of an answer; return True if the connection goes on."""
         if self.mode in {"truncate", "reset"}:
             client.sendall(data[: len(data) // 2])
             if self.mode == "reset":

@@ -43,7 +43,7 @@ class GrpcFront:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"grpc://127.0.0.1:{self.port}"
 
     def received(self) -> int:
@@ -79,7 +79,7 @@ def good(caller: Caller, stream: int) -> None:
 
 
 def described(caller: Caller, stream: int) -> None:
-    """What the model is; more is not offered."""
+    """Describe the model; more is not offered."""
     from tritonclient.grpc import service_pb2
 
     if caller.path == "ModelReady":

@@ -55,7 +55,7 @@ class Front:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def received(self) -> int:
@@ -63,7 +63,7 @@ class Front:
         return self.requests
 
     def loaded(self) -> bool:
-        """Whether a run is under way."""
+        """True while a run is under way."""
         return self.requests > 40
 
     def __enter__(self) -> Self:

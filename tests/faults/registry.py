@@ -26,7 +26,7 @@ INVALID, BAD_INPUT, INTERRUPTED = 2, 3, 130
 
 @dataclass(frozen=True)
 class Expected:
-    """What is to become of the run."""
+    """Outcome that a run should have."""
 
     codes: tuple[int, ...] = (INVALID,)
     kinds: tuple[str, ...] | None = ()
@@ -39,9 +39,9 @@ class Expected:
     """Constraints that may fail because of the fault as well."""
     result: State = "whole"
     answered: bool = True
-    """Whether other requests are answered as well."""
+    """True if other requests are answered as well."""
     figures: bool = True
-    """Whether a result holds what was measured."""
+    """True if a result holds the measured figures."""
     says: str = ""
     """A pattern of what it prints."""
     within_s: float = 90.0
@@ -74,7 +74,7 @@ class Expected:
 
 @dataclass
 class Seen:
-    """What became of it."""
+    """Outcome that a run had."""
 
     code: int
     wall_s: float
@@ -88,17 +88,17 @@ class Seen:
 
     @property
     def kinds(self) -> Counter[str]:
-        """How many requests failed, by kind."""
+        """Count the failed requests by kind."""
         return Counter(self.result["metrics"]["errors"]["by_kind"]) if self.measured and self.result else Counter()
 
     @property
     def measured(self) -> bool:
-        """Whether the result has figures."""
+        """True if the result has figures."""
         return self.result is not None and (self.result["metrics"] or {}).get("latency_ms") is not None
 
     @property
     def good(self) -> int:
-        """How many requests were answered."""
+        """Number of answered requests."""
         return int(self.result["metrics"]["latency_ms"]["count"]) if self.measured and self.result else 0
 
     @property
@@ -108,13 +108,13 @@ class Seen:
 
     @property
     def accounted(self) -> int:
-        """How many requests the result speaks of."""
+        """Number of requests that the result mentions."""
         outside = self.result["metrics"]["client"]["requests_outside_interval"] if self.measured and self.result else 0
         return self.good + self.kinds.total() + int(outside)
 
     @property
     def least(self) -> int:
-        """How many of them must have come to the server: those that may never have been sent are left out."""
+        """Minimum number of requests at the server: those that may never have been sent are left out."""
         return self.accounted - sum(self.kinds[kind] for kind in NEVER_SENT)
 
     @property
@@ -148,7 +148,7 @@ class Fault:
     inject: Callable[["Rig"], Seen]
 
     def troubles(self, seen: Seen) -> Iterator[str]:
-        """What is not as it should be; nothing where the run survived."""
+        """List the differences from the expected outcome; nothing if the run survived."""
         expected = self.expected
         yield from seen.troubles
         if seen.code not in expected.codes:

@@ -13,7 +13,7 @@ ROWS = range(1, 26)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one fault; a line of the journal."""
+    """Outcome of one fault; a line of the journal."""
 
     name: str
     seen: str

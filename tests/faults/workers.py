@@ -1,4 +1,4 @@
-"""What strangers and liars send to the master of a distributed run, over Locust's own connection."""
+"""Messages of strangers and liars to the master of a distributed run, over Locust's own connection."""
 
 import contextlib
 import socket
@@ -22,7 +22,7 @@ BETWEEN_S = 0.02
 
 
 def master_port(run: Run) -> int:
-    """Where the master of a run listens."""
+    """Find the port of a run's master."""
     for each in run.children():
         with contextlib.suppress(psutil.Error):
             flags = [part for part in each.cmdline() if part.startswith("--master-bind-port=")]

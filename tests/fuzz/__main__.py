@@ -23,13 +23,13 @@ MAX_BROKEN = 5
 
 @dataclass
 class Tally:
-    """What was done to one target."""
+    """Counts of the attempts on one target."""
 
     target: Target
     inputs: int = 0
     cpu_s: float = 0.0
     broken: dict[str, str] = field(default_factory=dict)
-    """Where it broke -> file in the corpus."""
+    """Place of the failure -> file in the corpus."""
 
     def turn(self, number: int) -> None:
         """Try a round of new inputs; keep the first that breaks it."""

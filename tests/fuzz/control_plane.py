@@ -1,4 +1,4 @@
-"""What a server says of itself: readiness, metadata, configuration, statistics, metrics; over HTTP and gRPC."""
+"""Control plane of a server: readiness, metadata, configuration, statistics, metrics; over HTTP and gRPC."""
 
 import copy
 import json

@@ -14,7 +14,7 @@ NUMBERS = (
     "-1", "0", "1", "1.5", "-0", "1e999", "-1e999", "1e-999", "NaN", "Infinity", "2147483648", "4294967295",
     "9007199254740993", "9223372036854775808", "18446744073709551616", "1" + "0" * 18, "1" + "0" * 400, "9" * 5000,
 )  # fmt: skip
-"""Where numbers end: 32, 53 and 64 bits, floats, and the digits that Python takes."""
+"""Ends of the numbers' ranges: 32, 53 and 64 bits, floats, and the digits that Python takes."""
 ODD = (
     b"", b"\0", b"\xff", b"\xff" * 9, b"\xed\xa0\x80", b"\r\n", b"\n", b"\x1b[2J", b"\\ud800", b"\xe2\x80\xa8", b'"',
     b"{", b"}", b"[", b"]", b",", b":", b"null", b"true", b'"x"', b"{}", b"[]", *(n.encode() for n in NUMBERS),

@@ -1,4 +1,4 @@
-"""What a server answers over gRPC: HTTP/2 against h2, messages against tritonclient's."""
+"""Answers of a server over gRPC: HTTP/2 against h2, messages against tritonclient's."""
 
 import itertools
 from typing import Any
@@ -183,7 +183,7 @@ PING = frames.frame(frames.PING, 0, 0, bytes(8))
 
 @st.composite
 def conversations(draw: DrawFn, bodies: SearchStrategy[bytes]) -> bytes:
-    """What a server says on one connection: settings, up to three answers on the streams 1, 3, 5, and between."""
+    """Draw a server's bytes on one connection: settings, up to three answers on the streams 1, 3, 5, and between."""
     said = draw(st.sampled_from((SETTINGS, SETTINGS, frames.settings({4: 0, 5: 1 << 14}), b"")))
     for stream in itertools.islice((1, 3, 5), draw(st.integers(1, 3))):
         for _ in range(draw(st.sampled_from((0, 0, 1, 2)))):
@@ -239,7 +239,7 @@ def read_stream(data: bytes) -> None:
 
 @st.composite
 def streams(draw: DrawFn) -> bytes:
-    """What a server says on a stream: messages in DATA frames, and between."""
+    """Draw a server's bytes on a stream: messages in DATA frames, and between."""
     said = SETTINGS + frames.frame(frames.HEADERS, frames.END_HEADERS, 1, block(PLAIN))
     for _ in range(draw(st.integers(0, 3))):
         if draw(st.integers(0, 3)) == 0:
@@ -254,7 +254,7 @@ def streams(draw: DrawFn) -> bytes:
 
 
 def _h2(data: bytes) -> tuple[int, bytes] | None:
-    """Where the first stream ends with grpc-status 0, and its one message, as h2 reads it; None for anything else."""
+    """Return the end of a first stream with grpc-status 0 and its one message, as h2 reads it; None for others."""
     if data[3:4] != bytes([frames.SETTINGS]):
         return None  # h2 takes this
     peer = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))

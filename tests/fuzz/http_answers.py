@@ -1,4 +1,4 @@
-"""What a server answers over HTTP/1.1: against h11, and tritonclient's reading of the tensors."""
+"""Answers of a server over HTTP/1.1: against h11, and tritonclient's reading of the tensors."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def read_connection(data: bytes) -> None:
 
 
 def _same_as_h11(answer: Any, data: bytes) -> None:
-    """What h11 takes for one whole answer with a length is one, with the same status and body."""
+    """Check that an answer with a length that h11 takes as whole is taken, with the same status and body."""
     theirs = _h11(data)
     if theirs is None:
         return

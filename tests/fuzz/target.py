@@ -1,4 +1,4 @@
-"""What is fuzzed, and what must hold of each input: it is read or refused, in bounded time, memory and words."""
+"""Targets of fuzzing, and the rule for each input: it is read or refused, in bounded time, memory and words."""
 
 import signal
 import time
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def corpus(self) -> Path:
-        """What once broke it, a file each."""
+        """Folder of the inputs that once broke the target, a file each."""
         return CORPUS / self.name
 
     def attempt(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What broke once, and new hostile inputs: some minutes of them with `make fuzz`."""
+"""Inputs that broke a target once, and new hostile inputs: some minutes of them with `make fuzz`."""
 
 from pathlib import Path
 

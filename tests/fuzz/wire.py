@@ -19,7 +19,7 @@ KINDS = re.compile(
     r"connection_closed|too_large|malformed_response|missing_output|wrong_(datatype|shape|size|model|version)|"
     r"http_[1-9]\d\d|grpc_status_(\d{1,3}|other)|grpc_stream_error|grpc_[a-z_]+"
 )
-"""What a failed answer may be counted as (docs/explanation/metrics.md, "Failures")."""
+"""Kinds that a failed answer may be counted as (docs/explanation/metrics.md, "Failures")."""
 
 
 class Wire:
@@ -38,7 +38,7 @@ class Wire:
 
     @property
     def silent(self) -> bool:
-        """Whether all has been received."""
+        """True once everything has been received."""
         return not self._pieces
 
     def recv(self, most: int) -> bytes:
@@ -83,7 +83,7 @@ class Wire:
 
 
 class Said(NamedTuple):
-    """What became of a request: its kind of failure, None where the answer is right; and the answer if there is one."""
+    """Outcome of a request: its kind of failure, None if the answer is right; and the answer if there is one."""
 
     kind: str | None
     answer: Answer | None
@@ -141,7 +141,7 @@ def cuts(data: bytes) -> Iterator[list[bytes]]:
 
 
 def check_conversation(opens: Opens, request: bytes, outputs: Sequence[Tensor], data: bytes) -> Said:
-    """What must hold of anything that a server says: how it is cut changes no answer. Gives the first outcome."""
+    """Check the rules for all bytes of a server: cutting them changes no answer. Return the first outcome."""
     whole: Said | None = None
     for said in cuts(data):
         outcomes = converse(opens, request, said)

@@ -1,4 +1,4 @@
-"""What a worker sends to the master, as Locust's connection brings it: a report of a run with all of its parts."""
+"""Messages of a worker to the master, as Locust's connection brings them: a run's report with all of its parts."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the golden server does to each request, and when: a function of its arrival time and its number alone."""
+"""Behaviour of the golden server for each request: a function of its arrival time and its number alone."""
 
 import math
 import random
@@ -74,14 +74,14 @@ class Behaviour:
         return tuple(Tensor.parse(text) for text in self.outputs)
 
     def service_ns(self, number: int) -> int:
-        """How long the one server takes for inference request `number`; 0 without a capacity."""
+        """Return the service time of the one server for inference request `number`; 0 without a capacity."""
         if not self.capacity_per_s:
             return 0
         times = random.Random(number).expovariate(1.0) if self.exponential else 1.0  # noqa: S311 - no secret
         return math.ceil(times * 1e9 / self.capacity_per_s)
 
     def kind(self, number: int) -> str:
-        """What happens to inference request `number` (from 1): one of KINDS, or "ok"."""
+        """Return the fate of inference request `number` (from 1): one of KINDS, or "ok"."""
         for kind in KINDS:
             every: int = getattr(self, f"{kind}_every")
             if every and number % every == 0:

@@ -30,7 +30,7 @@ ERROR = "golden error: naïve 100 % on request"
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the server does; every `*_every` counts inference requests from 1, and 0 turns it off."""
+    """Behaviour of the server; every `*_every` counts inference requests from 1, and 0 turns it off."""
 
     model: str = "golden"
     width: int = 64
@@ -65,7 +65,7 @@ class Service:
     sequences: list[tuple[int, bool, bool]] = field(default_factory=list)  # id, start, end of each request
 
     def hits(self, number: int, every: str) -> bool:
-        """Whether the behaviour falls on this request."""
+        """Return True if the behaviour falls on this request."""
         count: int = getattr(self.behaviour, every)
         return bool(count) and number % count == 0
 
@@ -227,7 +227,7 @@ class GoldenGrpc(GoldenProcess):
         super().__init__("tests.golden.grpc", Behaviour(**behaviour), "grpc")
 
     def log(self) -> dict[str, Any]:
-        """What it received: requests, bytes of their tensors, the sum of their CRC-32s, streams, changes of memory."""
+        """Return the server's log: requests, bytes of their tensors, sum of CRC-32s, streams, memory changes."""
         import grpc
 
         with grpc.insecure_channel(f"127.0.0.1:{self.plain_port}") as channel:

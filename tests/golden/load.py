@@ -94,13 +94,13 @@ class Load:
 
     @property
     def address(self) -> Address:
-        """Where the server listens."""
+        """Address of the server."""
         if self.access is not None:
             return self.access.address(f"{self.secure}://127.0.0.1:{self.port}")
         return Address(socket.AF_INET, ("127.0.0.1", self.port))
 
     def channels(self) -> Callable[[], Channel]:
-        """What makes connections: here over HTTP."""
+        """Factory of connections: here over HTTP."""
         checker = ResponseChecker([tensor(self.width)], self.batch, ASKED)
         return lambda: Connection(self.address, checker)
 
@@ -115,5 +115,5 @@ class Load:
 
     @property
     def kinds(self) -> Counter[str]:
-        """How many of each kind; "ok" for the good ones."""
+        """Count the outcomes of each kind; "ok" for the good ones."""
         return Counter(outcome.error or "ok" for outcome in self.outcomes)

@@ -1,4 +1,4 @@
-"""What the golden server writes down: each request as it really came, and what Triton's statistics say of them."""
+"""Record of the golden server: each request as it really came, and Triton's statistics of them."""
 
 import dataclasses
 import zlib

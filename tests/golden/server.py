@@ -112,7 +112,7 @@ class GoldenServer(GoldenProcess):
         super().__init__("tests.golden.server", Behaviour(**behaviour), "http")
 
     def log(self) -> dict[str, Any]:
-        """What the server really received: see Record.log."""
+        """Return the server's record of its requests: see Record.log."""
         log: dict[str, Any] = json.loads(self._call("GET", "/golden/log"))
         return log
 

@@ -1,4 +1,4 @@
-"""Where there is no GPU these tests are skipped and say why; so are those of an engine that cannot use it here."""
+"""Tests on a GPU: without one they are skipped with the reason; so are those of an engine that cannot use it here."""
 
 import pytest
 

@@ -29,7 +29,7 @@ PRECISIONS = [
 
 
 def _tensorrt_10() -> bool:
-    """Whether the library is there that ONNX Runtime's provider is built for; pip's tensorrt is 11 by now."""
+    """Return True if the library exists that ONNX Runtime's provider is built for; pip's tensorrt is 11 by now."""
     try:
         ctypes.CDLL("libnvinfer.so.10")
     except OSError:

@@ -1,4 +1,4 @@
-"""What goes wrong inside a real Triton's backend: failed requests in its words, INVALID, and a clean next run."""
+"""Failures inside a real Triton's backend: failed requests in its words, INVALID, and a clean next run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def load(
 
 
 def clean(result: dict[str, Any]) -> bool:
-    """Whether nothing failed and what was answered is right."""
+    """Return True if nothing failed and the answers are right."""
     checks = [constraint(result, name)["ok"] for name in ("error_share", "server_alive", "output_agreement")]
     return all(checks) and result["metrics"]["errors"]["count"] == 0 and result["metrics"]["latency_ms"]["count"] > 10
 

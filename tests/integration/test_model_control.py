@@ -27,7 +27,7 @@ CONFIG = json.dumps(
     }
 )
 BROWSER = {"Content-Type": "text/plain", "Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
-"""What a page's `fetch(url, {method: "POST", mode: "no-cors"})` sends without asking first."""
+"""Headers that a page's `fetch(url, {method: "POST", mode: "no-cors"})` sends without asking first."""
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["fixed", "reloadable"])

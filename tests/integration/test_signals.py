@@ -132,7 +132,7 @@ def received_by(server: GoldenServer | GoldenGrpc) -> int:
 
 
 def length_s(trial: Trial, out: Path) -> float:
-    """How long such a run takes from its start to its end."""
+    """Measure such a run from its start to its end."""
     out.mkdir()
     with server_for(trial) as server:
         start_s = time.monotonic()
@@ -142,7 +142,7 @@ def length_s(trial: Trial, out: Path) -> float:
 
 
 def troubles(trial: Trial, whole_s: float, out: Path) -> Iterator[str]:
-    """What is wrong after a trial."""
+    """List the faults after a trial."""
     out.mkdir()
     with server_for(trial) as server, going_on(trial, server, out) as process:
         if trial.loaded:

@@ -22,7 +22,7 @@ EXPORTED_S = 20.0
 
 @dataclass(frozen=True)
 class Span:
-    """Where a span belongs; IDs in hexadecimal."""
+    """Place of a span in its trace; IDs in hexadecimal."""
 
     service: str
     name: str

@@ -73,7 +73,7 @@ class Watched:
 
 
 def substituted(query: str, rate_interval: str = "4s") -> str:
-    """What Grafana makes of a panel's query: `$__rate_interval` is four scrapes."""
+    """Substitute variables in a panel's query as Grafana does: `$__rate_interval` is four scrapes."""
     text = query.replace("$__rate_interval", rate_interval).replace("$__range", "5m")
     return re.sub(r"\$(\w+)", lambda found: VARIABLES[found[1]], text)
 
@@ -126,7 +126,7 @@ def ended(out: Path) -> bool:
 
 
 def reached(url: str, query: str, value: float) -> bool:
-    """Whether a query has one value of at least so much."""
+    """Return True if a query has one value that is at least `value`."""
     try:
         found = ask(url, "query", query=query)["result"]
     except OSError:

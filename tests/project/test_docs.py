@@ -77,7 +77,7 @@ def test_anchors_exist(page: Path) -> None:
 
 
 def _anchors(page: Path) -> set[str]:
-    """What a page's headings are called in links, as GitHub makes it of their text."""
+    """Return the anchors of a page's headings in links, as GitHub makes them of their text."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

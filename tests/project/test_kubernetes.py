@@ -136,7 +136,7 @@ def test_the_namespace_takes_unprivileged_pods_alone_and_a_run_ends(folder: Path
 
 
 def admitted(folder: Path, workload: str) -> set[tuple[str, str]]:
-    """Who reaches which port of a workload's pods, as the policies say."""
+    """Return the peers that reach a workload's pods by the policies, with their ports."""
     found = set()
     for policy in of_kind(folder, "NetworkPolicy").values():
         chosen = policy["spec"]["podSelector"].get("matchLabels", {}).items()
@@ -252,7 +252,7 @@ for arguments in json.loads(sys.argv[1]):
 
 
 def parsed(*command_lines: list[str]) -> "subprocess.CompletedProcess[str]":
-    """What Locust's parser with our flags makes of command lines; importing it patches threads, so in a process."""
+    """Parse command lines by Locust's parser with our flags, in a process, because importing Locust patches threads."""
     command = [sys.executable, "-c", PARSE, json.dumps(command_lines)]
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
 

@@ -24,7 +24,7 @@ Setup = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the script reads."""
+    """Copy the files that the script reads."""
     for file in (CHECKOUT / "setup.sh", CHECKOUT / "pyproject.toml", *CHECKOUT.glob("requirements.*")):
         shutil.copy(file, tmp_path)
     (tmp_path / "fake").mkdir()

@@ -37,7 +37,7 @@ class Authority:
 
     @property
     def certificate(self) -> Path:
-        """What a client trusts."""
+        """Certificate that a client trusts."""
         return self.folder / "ca.pem"
 
     def make(self) -> "Authority":

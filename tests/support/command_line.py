@@ -14,7 +14,7 @@ BAD_INPUT = 3
 
 
 class Done(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """Outcome of a command: its exit code and its output."""
 
     code: int
     out: str

@@ -34,7 +34,7 @@ class Server:
     url: str
 
     def requests(self) -> list[dict[str, Any]]:
-        """What it has received."""
+        """Return the requests that the server has received."""
         log: dict[str, list[dict[str, Any]]]
         if self.host.prefix:
             ask = [*self.host.prefix, sys.executable, "-c", _READ_LOG, self.url]
@@ -44,7 +44,7 @@ class Server:
         return log["requests"]
 
     def contents(self) -> Counter[int]:
-        """How often each content came."""
+        """Count the requests with each content."""
         return Counter(request["crc32"] for request in self.requests())
 
 
@@ -88,6 +88,6 @@ def master(network: Network, port: int, *flags: str) -> list[str]:
 
 
 def contents_of(config: LoadConfig, count: int) -> Counter[int]:
-    """How often each content is sent by one process that sends so many requests."""
+    """Count each content that one process sends in `count` requests."""
     encoded = payloads(config, http_encoder(config, "any"), None)
     return Counter(zlib.crc32(payload.request.partition(HEAD_END)[2]) for payload in islice(encoded, count))

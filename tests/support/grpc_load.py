@@ -29,7 +29,7 @@ class GrpcLoad(Load):
     kind: Any = None  # another class of channels
 
     def channels(self) -> Callable[[], Channel]:
-        """What makes connections, unary or streaming."""
+        """Factory of connections, unary or streaming."""
         asked = Asked(self.model, frozenset({"1"}))
         reader = AnswerReader([tensor(self.width)], self.batch, streamed=self.streaming, asked=asked)
         path = STREAM_INFER if self.streaming else INFER

@@ -84,7 +84,7 @@ class Peer:
 
 
 def answering(respond: Callable[[Peer, int], None]) -> Callable[[socket.socket], None]:
-    """What handles a connection: a greeting, then `respond` for each request."""
+    """Return a handler of a connection: a greeting, then `respond` for each request."""
 
     def handle(connection: socket.socket) -> None:
         peer = Peer(connection)

@@ -96,7 +96,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Whether it runs; one that ended and that nobody has waited for does not."""
+    """Return True if the process runs; a zombie does not."""
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -115,7 +115,7 @@ def the_result(out: Path) -> Result:
 
 
 def accounted(result: Result) -> int:
-    """How many requests a result speaks of: good, failed, and those outside its interval."""
+    """Count the requests of a result: good, failed, and those outside its interval."""
     metrics = result["metrics"]
     inside: int = metrics["latency_ms"]["count"] + metrics["errors"]["count"]
     outside: int = metrics["client"]["requests_outside_interval"]

@@ -16,7 +16,7 @@ from servemark.paths import CHECKOUT
 FOLDER = CHECKOUT / "dashboards" / "kubernetes"
 BASE, OVERLAYS = FOLDER / "base", sorted(path for path in (FOLDER / "overlays").iterdir())
 GENERATED = "-[0-9a-z]{10}$"
-"""What kustomize adds to the names of generated ConfigMaps."""
+"""Suffix that kustomize adds to the names of generated ConfigMaps."""
 Object = dict[str, Any]
 BUILDER = [shutil.which("kustomize"), "build"] if shutil.which("kustomize") else [shutil.which("kubectl"), "kustomize"]
 
@@ -31,7 +31,7 @@ def kustomization(folder: Path) -> Object:
 
 
 def sources(folder: Path) -> list[Object]:
-    """What a folder without patches describes, with its generated ConfigMaps and the folders that it names."""
+    """Return the objects of a folder without patches, with its generated ConfigMaps and the folders that it names."""
     settings, found = kustomization(folder), []
     for path in (folder / name for name in settings.get("resources", [])):
         found += sources(path) if path.is_dir() else documents(path)
@@ -93,6 +93,6 @@ def arguments(workload: Object) -> list[str]:
 
 
 def mount_of(workload: Object, volume: str) -> str:
-    """Where the main container has a volume."""
+    """Return the path at which the main container mounts a volume."""
     mounts = pod(workload)["containers"][0]["volumeMounts"]
     return str(next(mount["mountPath"] for mount in mounts if mount["name"] == volume))

@@ -1,4 +1,4 @@
-"""What a measurement saw, made of outcomes that a test chose: times in s, from the start of the schedule."""
+"""Measurements made of outcomes that a test chose: times in s, from the start of the schedule."""
 
 from collections.abc import Sequence
 from types import MappingProxyType, SimpleNamespace

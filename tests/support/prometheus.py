@@ -17,7 +17,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 def ask(url: str, path: str, **parameters: str) -> Any:
-    """What the API answers. Raises urllib.error.HTTPError where it refuses, as for a query that it cannot parse."""
+    """Ask the API. Raises urllib.error.HTTPError if it refuses, as for a query that it cannot parse."""
     asked = f"{url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
     with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310  loopback
         return json.load(answer)["data"]

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Receiver:
-    """What came: method, path, headers in lower case, body."""
+    """Requests that came: method, path, headers in lower case, body."""
 
     url: str = ""
     status: int = 200

@@ -1,4 +1,4 @@
-"""What a machine with a GPU and a Triton expose, for those that have neither: their names, labels and units.
+"""Metrics of a machine with a GPU and a Triton, for machines that have neither: names, labels and units.
 
 Triton's names are those of its 2.51 with a GPU ("Metrics" in its user guide). Counters grow by the second, so that
 rates of them are above 0. The values are invented.

@@ -1,4 +1,4 @@
-"""What a document looks like on a terminal."""
+"""Rendering of a document on a terminal."""
 
 import io
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every load result must hold, whoever made it."""
+"""Checks that every load result must pass, whoever made it."""
 
 from typing import Any
 

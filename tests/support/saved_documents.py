@@ -91,7 +91,7 @@ def documents(folder: Path) -> dict[str, Saved]:
 
 
 def ceiling() -> dict[str, Any]:
-    """What a CPU was seen to reach, as a kernel result holds it."""
+    """Return the measured ceiling of a CPU, in the form of a kernel result."""
     steps = ((0.25, 101.0), (1.0, 100.0), (256.0, 10.0))
     return {
         "precision": "fp32",

@@ -98,7 +98,7 @@ def target(server: Server, workload: Workload, wire: str, memory: str, *flags: s
 
 
 def outputs(server: Server, workload: Workload, wire: str, memory: str, batch: int) -> dict[int, Any]:
-    """What was answered to the first 20 requests."""
+    """Return the answers to the first 20 requests."""
     under_test = target(server, workload, wire, memory, "--batch-size", str(batch))
     try:
         return answers(drive(under_test), workload.outputs)

@@ -44,13 +44,13 @@ parameters [{{key: "intra_op_thread_count" value: {{string_value: "1"}}}}]
 
 
 def expected(x: FloatArray) -> dict[str, FloatArray]:
-    """What the model answers, by numpy."""
+    """Compute the model's answer by numpy."""
     scores = x @ W + B
     return {"SCORES": scores, "TOTAL": scores.sum(axis=1, keepdims=True)}
 
 
 def artifact_of(repository: Path, engine: str) -> Path:
-    """Where the model file of an engine lies."""
+    """Return the path of an engine's model file."""
     return repository / f"affine_{engine}" / "1" / ARTIFACTS[engine]
 
 

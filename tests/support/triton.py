@@ -52,7 +52,7 @@ class LastingTriton:
         return self._server
 
     def crash(self, within_s: float = 0) -> str:
-        """What is known of its end; empty where it lives on for so long."""
+        """Return the reason of the server's end; empty if it lives on for `within_s`."""
         end = time.monotonic() + within_s
         while self._server:
             try:

@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def is_up(url: str) -> bool:
-    """Whether a server answers there, and well."""
+    """Return True if a server answers there with status 200."""
     try:
         return requests.get(url, timeout=5).status_code == 200
     except requests.RequestException:

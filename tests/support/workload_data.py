@@ -1,4 +1,4 @@
-"""What a test feeds a workload's model with, and what it answers."""
+"""Inputs that a test sends to a workload's model, and the model's answers."""
 
 from itertools import islice
 from pathlib import Path

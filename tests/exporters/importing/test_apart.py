@@ -37,7 +37,7 @@ def run(tmp_path: Path, work: Callable[..., Any], *arguments: object) -> Any:
 
 
 def tries(folder: Path, port: int, seal: Callable[[], None]) -> dict[str, Any]:
-    """What an exploited runtime would do."""
+    """Try the attacks of an exploited runtime."""
     attempts: dict[str, Callable[[], object]] = {
         "read the model": (folder / "model" / "weights").read_bytes,
         "write in scratch": lambda: (folder / "scratch" / "own").write_text(""),

@@ -15,7 +15,7 @@ from servemark.errors import ArtifactError
 from tests.support.own_models import OPEN, WEIGHTS, dense
 
 LIBRARY = "libtriton_onnxruntime.so"
-"""What Triton loads as a backend, where it lies beside a model."""
+"""Library that Triton loads as a backend if it lies beside a model."""
 
 
 def external(path: Path, location: str = "weights/dense.bin") -> Path:

@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, and the files that are refused before anything runs."""
+"""Description of ONNX files, and the files that are refused before anything runs."""
 
 import re
 from pathlib import Path

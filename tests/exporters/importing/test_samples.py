@@ -1,4 +1,4 @@
-"""What a sample is: of files with a batch dimension and without, and what the user has to say."""
+"""Samples of files with a batch dimension and without, and the sizes that the user has to give."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a SavedModel says of itself; what its graph may do, and what no graph does when it is imported."""
+"""Description of SavedModels, the allowed parts of their graphs, and the parts that an import never runs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ def parsed(path: Path) -> Any:
 
 
 def answered(path: Path, version: Path) -> Any:
-    """What the copy of an import answers to ones."""
+    """Return the answer of an import's copy to ones."""
     saved_model.describe(path)
     saved_model.place(path, version)
     workload: Workload = replace(get("ranking_tiny"), outputs=(Tensor("y", "FP32", (6,)),))

@@ -1,4 +1,4 @@
-"""Which parts of a SavedModel's graph are left, refused, or left out."""
+"""Parts of a SavedModel's graph that are kept, refused, or left out."""
 
 from typing import Any
 

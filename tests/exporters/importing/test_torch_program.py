@@ -1,4 +1,4 @@
-"""What a torch.export program says of itself, and what becomes of one."""
+"""Description and import of torch.export programs."""
 
 from pathlib import Path
 

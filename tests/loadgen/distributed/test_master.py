@@ -72,7 +72,7 @@ class Workers:
         self.say(name, "pong", sent_ns=order["sent_ns"], clock_ns=order["sent_ns"] + 7 * S)
 
     def report(self, name: str, until_s: float, rate: float, *, final: bool = False, early: str | None = None) -> None:
-        """What a worker on its own clock has recorded: so many requests a second, scheduled from the interval on."""
+        """Make the record of a worker with its own clock: `rate` requests a second, scheduled from the interval on."""
         recorder = Recorder(Interval(0, 5 * S, 5), least=float("inf"))
         recorder.end_at(round(until_s * S))
         for number in range(round(until_s * rate)):
@@ -83,7 +83,7 @@ class Workers:
         self.say(name, "state", final=final, recorder=state_of(recorder), **REPORT, granted=granted, interrupted=early)
 
     def warming(self, name: str, part: dict[str, Any] | None) -> None:
-        """What a worker says of its warm-up."""
+        """Report a worker's warm-up."""
         state = state_of(Recorder(Interval(0, 5 * S, 5)))
         report = {**REPORT, "granted": GRANTED, "interrupted": None, "warm_up": part}
         self.say(name, "state", final=False, recorder=state, **report)

@@ -1,4 +1,4 @@
-"""What a lying worker sends is told from what an honest one does."""
+"""Messages of lying workers, which differ from those of honest ones."""
 
 import copy
 import random

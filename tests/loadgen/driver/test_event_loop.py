@@ -377,7 +377,7 @@ def test_an_error_where_outcomes_are_counted_is_not_taken_for_a_channels() -> No
 
 
 class Broken:
-    """What cannot count an outcome."""
+    """Recorder that cannot count an outcome."""
 
     def append(self, _: Any) -> None:
         raise IndexError("of the recorder")

@@ -1,4 +1,4 @@
-"""What the sending thread asks for, what it gets, and when it gives real time up."""
+"""Priority of the sending thread: its request, its grant, and the end of real time."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""How many requests are due, sent and on their way."""
+"""Counts of requests that are due, sent and in flight."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a run says of its tail by MLPerf's early-stopping criterion."""
+"""Judgement of a run's tail by MLPerf's early-stopping criterion."""
 
 from typing import Any
 

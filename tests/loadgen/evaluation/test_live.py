@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on: its counts, its objectives, and its constraints as they stand."""
+"""Live figures of a run: its counts, its objectives, and its constraints so far."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a run hands to the process that draws it."""
+"""Figures that a run hands to the process that draws it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the verdict looks at, out of outcomes whose figures are known by counting."""
+"""Observations for the verdict, from outcomes whose figures are known by counting."""
 
 from typing import Any
 
@@ -110,7 +110,7 @@ def test_steadiness_is_judged_within_stages_that_are_long_enough_and_send_someth
     [(20, 1, 0.1), (20, 2, 6.0), (79, 3, 0.1), (79, 4, 6.0), (1000, 17, 0.1), (1000, 18, 6.0), (1, 1, 6.0)],
 )
 def test_a_few_late_sends_are_luck(requests: int, late: int, shown_ms: float) -> None:
-    """So many late ones are within the 95 % interval where one send in a hundred is late."""
+    """A number of late sends that chance explains lies within the 95 % interval of one late send in a hundred."""
     late_s = [0.006] * late + [0.0001] * (requests - late)
     found = observed(OPEN, [answered(1 + n * 0.009, 0.5, late_s=each) for n, each in enumerate(late_s)])
     assert found.requests == requests

@@ -87,7 +87,7 @@ def stream(judged: list[bytes]) -> DecoupledStream:
 
 
 def feed(channel: Any, data: bytes, size: int) -> Answers | None:
-    """What a stream makes of bytes that come in pieces."""
+    """Feed a stream with bytes in pieces."""
     for start in range(0, len(data), size):
         channel._on_data(data[start : start + size], 0)
     answer: Answers | None = channel._answer

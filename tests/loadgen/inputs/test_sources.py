@@ -1,4 +1,4 @@
-"""Which place --input-data names, and the right outputs that come with it."""
+"""Sources that --input-data names, and the right outputs that come with it."""
 
 import json
 from itertools import islice

@@ -64,6 +64,6 @@ def test_metadata_that_lies(inputs: Any, config: Any, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["x\nservemark: VALID", "x\r", "x\u2028y"])
 def test_a_name_forges_no_line(name: str) -> None:
-    """What the terminal shows of a server's tensors stays on its line."""
+    """A tensor's name with an end of a line is refused, because it could forge a line on the terminal."""
     with pytest.raises(ServerError, match="has an end of a line in its name"):
         read_served_model("m", {"inputs": [{"name": name, "datatype": "FP32", "shape": [1]}]}, {})

@@ -1,4 +1,4 @@
-"""What is read from Locust's inside, against the Locust that is installed."""
+"""Locust's internals as we read them, against the installed Locust."""
 
 import itertools
 import time

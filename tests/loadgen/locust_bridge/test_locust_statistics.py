@@ -21,7 +21,7 @@ def outcome(latency_ms: float, error: str | None = None) -> Outcome:
 
 
 def locusts(environment: Environment, name: str) -> dict[str, Any]:
-    """What Locust knows of a name, apart from wall-clock times."""
+    """Return Locust's statistics of a name, apart from wall-clock times."""
     entry = environment.stats.entries[name, METHOD]
     known = {key: getattr(entry, key) for key in ("num_requests", "num_failures", "total_content_length")}
     known |= {key: getattr(entry, key) for key in ("min_response_time", "max_response_time", "median_response_time")}
@@ -93,7 +93,7 @@ def test_a_listener_in_locusts_place_sees_every_request(environment: Environment
 
 
 def test_nothing_is_patched_here() -> None:
-    """What tests/loadgen/conftest.py promises to every other test of this process."""
+    """Keep the promise of tests/loadgen/conftest.py to every other test of this process."""
     from gevent.monkey import saved
 
     assert saved == {}

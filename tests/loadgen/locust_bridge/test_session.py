@@ -1,4 +1,4 @@
-"""How a run of a locustfile ends when all is not well: errors, signals and crashes, each with a result that says so."""
+"""Endings of a locustfile's run: errors, signals and crashes, each with a result that names the cause."""
 
 import json
 import os

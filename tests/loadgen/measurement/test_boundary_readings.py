@@ -1,4 +1,4 @@
-"""What is read at the edges of the measured interval: the energy of the target, idle and under load."""
+"""Readings at the edges of the measured interval: the energy of the target, idle and under load."""
 
 import time
 from collections.abc import Sequence

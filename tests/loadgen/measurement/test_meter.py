@@ -24,7 +24,7 @@ S = 1_000_000_000
 STALL: dict[str, Any] = {"stall_s": 1.0, "stall_every_s": 10.0, "stall_phase_s": 4.505}  # between two arrivals
 RATE, DURATION_S, DELAY_MS = 100, 10, 2.0
 BUSY_MS = 400
-"""What a machine with other work on it adds to half of the requests at most; the benchmark `precision` is exact."""
+"""Delay that other work on the machine adds to at most half of the requests; the benchmark `precision` is exact."""
 
 
 def histogram(latencies_ns: list[int]) -> Histogram:

@@ -31,7 +31,7 @@ def drive(recorder: Recorder, first: int, last: int) -> None:
 
 
 def elements(recorder: Recorder) -> int:
-    """What its containers hold, all of them together."""
+    """Count the elements of all its containers."""
     sizes = [len(value) for value in vars(recorder).values() if hasattr(value, "__len__")]
     return sum(sizes) + sum(map(len, recorder.messages.values()))
 

@@ -21,7 +21,7 @@ NEEDED = {"p50_ms": 20, "p90_ms": 100, "p95_ms": 200, "p99_ms": 1000}
 
 
 def outcomes(rates: list[int], seed: int = 3) -> list[Outcome]:
-    """So many requests in each second, after one of warm-up; one in fifty fails."""
+    """Make `rates` requests in the seconds, after one second of warm-up; one in fifty fails."""
     rng = np.random.default_rng(seed)
     due = np.concatenate([1 + second + np.sort(rng.random(rate)) for second, rate in enumerate(rates)])
     took = rng.lognormal(np.log(0.01), 0.8, len(due))

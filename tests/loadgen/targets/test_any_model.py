@@ -30,7 +30,7 @@ def resolved(url: str, *flags: str) -> LoadConfig:
 
 
 def answers(load: LoadConfig, count: int = 8) -> Load:
-    """So many requests of a configuration, sent one after the other."""
+    """Send `count` requests of a configuration, one after the other."""
     target = open_target(load)
     target.prepare()
     requests = islice(target.payloads(None), count)

@@ -1,4 +1,4 @@
-"""What really runs a model: read from the server's metrics, never guessed."""
+"""Engine that really runs a model: read from the server's metrics, never guessed."""
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

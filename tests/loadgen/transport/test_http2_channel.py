@@ -1,4 +1,4 @@
-"""What an HTTP/2 server may say instead of a right answer: each is counted as its kind of error, never raised."""
+"""Wrong answers of an HTTP/2 server: each is counted as its kind of error, never raised."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""How long rounds and searches are, from how fast each engine is, and how it finds that out."""
+"""Lengths of rounds and searches, by the speed of each engine, and the measurement of that speed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which addresses this machine alone reaches, and which processes listen there."""
+"""Addresses that this machine alone reaches, and the processes that listen there."""
 
 import os
 import socket

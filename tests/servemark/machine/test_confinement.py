@@ -1,4 +1,4 @@
-"""What a confined process can still do; tests/exporters/importing/test_apart.py attacks from inside a model."""
+"""Abilities of a confined process; tests/exporters/importing/test_apart.py attacks from inside a model."""
 
 import subprocess
 import sys

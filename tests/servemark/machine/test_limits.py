@@ -1,4 +1,4 @@
-"""What a process may use of its machine, from control groups as containers and services have them."""
+"""Share of the machine that a process may use, from control groups as containers and services have them."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from servemark.machine.limits import Cores, Memory, cores, memory
 GB = 10**9
 V2 = {"cgroup.controllers": "cpuset cpu memory"}
 NONE_V1 = str(2**63 - 4096)
-"""What version 1 says where there is no limit of memory."""
+"""Value of version 1 if memory has no limit."""
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ def failing(above: float, *names: str, **more: Any) -> Measure:
 
 
 def check(found: MaxRate) -> None:
-    """What holds for every answer."""
+    """Check the properties of every outcome."""
     assert 0 < len(found.points) <= MAX_RUNS
     assert found.reason
     assert sum(each["runs"] for each in found.to_dict()["rates"]) == len(found.points)

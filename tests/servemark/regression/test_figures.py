@@ -1,4 +1,4 @@
-"""What an interval is read as, how often chance alone reads as a difference, and which figures can be judged."""
+"""Reading of an interval, rate of false alarms by chance alone, and the figures that can be judged."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which runs of a side count, what a side without enough of them cannot say, and what sides are called."""
+"""Runs of a side that count, the limits of a side without enough of them, and the names of sides."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What limited a run, from what it saw."""
+"""Bottleneck of a run, from its figures."""
 
 from typing import Any
 

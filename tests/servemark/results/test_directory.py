@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 
 def test_the_name_of_a_result_is_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was synced, and what the folder held then: the file before it has its name, the folder after it."""
+    """Check the synced files and the folder at that time: the file is synced before its name, the folder after it."""
     synced: list[tuple[bool, list[str]]] = []
 
     def note(descriptor: int) -> None:

@@ -42,7 +42,7 @@ CHANGES = {
     "trace.speed": {"trace": TRACE | {"speed": 2.0}},
 }
 NO_PART = {"measured_s": 10.2, "warmup_s": 3.0, "warmup": {"method": "MSER"}, "trace": TRACE | {"file": "other.csv"}}
-"""What is measured, comes before the interval or names a place is not a part of the load."""
+"""Measured values, values before the interval and places, which are not a part of the load."""
 
 
 def test_every_field_of_a_load_is_considered() -> None:

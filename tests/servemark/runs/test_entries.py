@@ -1,4 +1,4 @@
-"""Which entries a run makes before it starts."""
+"""Entries that a run makes before it starts."""
 
 import json
 from pathlib import Path

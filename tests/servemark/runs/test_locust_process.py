@@ -1,4 +1,4 @@
-"""What is said of a load generator that ended without a result."""
+"""Message about a load generator that ended without a result."""
 
 from pathlib import Path
 

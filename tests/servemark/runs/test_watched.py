@@ -1,4 +1,4 @@
-"""What a terminal sees of a run that is drawn: a screen of its own, and the terminal as it was after it."""
+"""Terminal during a run that is drawn: a screen of its own, and the terminal as it was after the run."""
 
 import contextlib
 import fcntl

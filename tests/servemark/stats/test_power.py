@@ -1,4 +1,4 @@
-"""What an interval could have told, compared with simulation (fixed seeds: nothing here can flake)."""
+"""Power of an interval, compared with simulation (fixed seeds: nothing here can flake)."""
 
 import math
 

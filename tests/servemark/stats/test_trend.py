@@ -1,4 +1,4 @@
-"""Whether values over time are steady."""
+"""Steadiness of values over time."""
 
 import math
 

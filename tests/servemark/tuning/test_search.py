@@ -32,7 +32,7 @@ def met(capacity: float) -> float:
 
 
 def check(tuning: Tuning, budget_s: float) -> None:
-    """What holds for every outcome."""
+    """Check the properties of every outcome."""
     assert tuning.reason
     assert tuning.spent_s <= budget_s
     assert tuning.standing(PRESENT)

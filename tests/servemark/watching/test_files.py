@@ -1,4 +1,4 @@
-"""What `servemark dashboards export` writes: all that Prometheus and Grafana need, from wherever the package is."""
+"""Files that `servemark dashboards export` writes for Prometheus and Grafana, wherever the package is."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What watches a run is started with what the machine has, found on loopback, and gone afterwards."""
+"""Programs that watch a run: started with the tools of the machine, found on loopback, and gone afterwards."""
 
 import json
 import os

@@ -98,7 +98,7 @@ def test_onnxruntime_on_a_gpu_takes_numpy_too(
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a session on a GPU is asked for; `session` says what becomes of it."""
+    """Record the options of a session on a GPU; `session` replaces the session itself."""
     asked: dict[str, Any] = {"session": SimpleNamespace(get_providers=lambda: ["CPUExecutionProvider"])}
 
     def start(_path: str, settings: onnxruntime.SessionOptions, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How servers start and end: what keeps one from starting, who outlives whom, what a dead one leaves behind."""
+"""Start and end of servers: obstacles to a start, the order of ends, the remains of a dead server."""
 
 import csv
 import os

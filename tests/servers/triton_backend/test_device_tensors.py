@@ -1,4 +1,4 @@
-"""How tensors reach an engine in Triton's backend: by numpy on the CPU, by DLPack on a GPU.
+"""Tensors on their way to an engine in Triton's backend: by numpy on the CPU, by DLPack on a GPU.
 
 There is no GPU here: Triton's module is a fake, and PyTorch's CPU stands for the device. tests/gpu runs the real thing.
 """
@@ -24,7 +24,7 @@ from tests.support.small_models import FloatArray, affine, expected
 
 
 class Tensor:
-    """What Triton hands to a backend, and takes from it."""
+    """Tensor that Triton hands to a backend, and takes from it."""
 
     def __init__(self, name: str, array: Any, *, on_gpu: bool = False) -> None:
         self._name, self.array, self._on_gpu = name, array, on_gpu

@@ -106,7 +106,7 @@ def classifier_classes(name: str) -> int:
 
 
 def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What torchvision's code makes of one picture with the same modules."""
+    """Answer one picture by torchvision's code with the same modules."""
     answer: dict[str, torch.Tensor]
     if isinstance(model, SSD):
         model.transform.image_mean, model.transform.image_std = [0.0] * 3, [1.0] * 3

@@ -85,7 +85,7 @@ def test_dram_is_a_boundary_of_its_own(powercap: Path) -> None:
 
 
 def readings(meter: energy.Meter, values: Iterable[float], step_s: float = 1.0) -> EnergyReading:
-    """What a meter of one part makes of these values, one for each step."""
+    """Read these values by a meter of one part, one for each step."""
     return meter.evaluate([Sample(round(step * step_s * S), (value,)) for step, value in enumerate(values)])
 
 
@@ -218,7 +218,7 @@ def test_permission_denied_has_the_command() -> None:
 
 
 def played(meter: energy.Meter, nvml: Nvml, steps: int) -> EnergyReading:
-    """What a meter makes of so many steps of a trace."""
+    """Read `steps` steps of a trace by a meter."""
     samples, error = [], None
     for nvml.step in range(steps):
         try:

@@ -1,4 +1,4 @@
-"""What an OpenTelemetry collector is sent: the same metrics, and the spans of traced requests."""
+"""Messages to an OpenTelemetry collector: the same metrics, and the spans of traced requests."""
 
 from pathlib import Path
 from typing import Any
