@@ -34,6 +34,8 @@ DATATYPES = {
     "STRING": "BYTES",
 }
 """ONNX's names -> KServe's."""
+MAX_NODES = 100_000
+"""Maximum number of nodes of a graph with its subgraphs; the zoo has a few thousand at most."""
 LOADS_OPSET, LOADS_IR = 13, 8
 """Versions that every ONNX Runtime of today loads."""
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
@@ -167,7 +169,10 @@ def _check_operators(path: Path, model: "ModelProto") -> None:
     from onnx import NodeProto
 
     own = {(function.domain, function.name) for function in model.functions}
-    called = {(node.domain, node.op_type) for node in parts(model, NodeProto)}
+    nodes = [(node.domain, node.op_type) for node in parts(model, NodeProto)]
+    if len(nodes) > MAX_NODES:
+        raise unusable(path, f"its graph has {len(nodes):,} nodes, and {MAX_NODES:,} are the most", fix=AGAIN)
+    called = set(nodes)
     custom = {each for each in called if each[0] not in STANDARD} - own
     for found, what in (
         (custom, "custom operators ({}), and servemark loads no libraries of operators"),

@@ -153,3 +153,13 @@ def test_a_local_function_is_no_custom_operator(tmp_path: Path) -> None:
     ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 6))]
     path = save(tmp_path / "m.onnx", nodes, *ports, opset_imports=imports, functions=[twice])
     assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
+
+
+def test_a_graph_of_too_many_nodes_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([relu] * (onnx_file.MAX_NODES + 1), "endless", [x], [y])
+    file = tmp_path / "endless.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    with pytest.raises(ArtifactError, match="100,001 nodes"):
+        onnx_file.describe(file)
