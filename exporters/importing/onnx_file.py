@@ -35,7 +35,7 @@ DATATYPES = {
 }
 """ONNX's names -> KServe's."""
 MAX_NODES = 100_000
-"""Maximum number of nodes of a graph with its subgraphs; the zoo has a few thousand at most."""
+"""Maximum number of nodes of a graph with its subgraphs."""
 LOADS_OPSET, LOADS_IR = 13, 8
 """Versions that every ONNX Runtime of today loads."""
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
