@@ -115,7 +115,7 @@ class Kept:
             note(f"ceilings are not kept for the next run: {error.what}")
 
     def _read(self, *, quietly: bool = False) -> list[tuple[Machine, dict[str, KeptPart]]]:
-        """Every machine of the file with its parts; nothing, and a word, where it is no such file."""
+        """Read every machine of the file with its parts; nothing, and a note, if it is not such a file."""
         try:
             document = json.loads(files.text(self._file, files.TEXT_BYTES))
             words = _defect(document)

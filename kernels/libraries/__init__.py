@@ -1,6 +1,6 @@
 """Other libraries than PyTorch, each in a module: they compute one ONNX node on the same arrays. Know no kernel.
 
-PyTorch itself is no module here: each family has its call.
+PyTorch itself is not a module here, because each family has its call.
 """
 
 import importlib

@@ -87,7 +87,7 @@ class Method:
     budget_s: float = 1.0
 
 
-class Unmeasured(Exception):  # noqa: N818 - a skipped case is no error
+class Unmeasured(Exception):  # noqa: N818 - a skipped case is not an error
     """A case ends without a time."""
 
     def __init__(self, status: Status, reason: str) -> None:
@@ -134,7 +134,7 @@ def refusal(case: Case, device: Device) -> str | None:
     if case.library != TORCH:
         node = case.kernel.node()
         if node is None:
-            return f"{case.library}: {case.family} of these sizes is no single node of ONNX"
+            return f"{case.library}: {case.family} of these sizes is not a single node of ONNX"
         if case.precision != "fp32" or device.is_gpu:
             return f"{case.library} computes in fp32 on the CPU here"
         if lack := library(case.library).lacks(node):

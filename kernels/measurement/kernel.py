@@ -82,7 +82,7 @@ class Maker:
         return self._integers(0, below, shape)
 
     def empty(self, *shape: int) -> "torch.Tensor":
-        """Room for an output, whose pages are there: a first touch of memory is no part of a kernel."""
+        """Allocate an output and touch its pages, because a first touch of memory is not part of a kernel."""
         import torch
 
         integers, small = self.dtype == torch.int8, self.precision == "fp8"

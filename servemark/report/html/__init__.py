@@ -1,4 +1,4 @@
-"""Documents as one page that needs nothing else: a module for each kind, named as the kind. Reads documents only."""
+"""Documents as one page that needs nothing else: a module for each kind, here or in its room. Reads documents only."""
 
 import importlib
 import pkgutil

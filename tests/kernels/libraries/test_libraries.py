@@ -40,8 +40,8 @@ def tolerance() -> float:
     ("case", "name", "reason"),
     [
         (Case.of("lrn", n=1, c=8, h=2, w=2), "tensorflow", "no LRN as one operator"),
-        (Case.of("attention", batch=1, heads=1, queries=2, keys=2, width=2), "onnxruntime", "no single node"),
-        (Case.of("gemm", m=2, n=2, k=2, groups=2), "openvino", "no single node"),
+        (Case.of("attention", batch=1, heads=1, queries=2, keys=2, width=2), "onnxruntime", "not a single node"),
+        (Case.of("gemm", m=2, n=2, k=2, groups=2), "openvino", "not a single node"),
         (replace(Case.of("softmax", rows=2, width=2), precision="bf16"), "openvino", "in fp32 on the CPU"),
     ],
 )
