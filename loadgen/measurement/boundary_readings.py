@@ -102,9 +102,9 @@ class Statistics:
         self.before: dict[str, Any] | None = None
         self.after: dict[str, Any] | None = None
         self.late: dict[str, Any] | None = None
-        """Where there are none of the end: those of some seconds later. They say that the target lives, no more."""
+        """Statistics at the end or, if there are none, of some seconds later, which only show that the target lives."""
         self.available = target.statistics() is not None
-        """Whether the target gave some before the load: if it does not after it, it is gone."""
+        """True if the target gave statistics before the load: without any after it, the target is gone."""
         self._target = target
         self._readers: list[Thread] = []
 

@@ -28,7 +28,7 @@ class MachineUse:
     def __init__(self, target: Target, workers: Callable[[], Iterable[int]]) -> None:
         self.use: CpuUse | None = None
         self.reason = _NOT_BEGUN
-        """Why there is no figure."""
+        """Reason why there is no figure."""
         self._workers = workers
         self._watch: Watch | None = None
         self._reading: AsyncResult[None] | None = None

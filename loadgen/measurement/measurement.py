@@ -137,13 +137,13 @@ class Measurement:
         self.golden: Golden | None = golden_of(config)
         self.placement = Placement(None, None, None)
         self.measured: Measured | None = None
-        """What was seen so far, None before the schedule begins."""
+        """Measured figures so far, None before the schedule begins."""
         self.sending: Sending | None = None
         """The load on its way, and after it; None before the schedule begins."""
         self.on_second: list[Callable[[int], None]] = []
         """Called about once a second with the time (ns), where somebody follows the run from outside."""
         self.telemetry: RunTelemetry | None = None
-        """What is read of the machines, None before the run."""
+        """Readings of the machines, None before the run."""
         self._on_progress = on_progress
         self._next_progress = self._last_tick = 0
 

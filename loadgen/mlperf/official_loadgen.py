@@ -74,7 +74,7 @@ class LoadGenArrivals:
         self._queries: deque[Query] = deque()
         self._over = False
         self.failure: Exception | None = None
-        """Why a sample could not be made."""
+        """Reason why a sample could not be made."""
 
     def issue(self, samples: "Sequence[mlperf_loadgen.QuerySample]") -> None:
         """Take a query (LoadGen's callback)."""

@@ -37,7 +37,7 @@ class Sampler:
     ) -> None:
         self.name, self.period_s = name, period_s
         self._absent = dict(absent or {})
-        """What could not be opened, and why."""
+        """Meters that could not be opened, with the reasons."""
         self._sources = {name: _Guarded(source) for name, source in sources.items()}
         self._recording = Recording()
         self._latest: dict[Column, float] = {}
@@ -101,7 +101,7 @@ class _Guarded:
         self._source = source
         self._columns: tuple[Column, ...] = ()
         self.trouble: str | None = None
-        """What it raised last."""
+        """Error that the meter raised last."""
 
     @property
     def answered(self) -> bool:

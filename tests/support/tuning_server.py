@@ -31,7 +31,7 @@ class Server:
         self.failing: dict[Candidate, str] = {}
         self.generator_above = math.inf
         self.disturbed: Callable[[str, Candidate], bool] = lambda _stage, _candidate: False
-        """Which runs at a rate other work disturbs; they miss the objective."""
+        """Tells which runs at a rate other work disturbs; they miss the objective."""
         self.trials: list[Trial] = []
         self.stop_at: int | None = None
 

@@ -37,7 +37,7 @@ class Lines:
         self.garbage = 0
         self.first_garbage = ""
         self.ended: str | None = None
-        """Why no more will come, None while more may."""
+        """Reason why no more readings will come, None while more may."""
         self._clock_ns = clock_ns
         self._rest = b""
 

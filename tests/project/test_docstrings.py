@@ -1,0 +1,69 @@
+"""Docstrings begin with a verb or the thing's name, not with a clause (CONTRIBUTING.md, "Write plain English")."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servemark.paths import CHECKOUT
+
+CLAUSES = {"What", "Whether", "So", "Where", "How", "Why", "Which", "Who"}
+PACKAGES = sorted(path.parent for path in CHECKOUT.glob("*/__init__.py"))
+REMAINING = ("loadgen/load/", "loadgen/locust_bridge/", "servemark/cli/", "servemark/results/schema/")
+"""Folders whose docstrings still begin so; each leaves this list with its last one, and then the list itself goes."""
+
+Owner = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring, those below attributes and constants included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, Owner):
+            for statement in node.body:
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    text = statement.value.value
+                    if isinstance(text, str):
+                        yield statement.lineno, text
+
+
+def clauses(source: str) -> list[tuple[int, str]]:
+    """List the docstrings that begin with a clause."""
+    return [(line, text) for line, text in docstrings(source) if {*text.split()[:1]} & CLAUSES]
+
+
+def files(package: Path) -> Iterator[Path]:
+    """Yield the package's files outside the remaining folders."""
+    for path in sorted(package.rglob("*.py")):
+        if not str(path.relative_to(CHECKOUT)).startswith(REMAINING):
+            yield path
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_no_docstring_begins_with_a_clause(package: Path) -> None:
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line}: {text.splitlines()[0]}"
+        for path in files(package)
+        for line, text in clauses(path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_each_kind_of_docstring_is_read() -> None:
+    source = '''"""What a module holds."""
+LIMIT = 1
+"""How much is allowed."""
+
+class Thing:
+    """Thing with a name."""
+
+    size: int
+    """Which size it has."""
+
+    async def is_there(self) -> bool:
+        """
+        Whether it is there."""
+        text = """What is only a text."""
+        return bool(text)
+'''
+    assert [line for line, _ in clauses(source)] == [1, 3, 9, 12]
