@@ -96,8 +96,8 @@ def test_short_form_of_version(servemark: Servemark) -> None:
     [
         ("re", ["rerun", "report"]),
         ("run --req", [f"--request-{flag}" for flag in REQUEST_FLAGS]),
-        ("run resnet", ["resnet152", "resnet50"]),
-        ("quality vgg", ["vgg16"]),
+        ("run resnet1", ["resnet152"]),
+        ("quality vgg", ["vgg16", "vgg16_cifar"]),
         ("kernels --from ran", ["ranking", "ranking_teacher"]),
         ("kernels --suite deepbench-d", ["deepbench-device"]),
     ],
