@@ -49,7 +49,7 @@ def train(data_root: Path = DATA_ROOT, epochs: int = EPOCHS) -> Trained:
 
 
 def refit(histories: Histories, epochs: int) -> "nn.Module":
-    """Train for so many epochs on all films but each user's last."""
+    """Train for `epochs` on all films but each user's last."""
     return _fit(histories, 1, epochs, None).model
 
 

@@ -25,7 +25,7 @@ METRIC = "accuracy"
 
 
 def train(data_root: Path = DATA_ROOT, epochs: int = EPOCHS, digits: int | None = None) -> Trained:
-    """Train on MNIST's training digits; `digits` takes only the last so many. Raises InputDataError."""
+    """Train on MNIST's training digits, or on the last `digits` of them only. Raises InputDataError."""
     import torch
     from torch.nn import functional
 

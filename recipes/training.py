@@ -32,7 +32,7 @@ class Trained:
 def best_of(
     model: "nn.Module", epochs: int, train: Callable[[int], None], validate: Callable[[], float] | None
 ) -> Trained:
-    """Train for so many epochs and keep the first that validates best, or the last; says how each did."""
+    """Train for `epochs` and keep the first state that validates best, or the last; print each epoch's result."""
     import torch
 
     torch.set_num_threads(THREADS)

@@ -44,7 +44,7 @@ def opened_text(path: Path) -> TextIO:
 
 
 def content(path: Path, most_bytes: int) -> bytes:
-    """Read a regular file of at most so many bytes. Raises OSError."""
+    """Read a regular file of at most `most_bytes`. Raises OSError."""
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         found = bytearray()

@@ -88,7 +88,7 @@ def memory(_pairs: int = 0, _seconds: float = 0.0) -> None:
 
 
 def read_on_the_way(counts: Sequence[int]) -> list[float]:
-    """Resident MiB when so many requests have been answered; a closed loop whose interval has to hold the last."""
+    """Return the resident MiB at these numbers of answers, in a closed loop whose interval must include the last."""
     from locust.env import Environment  # patches this process for gevent, which no other benchmark wants
 
     from loadgen.locust_bridge.locust_statistics import LocustStatistics

@@ -16,7 +16,7 @@ RATES = (1_000, 10_000, 50_000)
 
 
 def recorder_cost(_pairs: int = 0, _seconds: float = 0.0) -> None:
-    """Print the least of several rounds at each rate: what other processes add is no cost of ours."""
+    """Print the least of several rounds at each rate: time that other processes add is not a cost of ours."""
     print(f"recorder, ns of CPU for each request, least of {ROUNDS} rounds of up to {OUTCOMES:,}")
     for rate in RATES:
         taken, counted = (min(each) for each in zip(*(one_round(rate) for _ in range(ROUNDS)), strict=True))

@@ -51,5 +51,5 @@ class Claim:
 
 
 def check(name: str, value: float, aim: Aim = NONE, unit: str = "") -> str:
-    """One line of a figure that is no ratio."""
+    """Format a figure that is not a ratio in one line."""
     return f"{name} {value:.4g}{unit and ' ' + unit}; {aim.verdict(value)}"

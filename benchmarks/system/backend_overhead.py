@@ -121,7 +121,7 @@ def backend_alone(rate: float, seconds: float) -> float:
 
 
 def _executions(control: Control, model: str, batch: int = BATCH) -> Executions:
-    """Executions of so many samples there have been."""
+    """Return the counts of the model's executions of `batch` samples."""
     statistics = control.statistics(model)
     assert statistics is not None
     sizes = {each["batch_size"]: each["compute_infer"] for each in statistics.get("batch_stats", [])}

@@ -21,7 +21,7 @@ class WorkerFigures:
     cpu_share: float | None
     max_in_flight: int
     clock_uncertainty_ms: float
-    """Half of the shortest round trip: the worker's clock may be off by so much."""
+    """Half of the shortest round trip, by which the worker's clock may be off."""
     trouble: str | None = None
     """Reason why its share of the load is not what was asked for, None if it is."""
     priority: Priority | None = None

@@ -101,7 +101,7 @@ def measured_s(result: Result) -> float:
 
 
 def longer_runs(needed: int, count: int, length_s: float) -> str:
-    """The --duration of runs that gives so many requests, with a tenth to spare, where `length_s` gave `count`."""
+    """Return the --duration that gives `needed` requests, with a tenth to spare, if `length_s` gave `count`."""
     return f"--duration {math.ceil(SPARE * length_s * needed / count)}" if count else "nothing was answered"
 
 

@@ -102,7 +102,7 @@ def _load_wav(path: Path) -> tuple[Waveform, int]:
             content = file.readframes(file.getnframes())
             whole = len(content) == file.getnframes() * width * channels
     except (OSError, EOFError, wave.Error) as error:
-        raise InputDataError(f"{path} is no readable WAV file: {error}", fix="replace or remove the file") from error
+        raise InputDataError(f"{path} is not a readable WAV file: {error}", fix="replace or remove the file") from error
     if width != 2:
         raise InputDataError(
             f"{path} has {8 * width}-bit samples, not 16-bit", fix=f"sox {path.name} -b 16 converted.wav"
@@ -124,5 +124,7 @@ def _load_flac(path: Path) -> tuple[Waveform, int]:
     try:
         waveform, rate = soundfile.read(path, dtype="float32")
     except (OSError, RuntimeError) as error:  # LibsndfileError is a RuntimeError
-        raise InputDataError(f"{path} is no readable FLAC file: {error}", fix="replace or remove the file") from error
+        raise InputDataError(
+            f"{path} is not a readable FLAC file: {error}", fix="replace or remove the file"
+        ) from error
     return waveform, int(rate)

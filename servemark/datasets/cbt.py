@@ -55,7 +55,7 @@ def answered(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids, int
             if len(candidates) != CANDIDATES or not story:
                 raise InputDataError(f"{place}: {len(candidates)} candidates after {len(story)} words", fix=FIX)
             if answer.lower() not in candidates:
-                raise InputDataError(f"{place}: the answer {answer[:80]!r} is no candidate", fix=FIX)
+                raise InputDataError(f"{place}: the answer {answer[:80]!r} is not a candidate", fix=FIX)
             right = candidates.index(answer.lower())
             yield numbered(story), numbered(question.lower().split()), numbered(candidates), right
 

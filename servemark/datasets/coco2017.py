@@ -40,7 +40,7 @@ def annotated(folder: Path) -> Annotations:
     objects: dict[int, list[dict[str, Any]]] = {}
     for index, each in enumerate(content.get("annotations") or []):
         if not isinstance(each, dict) or not each.keys() >= OBJECT_KEYS:
-            raise InputDataError(f"{path}: annotations[{index}] is no object: {each!r:.80}", fix=FIX)
+            raise InputDataError(f"{path}: annotations[{index}] is not an object: {each!r:.80}", fix=FIX)
         objects.setdefault(each["image_id"], []).append(each)
     if not objects:
         raise InputDataError(f"{path} has no `annotations`", fix=FIX)

@@ -33,7 +33,7 @@ def read(folder: Path, size: int) -> Iterator[list[int]]:
     words of train.article.txt are counted, which takes half a minute. Raises InputDataError naming file and line.
     """
     if not folder.is_dir():
-        raise InputDataError(f"{folder} is no folder", fix=f"make it with {LAYOUT}")
+        raise InputDataError(f"{folder} is not a folder", fix=f"make it with {LAYOUT}")
     path = next((folder / name for name in ARTICLES if (folder / name).exists()), folder / ARTICLES[0])
     articles = _sentences.tokens(path, layout=LAYOUT)
     ids = _vocabulary(folder, size)

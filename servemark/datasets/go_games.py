@@ -37,7 +37,7 @@ class Position:
 
 
 def positions(folder: Path, history: int) -> list[Position]:
-    """Every move of every game, with so many boards, fewer at a game's start. Raises InputDataError."""
+    """List every move of every game with `history` boards, fewer at a game's start. Raises InputDataError."""
     games = sorted(folder.rglob("9x9_pro_*.sgf")) or sorted(folder.rglob("*.sgf"))
     if not games:
         raise InputDataError(f"{folder} holds no games in SGF", fix=FIX)
@@ -68,7 +68,7 @@ def _main_line(path: Path) -> Iterator[tuple[str, str, str]]:
     except OSError as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not text.lstrip().startswith("("):
-        raise InputDataError(f"{path}:1: {text[:40]!r} is no SGF", fix=FIX)
+        raise InputDataError(f"{path}:1: {text[:40]!r} is not SGF", fix=FIX)
     for token in _TOKEN.finditer(text):
         if token["end"]:
             return
@@ -83,7 +83,7 @@ def _point(value: str, place: str) -> int:
         return PASS
     column, row = (ord(letter) - ord("a") for letter in value) if len(value) == 2 else (-1, -1)
     if not (0 <= column < SIDE and 0 <= row < SIDE):
-        raise InputDataError(f"{place}: {value[:20]!r} is no point of the board", fix=FIX)
+        raise InputDataError(f"{place}: {value[:20]!r} is not a point of the board", fix=FIX)
     return row * SIDE + column
 
 

@@ -33,7 +33,7 @@ def read(folder: Path) -> Iterator[npt.NDArray[np.float32]]:
 def paths(folder: Path) -> list[Path]:
     """List every JPEG and PNG below `folder` in order of path. Raises InputDataError where there is none."""
     if not folder.is_dir():
-        raise InputDataError(f"{folder} is no folder", fix="give a folder with JPEG or PNG files in it")
+        raise InputDataError(f"{folder} is not a folder", fix="give a folder with JPEG or PNG files in it")
     found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     if not found:
         raise InputDataError(f"{folder} holds no JPEG or PNG files", fix="give a folder with JPEG or PNG files in it")
@@ -65,7 +65,7 @@ def classes(folder: Path) -> list[tuple[Path, int]]:
 def _mapped(folder: Path, place: str, line: str) -> tuple[Path, int]:
     name, _, label = line.rpartition(" ")
     if not name or not label.isdecimal() or int(label) >= CLASSES:
-        raise InputDataError(f"{place}: {line[:80]!r} is no file with a class from 0 to 999", fix=_LABELS_FIX)
+        raise InputDataError(f"{place}: {line[:80]!r} is not a file with a class from 0 to 999", fix=_LABELS_FIX)
     if not (folder / name).is_file():
         raise InputDataError(f"{place}: {folder / name} is not there", fix="get the whole data set")
     return folder / name, int(label)
@@ -79,7 +79,7 @@ def decode(file: Path | BinaryIO, place: str | Path) -> "Image.Image":
         with Image.open(file) as picture:
             return picture.convert("RGB")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputDataError(f"{place} is no readable picture: {error}", fix="replace or remove the file") from error
+        raise InputDataError(f"{place} is not a readable picture: {error}", fix="replace or remove the file") from error
 
 
 def fit(picture: "Image.Image", shorter_side: int, crop: int, *, nearest: bool = False) -> "Image.Image":

@@ -64,7 +64,7 @@ def _lines(transcript: Path) -> Iterator[tuple[Path, str]]:
     for place, line in _text.lines(transcript, LAYOUT):
         utterance, _, text = line.partition(" ")
         if not utterance.startswith(f"{chapter}-") or not utterance[len(chapter) + 1 :].isdigit() or not text.strip():
-            raise InputDataError(f"{place}: {line[:80]!r} is no utterance of chapter {chapter}", fix=LAYOUT)
+            raise InputDataError(f"{place}: {line[:80]!r} is not an utterance of chapter {chapter}", fix=LAYOUT)
         found = [path for suffix in (".wav", ".flac") if (path := transcript.parent / f"{utterance}{suffix}").exists()]
         if not found:
             raise InputDataError(f"{place}: {utterance}.flac is not there, nor .wav", fix=LAYOUT)

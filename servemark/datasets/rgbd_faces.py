@@ -89,7 +89,7 @@ def _depth(path: Path, place: str) -> npt.NDArray[np.float32]:
     try:
         depth = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputDataError(f"{place}: {path} is no depth map: {error}", fix="replace the file") from error
+        raise InputDataError(f"{place}: {path} is not a depth map: {error}", fix="replace the file") from error
     if not isinstance(depth, np.ndarray) or depth.ndim != 2 or not depth.size or depth.dtype.kind not in "fiu":
         found = f"{depth.dtype} {list(depth.shape)}" if isinstance(depth, np.ndarray) else "several arrays"
         raise InputDataError(f"{place}: {path} holds {found}, not one number for each pixel", fix="replace the file")

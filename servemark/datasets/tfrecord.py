@@ -71,7 +71,9 @@ def _message(header: bytes, file: BinaryIO, place: str) -> memoryview:
     if len(header) == HEADER.size:
         length, checksum = HEADER.unpack(header)
         if checksum != masked_crc32c(header[:8]):
-            raise InputDataError(f"{place}: the length's checksum is wrong; this is no TFRecord, or damaged", fix=FIX)
+            raise InputDataError(
+                f"{place}: the length's checksum is wrong; this is not a TFRecord, or a damaged one", fix=FIX
+            )
         message = file.read(length + FOOTER_BYTES)
         if len(message) == length + FOOTER_BYTES:
             return memoryview(message)[:length]
@@ -87,7 +89,7 @@ def _features(message: memoryview, place: str) -> dict[str, memoryview]:
                 pair = dict(_fields(entry))
                 found[bytes(pair[1]).decode()] = pair[2]
     except (ValueError, IndexError, KeyError) as error:
-        raise InputDataError(f"{place} is no tf.train.Example: {error!r}", fix=FIX) from error
+        raise InputDataError(f"{place} is not a tf.train.Example: {error!r}", fix=FIX) from error
     return found
 
 

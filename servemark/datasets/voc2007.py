@@ -32,7 +32,7 @@ def pictures(folder: Path) -> Iterator[Path]:
     root = nested if nested.is_dir() else folder
     for place, line in _text.lines(root / "ImageSets" / "Main" / "test.txt", FIX):
         if not re.fullmatch(r"\d{6}", line.strip()):
-            raise InputDataError(f"{place}: {line[:80]!r} is no picture's number", fix=FIX)
+            raise InputDataError(f"{place}: {line[:80]!r} is not a picture's number", fix=FIX)
         picture = root / "JPEGImages" / f"{line.strip()}.jpg"
         if not picture.is_file():
             raise InputDataError(f"{place}: {picture} is not there", fix=FIX)

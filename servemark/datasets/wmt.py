@@ -105,7 +105,7 @@ def read_merges(path: Path) -> Merges:
     lines = _text.lines(path, f"lay out {LAYOUT}")
     place, version = next(lines)
     if version != "#version: 0.2":
-        raise InputDataError(f"{place}: {version[:80]!r} is no known version", fix=fix)
+        raise InputDataError(f"{place}: {version[:80]!r} is not a known version", fix=fix)
     merges: dict[tuple[str, str], int] = {}
     for place, line in lines:
         pair = line.split()

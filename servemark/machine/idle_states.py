@@ -1,6 +1,6 @@
 """Maximum sleep of an idle core: Linux's CPU latency QoS (admin-guide/pm/cpuidle, power/pm_qos_interface).
 
-A process that holds /dev/cpu_dma_latency open has every core wake up within so many us. At 0 idle cores poll, in a
+A process that holds /dev/cpu_dma_latency open lets every core wake up within that time. At 0 idle cores poll, in a
 virtual machine too, whose host otherwise gives them to somebody else and takes a while to give them back. cyclictest
 and tuned's latency-performance profile do the same.
 """

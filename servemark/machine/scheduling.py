@@ -42,7 +42,7 @@ class Priority(StrEnum):
 
 @dataclass(frozen=True)
 class Granted:
-    """The priority that a thread has, and why it is no better one."""
+    """Priority of a thread, and the reason why it is not a better one."""
 
     priority: Priority = Priority.NORMAL
     note: str | None = None

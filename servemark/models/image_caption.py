@@ -108,7 +108,7 @@ def seeded_captioner(
     *,
     first_word: int = 0,
 ) -> "nn.Module":
-    """Seed an `encoder`, a `cell`, an `embedding` and an `output`; so many inputs follow the picture before a word."""
+    """Seed an `encoder`, a `cell`, an `embedding` and an `output`; `first_word` inputs precede the words."""
     import torch
     from torch import nn
 

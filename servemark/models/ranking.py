@@ -34,7 +34,7 @@ TOP = 10
 USER_STD, SIGMOID_GAIN = 0.5, 4.0
 """With torch's defaults (1 and 1) an untrained Caser hardly looks at the history."""
 NEIGHBOUR_SHARE, NEIGHBOUR_RANKS = 0.3, 20
-"""Consecutive check-ins are places near each other: this share of the items lies within so many ranks of the last."""
+"""Consecutive check-ins are places near each other: this share of the items lies within these ranks of the last one."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ Times = dict[str, float]
 
 
 def read_kernels(text: str) -> list[KernelsDocument]:
-    """The results of kernels that one side names, separated by commas; none where its first is no such."""
+    """Read the kernel results that one side names, separated by commas; none if the first is not one."""
     found = []
     for path in map(Path, text.split(",")):
         folders = [path] if (path / results.RESULT_FILE).is_file() or not path.is_dir() else _below(path)

@@ -60,7 +60,9 @@ class Entry:
     def __post_init__(self) -> None:
         """Check the engine, which is part of a folder's name. Raises ArtifactError."""
         if not _ENGINE.fullmatch(self.engine):
-            raise ArtifactError(f"{self.engine!r} is no name for an engine", fix="servemark doctor lists the engines")
+            raise ArtifactError(
+                f"{self.engine!r} is not a name for an engine", fix="servemark doctor lists the engines"
+            )
 
     @classmethod
     def of_folder(cls, folder: Path) -> Self:

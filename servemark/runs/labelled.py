@@ -18,7 +18,7 @@ from servemark.quantities import duration_text
 from servemark.workload import LabelledSet, Quality, Sample, stack
 
 ESTIMATE_AFTER_S = 2.0
-"""The time that a whole set takes is said after so much of it."""
+"""Time after which the duration of the whole set is estimated and printed."""
 FLUSH_EVERY_S = 1.0
 FIRST_FAILURES = 20
 """Number of first requests that, if all fail, end the run, because a server that cannot answer has no quality."""

@@ -41,9 +41,9 @@ def drive(
 ) -> Result:
     """Run the task's locustfile and read its result, from a new directory where `config` names none.
 
-    The load comes from so many `workers`; `output` and `errors` take what the run prints on stdout and stderr. On a
-    `drawing` it shows how it stands, and prints nothing of it. Raises NoResultError with Locust's exit code where there
-    is no result: it has said why on stderr.
+    `workers` is the number of processes that send the load; `output` and `errors` take the run's stdout and stderr. On
+    a `drawing` the run shows its progress, and prints nothing. Raises NoResultError with Locust's exit code if there is
+    no result; its stderr has the reason.
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
     config = replace(config, result_dir=directory)

@@ -17,8 +17,8 @@ def interval_ranks(count: int, percentile: float, spread: float = 1.0) -> tuple[
     """The ranks (from 1) of the samples between which a percentile lies; beyond `count` there is no upper bound.
 
     The number of independent samples below the true percentile is Binomial(n, p), whatever the distribution; its
-    central 95 % gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2). Where it varies `spread`
-    times as much (`dispersion`), so many samples tell as much as one independent one.
+    central 95 % gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2). If it varies `spread`
+    times as much (`dispersion`), `spread` samples tell as much as one independent one.
     """
     from scipy.special import bdtrik
 

@@ -61,7 +61,7 @@ def requests_missing(percentile: float, over: int, requests: int) -> int | None:
 def beyond_luck(percentile: float, over: int, requests: int, confidence: float = EARLY_STOPPING_CONFIDENCE) -> bool:
     """Return True if this number of requests over a bound shows that the percentile lies beyond it.
 
-    If the percentile kept the bound, so many over it among these requests would be luck: the chance of that,
+    If the percentile kept the bound, `over` requests beyond it would be luck: the chance of that,
     Binomial(n, 1 - p) >= over, is at most 1 - confidence.
     """
     return bool(over) and 1 - _chance_of_at_most(over - 1, requests, _share_over(percentile)) <= 1 - confidence

@@ -29,7 +29,7 @@ def runs_needed(
     The half width is t(confidence) * s * sqrt(1/a + 1/b), with s what one run varies by and a and b the runs; in pairs
     t(confidence) * s * sqrt(1/a). That gives s, and the smallest n with (t(confidence) + t(POWER)) * s * sqrt(2/n)
     below the logarithm of the difference, or sqrt(1/n) in pairs (Chow, Shao and Wang, Sample Size Calculations in
-    Clinical Research, section 3.2.2). t has the degrees of freedom of so many runs.
+    Clinical Research, section 3.2.2). t has the degrees of freedom of these runs.
     """
     from scipy.special import stdtrit
 

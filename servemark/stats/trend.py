@@ -13,7 +13,7 @@ FEWEST = 7
 IN_ORDER = 8
 """Of n values that carry over n - 8 pairs may be out of order, none below 8."""
 RELEVANT = 1.10
-"""A smaller change is no drift, and a smaller spread no scatter: perf_analyzer's rule of 10 %."""
+"""A smaller change is not a drift, and a smaller spread not a scatter: perf_analyzer's rule of 10 %."""
 
 
 def max_over_min(values: Sequence[float]) -> float:

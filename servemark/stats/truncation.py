@@ -7,7 +7,7 @@ METHOD = "MSER"
 LAST = 5
 """Minimum number of values kept, because a few that happen to be alike would look like the steadiest end."""
 IRRELEVANT = 0.05
-"""Values that differ by so much of their mean need no cutting: without it, a series that comes ever closer to its end
+"""Values that differ by at most this share of their mean need no cutting: otherwise a series that nears its end value
 has no steady part."""
 
 

@@ -33,7 +33,7 @@ class Pace:
         self._number = 0
 
     def next_s(self, began_s: float, ended_s: float, cpu_s: float) -> float:
-        """The time of the next beat, after one that lasted so long and took so much CPU time."""
+        """Return the time of the next beat, by the duration and the CPU time of the last one."""
         self.cost.beats += 1
         self.cost.cpu_s += cpu_s
         self.cost.longest_s = max(self.cost.longest_s, ended_s - began_s)

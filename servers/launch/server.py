@@ -21,7 +21,7 @@ ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
 NEVER_BY_ITSELF = 2**31 - 1
-"""One request in so many is traced that carries no traceparent."""
+"""Of requests without a traceparent, one in this number is traced: none."""
 KEY_FIELD = "servemark-key"
 """The header field that opens what a Triton of ours restricts."""
 

@@ -62,7 +62,7 @@ def command(job: ServerJob) -> Command:
     wheel = _wheel()
     backends = _backend_directory(wheel, job.scratch / "backends")
     _sweep()
-    # Containers share /dev/shm and not their numbers of processes, so that these are no names.
+    # Containers share /dev/shm but not their process numbers, so these numbers are not unique names.
     prefix = f"servemark_{os.getpid()}_{secrets.token_hex(4)}_"
     settings = {"shm-region-prefix-name": prefix, "stub-timeout-seconds": STUB_TIMEOUT_S}
     return Command(

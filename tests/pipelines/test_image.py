@@ -131,7 +131,7 @@ def test_labels_come_by_tritons_classification_extension(server: Server) -> None
 
 @pytest.mark.parametrize("file", [b"hello", jpeg(0)[:1000]], ids=["text", "truncated"])
 def test_a_file_that_is_no_picture_fails_alone(server: Server, file: bytes) -> None:
-    with pytest.raises(tritonclient.utils.InferenceServerException, match="file is no readable picture: "):
+    with pytest.raises(tritonclient.utils.InferenceServerException, match="file is not a readable picture: "):
         ask(server, batch_of(file))
     assert ask(server, batch_of(jpeg(0))).as_numpy("ids").shape == (1, 5)
 

@@ -41,7 +41,7 @@ class TritonPythonModel:
         try:
             images = np.stack([preprocess(file.tobytes()) for file in files])
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            return triton.InferenceResponse(error=triton.TritonError(f"file is no readable picture: {error}"))
+            return triton.InferenceResponse(error=triton.TritonError(f"file is not a readable picture: {error}"))
         return triton.InferenceResponse([write("image", images)])
 
 

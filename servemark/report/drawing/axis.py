@@ -58,7 +58,7 @@ def logarithmic(title: str, values: Iterable[float | None]) -> Axis:
 def percentiles(title: str, count: int) -> Axis:
     """HdrHistogram's axis: each further nine of the percentile takes the same room.
 
-    Values are shares below 1, of which so many samples tell the last.
+    Values are shares below 1; the number of samples decides the last one.
     """
     last = 1 - 1 / max(count, 10)
     nines = math.floor(-math.log10(1 - last) + 1e-9)

@@ -74,7 +74,7 @@ def _label(column: SeriesColumn) -> str:
 def _joined(
     times: Sequence[float], values: Sequence[float | None], start_s: float, factor: float
 ) -> list[tuple[float, float | None]]:
-    """At most so many points, each the mean of its neighbours that are known."""
+    """Reduce a series to at most MAX_POINTS points, each the mean of the known values around it."""
     step = max(math.ceil(len(times) / MAX_POINTS), 1)
     joined: list[tuple[float, float | None]] = []
     for first in range(0, len(times), step):

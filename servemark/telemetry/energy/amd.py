@@ -60,5 +60,5 @@ def _visible(boards: Sequence[Any]) -> list[Any]:
             try:
                 return [boards[int(number)] for number in numbers.split(",") if number.strip()]
             except (ValueError, IndexError) as error:
-                raise UnavailableError(f"amdsmi: {name}={numbers} is no list of its numbers") from error
+                raise UnavailableError(f"amdsmi: {name}={numbers} is not a list of its numbers") from error
     return list(boards)

@@ -23,7 +23,7 @@ FIRST_LINE_S = 5.0
 STOP_S = 2.0
 """Maximum time for it to end."""
 SILENT = 3.0
-"""It is lost when it says nothing for so many of its own intervals."""
+"""The command counts as lost after this number of its own intervals without a reading."""
 MAX_LINE = 1 << 16
 _FIX = "write it like --power-command 'read-meter --watts', with pipes like --power-command \"sh -c 'A | B'\""
 
@@ -152,7 +152,7 @@ def words_of(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise OptionError(f"--power-command {command!r} is no command: {error}", fix=_FIX) from error
+        raise OptionError(f"--power-command {command!r} is not a command: {error}", fix=_FIX) from error
     if not words:
         raise OptionError("--power-command is empty", fix=_FIX)
     return words

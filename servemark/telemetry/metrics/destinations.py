@@ -25,14 +25,14 @@ class Destinations:
     push_gateway: str = ""
     otlp: str = ""
     trace_requests: int = 0
-    """One in so many requests is traced; 0: none."""
+    """One request out of this number is traced; 0: none."""
 
     @classmethod
     def from_options(cls, options: Namespace) -> Self:
         """Read the flags. Raises OptionError."""
         port = whole("--metrics-port", options.metrics_port, 0) if options.metrics_port else None
         if port is not None and port > MAX_PORT:
-            raise OptionError(f"--metrics-port {port} is no port", fix=f"give one from 0 (a free one) to {MAX_PORT}")
+            raise OptionError(f"--metrics-port {port} is not a port", fix=f"give one from 0 (a free one) to {MAX_PORT}")
         linger_s = at_least("--metrics-linger", options.metrics_linger, 0, SECONDS)
         if linger_s and port is None:
             raise OptionError("--metrics-linger is for the port of the metrics", fix="add --metrics-port PORT")
@@ -85,7 +85,7 @@ def http_url(flag: str, text: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise OptionError(f"{flag} is no URL of HTTP", fix=f"write it like {flag} http://127.0.0.1:9091")
+        raise OptionError(f"{flag} is not an HTTP URL", fix=f"write it like {flag} http://127.0.0.1:9091")
     if parts.username or parts.password:
         # A result holds the URL, and other users of the machine see the command line.
         raise OptionError(f"{flag} has credentials in its URL", fix=f"put those of {parts.hostname} in ~/.netrc")

@@ -37,7 +37,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no news."""
+        """Ignore a client that went away."""
 
 
 def _handler(snapshot: Callable[[], Snapshot | None]) -> type[BaseHTTPRequestHandler]:

@@ -44,7 +44,7 @@ def test_tensors_counts_and_the_largest_batch_are_read(tmp_path: Path) -> None:
 
 def test_what_is_no_program_of_tensors_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.pt2").write_text("no program")
-    with pytest.raises(ArtifactError, match=r"it is no torch\.export program"):
+    with pytest.raises(ArtifactError, match=r"it is not a torch\.export program"):
         torch_program.describe(tmp_path / "text.pt2")
     with pytest.raises(ArtifactError, match="something else than a tensor or a tuple"):
         torch_program.describe(saved(tmp_path / "named.pt2", Named(), torch.zeros(2, 3)))

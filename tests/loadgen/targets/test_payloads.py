@@ -165,7 +165,7 @@ def test_bad_npz(content: Any, words: str, tmp_path: Path) -> None:
 def test_a_corrupt_picture_is_named(tmp_path: Path) -> None:
     Image.new("RGB", (300, 300)).save(tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:300])
-    with pytest.raises(InputDataError, match=r"b\.jpg is no readable picture"):
+    with pytest.raises(InputDataError, match=r"b\.jpg is not a readable picture"):
         take(1, "resnet50", "--input-data", str(tmp_path))
 
 

@@ -128,7 +128,7 @@ def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path
     result = result_with(tmp_path, engine="onnxruntime/../../../tmp/model")
     code, _, err = servemark("rerun", str(result))
     assert code == BAD_INPUT
-    assert "'onnxruntime/../../../tmp/model' is no name for an engine" in err
+    assert "'onnxruntime/../../../tmp/model' is not a name for an engine" in err
 
 
 def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:

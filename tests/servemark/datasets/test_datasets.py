@@ -282,7 +282,7 @@ def test_a_damaged_picture_is_named(tmp_path: Path, damage: str, kind: str) -> N
 def test_a_folder_without_pictures_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match="holds no JPEG or PNG"):
         image_folder.read(tmp_path)
-    with pytest.raises(InputDataError, match="is no folder"):
+    with pytest.raises(InputDataError, match="is not a folder"):
         image_folder.read(tmp_path / "missing")
 
 

@@ -86,7 +86,7 @@ def test_coco_s_masks_are_pasted_into_the_picture(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"annotations": []}, "has no `annotations`"),
-        ({"annotations": [{"image_id": 139}]}, "annotations[0] is no object"),
+        ({"annotations": [{"image_id": 139}]}, "annotations[0] is not an object"),
         ({"images": [{"id": 1, "file_name": "x.jpg"}]}, "x.jpg is not there"),
         ({"categories": [{}]}, "lacks 'id'"),
     ],
@@ -265,7 +265,11 @@ def test_imagenet_s_classes_by_folders_and_by_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("x.JPEG", "'x.JPEG' is no file with a class"), ("x.JPEG 1000", "0 to 999"), ("y.JPEG 1", "y.JPEG is not there")],
+    [
+        ("x.JPEG", "'x.JPEG' is not a file with a class"),
+        ("x.JPEG 1000", "0 to 999"),
+        ("y.JPEG 1", "y.JPEG is not there"),
+    ],
 )
 def test_a_bad_class_names_the_line(tmp_path: Path, line: str, said: str) -> None:
     picture(tmp_path / "x.JPEG")
@@ -285,7 +289,7 @@ def test_a_truncated_picture_is_named(tmp_path: Path) -> None:
     picture(tmp_path / "x.JPEG")
     (tmp_path / "x.JPEG").write_bytes((tmp_path / "x.JPEG").read_bytes()[:150])
     write(tmp_path / "val_map.txt", "x.JPEG 1\n")
-    with pytest.raises(InputDataError, match=r"x.JPEG is no readable picture"):
+    with pytest.raises(InputDataError, match=r"x.JPEG is not a readable picture"):
         labelled("resnet50", tmp_path).example(0)
 
 
@@ -309,7 +313,7 @@ def test_a_question_s_answer_is_one_of_its_candidates(tmp_path: Path) -> None:
     data = labelled("aoa_reader", tmp_path)
     assert (data.size, data.example(0).label) == (1, 3)
     write(tmp_path / files[1], story + line.format("nobody"))
-    with pytest.raises(InputDataError, match="the answer 'nobody' is no candidate"):
+    with pytest.raises(InputDataError, match="the answer 'nobody' is not a candidate"):
         labelled("aoa_reader", tmp_path)
 
 
@@ -338,12 +342,12 @@ def test_moves_of_go_are_scored_and_stones_are_captured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("game", "said"),
     [
-        ("B[aa]", r"A.sgf:1: 'B\[aa\]' is no SGF"),
+        ("B[aa]", r"A.sgf:1: 'B\[aa\]' is not SGF"),
         ("(;SZ[9];B[aa]", "A.sgf ends in the middle"),
         ("(;SZ[19]\n;B[aa])", "A.sgf:2: the board is 19, not 9"),
         ("(;B[aa])", "A.sgf:1: the board is 19, not 9"),
         ("(;SZ[9]\n;B[aa]\n;W[aa])", "A.sgf:3: there is a stone already"),
-        ("(;SZ[9];B[ja])", "'ja' is no point"),
+        ("(;SZ[9];B[ja])", "'ja' is not a point"),
         ("(;SZ[9]AB[ba][ab];W[aa])", "A.sgf:1: the stone has no liberty"),
     ],
 )

@@ -80,11 +80,11 @@ def test_requests_from_recordings_are_the_front_ends_features(tmp_path: Path, na
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("1089-134686-0002", "is no utterance"),
-        ("1089-134686-0002 ", "is no utterance"),
-        ("", "is no utterance"),
-        ("1089-134687-0002 TEXT", "is no utterance of chapter 1089-134686"),
-        ("1089-134686-x TEXT", "is no utterance"),
+        ("1089-134686-0002", "is not an utterance"),
+        ("1089-134686-0002 ", "is not an utterance"),
+        ("", "is not an utterance"),
+        ("1089-134687-0002 TEXT", "is not an utterance of chapter 1089-134686"),
+        ("1089-134686-x TEXT", "is not an utterance"),
         ("1089-134686-0002 TEXT", "1089-134686-0002.flac is not there"),
     ],
 )
@@ -104,8 +104,8 @@ def test_damaged_recordings_name_the_file(tmp_path: Path) -> None:
     text.write_bytes(b"RIFF it is not")
     bad = {
         cut: "is cut short",
-        empty: "no readable WAV",
-        text: "no readable WAV",
+        empty: "not a readable WAV",
+        text: "not a readable WAV",
         write_wav(tmp_path / "slow.wav", RAMP, rate=8_000): r"1 channel\(s\) at 8000 Hz",
         write_wav(tmp_path / "stereo.wav", RAMP, channels=2): r"2 channel\(s\) at 16000 Hz",
         write_wav(tmp_path / "bytes.wav", RAMP, width=1): "8-bit samples",

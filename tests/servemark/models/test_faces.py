@@ -62,7 +62,7 @@ def test_lfw_gives_the_pictures_of_its_pairs(faces: Path) -> None:
         ("1\t1\nAda\t1\t2\n", ":1", "announces 2 pairs, 1 follow"),
         ("1\t1\nAda\t1\t2\nAda\t1\tBob\n", ":3", "is neither"),
         ("1\t1\nAda\t1\ttwo\nAda\t1\tBob\t3\n", ":2", "is neither"),
-        ("1\t1\nAda\t1\t2\nAda\t1\tBob\t4\n", ":3", "Bob_0004.jpg is no readable picture"),
+        ("1\t1\nAda\t1\t2\nAda\t1\tBob\t4\n", ":3", "Bob_0004.jpg is not a readable picture"),
     ],
 )
 def test_damaged_pairs_name_file_and_line(faces: Path, content: str, line: str, reason: str) -> None:
@@ -124,8 +124,8 @@ def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
         ("rgb_image_path,cls_name\n", None, ":1", "no column dep_image_path"),
         (HEADER, None, "", "lists no faces"),
         (HEADER + "a.png,a.npy,b\na.png\n", None, ":3", "no dep_image_path, cls_name"),
-        (HEADER + "b.png,a.npy,b\n", None, ":2", "b.png is no readable picture"),
-        (HEADER + "a.png,b.npy,b\n", None, ":2", "b.npy is no depth map"),
+        (HEADER + "b.png,a.npy,b\n", None, ":2", "b.png is not a readable picture"),
+        (HEADER + "a.png,b.npy,b\n", None, ":2", "b.npy is not a depth map"),
         (HEADER + "a.png,a.npy,b\n", np.zeros((2, 2, 3)), ":2", r"holds float64 \[2, 2, 3\], not one number"),
         (HEADER + "a.png,a.npy,b\n", np.array([["far"]]), ":2", "not one number"),
     ],

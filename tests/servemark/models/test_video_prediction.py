@@ -42,7 +42,7 @@ def test_video_reads_the_start_of_each_push(tmp_path: Path) -> None:
     path = tmp_path / "push_testseen" / "damaged.tfrecord"
     path.write_bytes(record(example(features)))
     with pytest.raises(
-        InputDataError, match=r"damaged.tfrecord, record 1: move/1/image/encoded is no readable picture"
+        InputDataError, match=r"damaged.tfrecord, record 1: move/1/image/encoded is not a readable picture"
     ):
         read_requests("video_prediction", path)
 

@@ -319,7 +319,7 @@ def test_coco_annotations_that_are_no_json_name_the_line(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [
-        ("000001\n12\n", r"test.txt:2: '12' is no picture's number"),
+        ("000001\n12\n", r"test.txt:2: '12' is not a picture's number"),
         ("000001\n000002\n", r"test.txt:2: .*000002.jpg is not there"),
         ("", r"test\.txt is empty"),
     ],
@@ -334,7 +334,7 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     folder = voc(tmp_path, "000001\n")
     path = picture(folder / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputDataError, match=r"000001\.jpg is no readable picture"):
+    with pytest.raises(InputDataError, match=r"000001\.jpg is not a readable picture"):
         list(faster_rcnn.read(folder))
 
 

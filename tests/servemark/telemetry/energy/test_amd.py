@@ -56,7 +56,7 @@ def test_boards_are_numbered_as_hip_does(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(UnavailableError, match="sees 2 of HIP's GPUs, not number 2"):
         amd_meter(library, gpus=[2])
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "GPU-aa")
-    with pytest.raises(UnavailableError, match="no list of its numbers"):
+    with pytest.raises(UnavailableError, match="not a list of its numbers"):
         amd_meter(library)
 
 
