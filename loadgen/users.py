@@ -4,7 +4,6 @@ import functools
 import os
 import signal
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -14,12 +13,13 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadgen.load.flags import add_arguments
 from loadgen.locust_bridge.locust_internals import leave_with_own_code
-from loadgen.locust_bridge.session import Session
+from loadgen.locust_bridge.session import Session, add_own_arguments
 from loadgen.locust_bridge.worker_session import WorkerSession
 from loadgen.targets.any_model import workload_of
 from servemark import interrupts
+from servemark.documents.flags import add_arguments
+from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, ServemarkError
 from servemark.output import stderr
 from servemark.workload import Workload, workloads
@@ -58,10 +58,10 @@ def _models() -> list[str]:
     return [model for user_class in InferenceUser.__subclasses__() for model in user_class.models()]
 
 
-def _lookup(options: Namespace) -> Workload:
+def _lookup(request: RunRequest) -> Workload:
     """Find a workload: a locustfile's own before the zoo's and the server's. Raises OptionError, ServerError."""
     own = {user_class.own.name: user_class.own for user_class in InferenceUser.__subclasses__() if user_class.own}
-    return own.get(options.model) or workload_of(options)
+    return own.get(request.workload) or workload_of(request)
 
 
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
@@ -70,6 +70,7 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     except ServemarkError as error:  # a workload file of the user's
         stderr.print(f"servemark: {error}", style="red")
         sys.exit(int(error.exit_code))
+    add_own_arguments(parser)
     # Locust's web UI and master listen on all interfaces unless told otherwise; ours on loopback.
     parser.set_defaults(web_host="127.0.0.1", master_bind_host="127.0.0.1")
     leave_with_own_code(parser)

@@ -11,6 +11,9 @@ from pathlib import Path
 from exporters import engines, export, precisions
 from loadgen.load.load_config import LoadConfig
 from recipes.training import WEIGHTS
+from servemark.documents.load import ClosedLoop
+from servemark.documents.request import Inputs, Live, RunRequest, changed
+from servemark.documents.server import Server
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.paths import CHECKOUT
@@ -27,7 +30,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 REPOSITORY = CHECKOUT / "results" / "recipes" / "model_repo"
 """Apart from the usual one, which keeps its own weights."""
 PAGE = CHECKOUT / "docs" / "results" / "quality.md"
-BATCH = "64"
+BATCH = 64
 HEAD = ["engine", "precision", "right", "value", "95 % interval", "target", "of fp32's", "wrong"]
 TRAINED_AGAIN = """## Trained again
 
@@ -51,10 +54,15 @@ def measure(workload: str) -> Iterator[QualityResult]:
         for precision in (each for each in PRECISIONS if each in precisions(engine)):
             try:
                 export(get(workload), engine, REPOSITORY, precision=precision, weights=str(weights))
-                options = {"model": workload, "engine": engine, "precision": precision, "batch_size": BATCH}
-                options |= {"concurrency": "2", "warmup": "0", "input_data": "dataset"}
-                options |= {"model_repository": str(REPOSITORY), "out": str(REPOSITORY.parent)}
-                config = LoadConfig.parse([f"--{name.replace('_', '-')}={value}" for name, value in options.items()])
+                request = RunRequest(
+                    workload=workload,
+                    engine=engine,
+                    server=Server(model_repository=str(REPOSITORY)),
+                    load=ClosedLoop(concurrency=2, warmup=0),
+                    inputs=Inputs(batch_size=BATCH, input_data="dataset"),
+                    live=Live(out=str(REPOSITORY.parent)),
+                )
+                config = LoadConfig.of(changed(request, precision=precision))
                 yield run_quality(config, settings=UNCHANGED)[1]
             except ServemarkError as error:
                 note(f"{workload} on {engine} in {precision} is left out: {error}")

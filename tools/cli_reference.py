@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from loadgen.load.flags import add_arguments
 from servemark.cli import build
+from servemark.documents.flags import add_arguments
 
 _HEAD = """# Command line
 

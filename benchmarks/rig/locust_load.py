@@ -31,7 +31,7 @@ def measure(
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
         command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
-        command += ["--result-dir", folder, *flags(load, server.of(load)), *more]
+        command += ["--out", f"{folder}/results", *flags(load, server.of(load)), *more]
         command += ["--processes", str(processes)] if processes > 1 else []
         if load.one_input is not None:
             image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
@@ -40,10 +40,10 @@ def measure(
         # Locust puts the working directory first on sys.path.
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         done = cpu_meter.run(command, server.counter(load.model), seconds, environment, checkout)
-        result = Path(folder, "result.json")
-        if not result.exists():
+        results = list(Path(folder, "results").glob("*/result.json"))
+        if not results:
             raise SystemExit(f"locust failed ({done.code}):\n{done.output}")
-        metrics = json.loads(result.read_text())["metrics"]
+        metrics = json.loads(results[0].read_text())["metrics"]
     if metrics["errors"]["count"]:
         raise SystemExit(f"requests failed: {metrics['errors']}")
     delay = metrics["schedule_delay_ms"]

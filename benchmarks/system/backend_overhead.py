@@ -30,10 +30,11 @@ from benchmarks.rig.pairs import interleave
 from exporters import export
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
-from loadgen.load.arrivals import Distribution, OpenLoopArrivals, schedule
+from loadgen.load.arrivals import OpenLoopArrivals, schedule
 from loadgen.sut.channel import Payload
 from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
 from loadgen.targets.in_process import EngineChannel
+from servemark.documents.load import Distribution
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings

@@ -2,11 +2,12 @@
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
+import msgspec
 from gevent import GreenletExit
 from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
@@ -54,12 +55,12 @@ class Master:
 
     several = True
 
-    def __init__(self, config: LoadConfig, runner: MasterRunner, options: Mapping[str, Any]) -> None:
+    def __init__(self, config: LoadConfig, runner: MasterRunner) -> None:
         self.config = config
         self.interrupted: str | None = None
         self.warmed: Warmed | None = None
         self.readings: Sequence[Reading] = ()
-        self._runner, self._options = runner, dict(options)
+        self._runner = runner
         self._run = uuid4().hex
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]
         ids = sorted((client.id for client in clients), key=runner.get_worker_index)
@@ -70,15 +71,15 @@ class Master:
         self._stale = self._prepared = False
         self._decided = config.open_loop
         self._heard = Event()
-        if config.open_loop and config.max_in_flight < len(ids):
+        if config.open_loop and config.limits.max_in_flight < len(ids):
             raise OptionError(
-                f"--max-in-flight {config.max_in_flight} is less than one for each of {len(ids)} workers",
+                f"--max-in-flight {config.limits.max_in_flight} is less than one for each of {len(ids)} workers",
                 fix=f"--max-in-flight {len(ids)}, or fewer workers",
             )
 
-        if config.request_log:
+        if config.live.request_log:
             raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
-        if config.sequence_length:
+        if config.server.sequence_length:
             raise OptionError("sequences are sent by one process", fix="leave out --sequence-length, or the others")
         if config.metrics.trace_requests:
             raise OptionError("--trace-requests is for one process", fix="leave it out, or the other processes")
@@ -240,9 +241,8 @@ class Master:
     def _invite(self, worker: WorkerView) -> None:
         """Answer a worker that asks for its part."""
         share = {"index": worker.index, "of": len(self._workers)}
-        self._order(
-            worker, "prepare", **share, token=worker.token, options=self._options, golden=self._golden is not None
-        )
+        asked = {"request": msgspec.json.encode(self.config.request).decode(), "address": self.config.address}
+        self._order(worker, "prepare", **share, **asked, token=worker.token, golden=self._golden is not None)
 
     def _order(self, worker: WorkerView, kind: str, **content: Any) -> None:
         self._runner.send_message(MESSAGE, {"run": self._run, "kind": kind, **content}, worker.id)
@@ -317,7 +317,7 @@ class Master:
     def _ended(self, now: int) -> bool:
         """Return True if nothing more is to come: each request ends at most two time-outs after its schedule."""
         timeouts = 2 if self._decided else 3
-        if now > self._interval.end + int((timeouts * self.config.request_timeout_s + GRACE_S) * 1e9):
+        if now > self._interval.end + int((timeouts * self.config.limits.request_timeout_s + GRACE_S) * 1e9):
             return True
         workers = self._workers.values()
         whole = any(worker.final and not worker.ended_early for worker in workers)

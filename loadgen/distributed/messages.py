@@ -2,8 +2,8 @@
 
 | from | kind | meaning |
 |---|---|---|
-| worker | join | it has the options that Locust passes on, and asks with a `token` for its part, until it has it |
-| master | prepare | to that token: it is worker `index` of `of` in `run`; the options that Locust does not pass on |
+| worker | join | it asks with a `token` for its part, until it has it |
+| master | prepare | to that token: it is worker `index` of `of` in `run`; the request, and the server's address |
 | worker | ready, failed | the requests are made and connections open; or why not |
 | master | ping | answered with `pong` at once, to estimate the worker's clock |
 | master | begin | the schedule begins at `start_ns` of the worker's clock |

@@ -5,13 +5,13 @@ import functools
 import os
 import socket
 import time
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NoReturn
 from uuid import uuid4
 
 import gevent
+import msgspec
 from gevent import GreenletExit
 from gevent.queue import Empty, Queue
 
@@ -25,6 +25,7 @@ from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import Opened, Prepared, Sender, Sending
 from loadgen.targets.open import open_target
 from servemark import interrupts
+from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, ServemarkError, WorkerError
 
 ASK_EVERY_S = 1.0
@@ -43,8 +44,8 @@ class Stopped(Exception):  # noqa: N818 - an order, not a fault
 class Worker:
     """One run, as a worker sees it. `orders` brings the master's messages, `send` sends one to it.
 
-    `resolve` makes the configuration of the options that came with the first order; `master_silent_s` says how long ago
-    the master's last sign of life was.
+    `resolve` makes the configuration of the request and the server's address that came with the first order;
+    `master_silent_s` says how long ago the master's last sign of life was.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Worker:
         orders: "Queue[Message]",
         send: Send,
         *,
-        resolve: Callable[[Namespace], LoadConfig],
+        resolve: Callable[[RunRequest, str], LoadConfig],
         master_silent_s: Callable[[], float],
         on_request: Callable[[LoadConfig], Any],
     ) -> None:
@@ -124,7 +125,7 @@ class Worker:
 
     def _prepare(self, first: Message) -> tuple[Prepared, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
-        config = self._resolve(Namespace(**first["options"]))
+        config = self._resolve(msgspec.json.decode(first["request"], type=RunRequest), first["address"])
         target = open_target(config)
         share = Share(first["index"], first["of"])
         try:

@@ -5,7 +5,8 @@ import os
 from types import TracebackType
 from typing import Any, Self
 
-from loadgen.load.flags import AUTO, ON
+from servemark.documents.load import AUTO
+from servemark.documents.request import ON
 from servemark.errors import OptionError
 from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal

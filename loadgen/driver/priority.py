@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from loadgen.load.flags import AUTO
+from servemark.documents.load import AUTO
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Attributes, Granted, Priority, is_realtime, named, ordinary, refusal, schedule
 

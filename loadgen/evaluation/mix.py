@@ -5,8 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import msgspec
+
 from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.evaluation.metrics import errors_of
+from servemark.documents.load import ConstantRate
+from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority, least
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
@@ -67,13 +71,14 @@ def parse_mix(text: str) -> dict[str, float]:
     return {name: weight / total for name, weight in shares.items()}
 
 
-def total(parts: Sequence[Part], requested_rate: float) -> Result:
+def total(parts: Sequence[Part], request: RunRequest) -> Result:
     """The result of a mix: the whole beside each workload's own figures.
 
     Histograms are merged, never percentiles averaged. The verdict holds where it holds for every workload, and each
     of its constraints and objectives is there under the workload's name.
     """
     first = parts[0].result
+    assert isinstance(request.load, ConstantRate)
     constraints = [
         replace(Constraint(**constraint), name=f"{part.name}.{constraint['name']}")
         for part in parts
@@ -91,14 +96,9 @@ def total(parts: Sequence[Part], requested_rate: float) -> Result:
         "workload": "mix",
         "task": "mix",
         "suites": [],
-        "config": {
-            **first["config"],
-            "workload": None,
-            "model": None,
-            "mix": {part.name: part.share for part in parts},
-            "request_rate": requested_rate,
-        },
-        "scenario": {**first["scenario"], "requested_rate": requested_rate, "mode": "mix"},
+        "request": msgspec.to_builtins(request),
+        "resolved": {**first["resolved"], "model": None, "mix": {part.name: part.share for part in parts}},
+        "scenario": {**first["scenario"], "requested_rate": request.load.rate, "mode": "mix"},
         "verdict": Verdict(constraints, objectives, not_judged).to_dict(),
         "limited_by": _limited_by(parts),
         "metrics": _metrics(parts),

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from loadgen.driver.event_loop import CLIENT_ERROR
 from loadgen.evaluation.metrics import NOT_BEGUN
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
-from loadgen.load.arrivals import Stage
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
+from servemark.documents.load import Stage
 from servemark.machine.scheduling import Granted, Priority
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
@@ -52,7 +52,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
         unsent=recorder.unsent,
-        max_error_share=config.max_error_share,
+        max_error_share=config.objectives.max_error_share,
         longest_pause_ms=recorder.longest_pause_ns / 1e6,
         cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),

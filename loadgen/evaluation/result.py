@@ -13,7 +13,7 @@ from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening, unknown
-from servemark.results.schema.run import Config, PendingResult, Result, StageFigures, WindowFigures
+from servemark.results.schema.run import PendingResult, Resolved, Result, StageFigures, WindowFigures
 from servemark.results.served_config import DIGEST, KEY, recorded
 from servemark.stats.truncation import METHOD
 
@@ -26,7 +26,8 @@ def header(measurement: Measurement) -> PendingResult:
     kept = recorded(placement.model_config)
     result: dict[str, Any] = {
         **opening("load"),
-        "config": cast(Config, {**config.to_dict(), **target.config}),
+        "request": config.to_dict(),
+        "resolved": cast(Resolved, {**config.resolved(), **target.config}),
         "seed": config.seed,
         "workload": workload.name,
         "task": workload.task,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.load.input_options import InputOptions
+from servemark.documents.request import Inputs
 from servemark.errors import InputDataError
 from servemark.workload import Sample, Tensor
 
@@ -19,7 +19,7 @@ _WHOLE_RANGE = ("UINT8", "INT8")
 """Pixels, and quantised values. Wider whole numbers are mostly ids and masks, of which every model takes 0 and 1."""
 
 
-def random_samples(tensors: Sequence[Tensor], options: InputOptions, rng: np.random.Generator) -> Iterator[Sample]:
+def random_samples(tensors: Sequence[Tensor], options: Inputs, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw an endless stream: floats from [0, 1), 8-bit numbers from all there are, others from 0 and 1, or a --range.
 
     Optional inputs are left out unless an option names them. Raises InputDataError for a size that is not known.
@@ -29,20 +29,20 @@ def random_samples(tensors: Sequence[Tensor], options: InputOptions, rng: np.ran
         yield {tensor.name: _random(tensor, shape, options, rng) for tensor, shape in sized}
 
 
-def zero_samples(tensors: Sequence[Tensor], options: InputOptions) -> Iterator[Sample]:
+def zero_samples(tensors: Sequence[Tensor], options: Inputs) -> Iterator[Sample]:
     """Zeros and empty strings, endlessly. Raises InputDataError for a size that is not known."""
     sample: Sample = {tensor.name: _zeros(tensor, shape) for tensor, shape in _sized(tensors, options)}
     while True:
         yield sample
 
 
-def _sized(tensors: Sequence[Tensor], options: InputOptions) -> list[tuple[Tensor, tuple[int, ...]]]:
+def _sized(tensors: Sequence[Tensor], options: Inputs) -> list[tuple[Tensor, tuple[int, ...]]]:
     """The inputs to send, with their shapes. Raises InputDataError."""
     found = []
     for tensor in tensors:
-        if tensor.optional and tensor.name not in options.named:
+        if tensor.optional and tensor.name not in {*options.shape, *options.range}:
             continue
-        shape = options.shapes.get(tensor.name, tensor.shape)
+        shape = options.shape.get(tensor.name, tensor.shape)
         if -1 in shape:
             raise InputDataError(
                 f"input {tensor.name!r} {tensor.datatype}{list(tensor.shape)} has sizes that the request chooses",
@@ -62,16 +62,16 @@ def _sized(tensors: Sequence[Tensor], options: InputOptions) -> list[tuple[Tenso
 
 
 def _random(
-    tensor: Tensor, shape: tuple[int, ...], options: InputOptions, rng: np.random.Generator
+    tensor: Tensor, shape: tuple[int, ...], options: Inputs, rng: np.random.Generator
 ) -> npt.NDArray[np.generic]:
     if tensor.datatype == "BYTES":
         return _strings(shape, options, rng)
-    least, most = options.ranges.get(tensor.name, (0.0, 1.0))
+    least, most = options.range.get(tensor.name, (0.0, 1.0))
     if tensor.dtype.kind == "f":
         return (least + (most - least) * rng.random(shape)).astype(tensor.dtype)
     if tensor.dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(np.bool_)
-    if tensor.datatype in _WHOLE_RANGE and tensor.name not in options.ranges:
+    if tensor.datatype in _WHOLE_RANGE and tensor.name not in options.range:
         limits = np.iinfo(tensor.dtype.name)
         least, most = limits.min, limits.max
     whole: Any = tensor.dtype
@@ -79,12 +79,12 @@ def _random(
     return drawn
 
 
-def _strings(shape: tuple[int, ...], options: InputOptions, rng: np.random.Generator) -> npt.NDArray[np.generic]:
+def _strings(shape: tuple[int, ...], options: Inputs, rng: np.random.Generator) -> npt.NDArray[np.generic]:
     elements = np.empty(shape, np.object_)
     for index in np.ndindex(*shape):
         elements[index] = (
             "".join(rng.choice(list(SEED_STRINGS), options.string_length))
-            if options.string_data is None
+            if not options.string_data
             else options.string_data
         ).encode()
     return elements

@@ -9,9 +9,9 @@ import numpy as np
 from loadgen.inputs.array_files import from_npz, from_npz_folder, from_raw, raw_files
 from loadgen.inputs.generated import random_samples, zero_samples
 from loadgen.inputs.json_file import Step, has_validation, read_steps
-from loadgen.load.flags import DATASET, DRAWN, SYNTHETIC
 from loadgen.load.load_config import LoadConfig
 from servemark import datasets
+from servemark.documents.request import DATASET, DRAWN, SYNTHETIC
 from servemark.errors import InputDataError
 from servemark.paths import DATA_ROOT
 from servemark.repository.entry import Golden
@@ -23,7 +23,7 @@ GENERATED = (SYNTHETIC, *DRAWN)
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
     """The samples that `--input-data` names. Raises InputDataError, never substitutes another source."""
     source, served = config.input_data, config.workload.served
-    if config.inputs.named and not (source in DRAWN or (served and source == SYNTHETIC)):
+    if (config.inputs.shape or config.inputs.range) and not (source in DRAWN or (served and source == SYNTHETIC)):
         raise InputDataError(
             f"--shape and --range are for inputs that are drawn at random, not for --input-data {source}",
             fix="add --input-data random, or leave them out",

@@ -1,1 +1,1 @@
-"""What is asked for: flags, configuration, scenarios and arrival times. Sends nothing."""
+"""The load of a run: its resolved request, scenarios and arrival times. Sends nothing."""

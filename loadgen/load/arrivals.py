@@ -2,32 +2,16 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from operator import length_hint
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.documents.load import Distribution, Stage
+
 Seed = int | Sequence[int]
 """Of numpy's generator; several numbers are one seed."""
-
-
-class Distribution(StrEnum):
-    """How the gaps between arrivals are distributed."""
-
-    POISSON = "poisson"
-    CONSTANT = "constant"
-    GAMMA = "gamma"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Part of a schedule: `rate` requests/s for `duration_s`; a rate of 0 is a pause."""
-
-    duration_s: float
-    rate: float
 
 
 def schedule(

@@ -1,102 +1,124 @@
-"""The configuration of a run: resolved from flags, and written as the command line of a run of its own."""
+"""A run as it is made: its request, and what the request names: the workload, the server, a trace, a language model."""
 
-import argparse
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import numpy as np
 
-from loadgen.load import flags, request_parameters
-from loadgen.load.input_options import InputOptions
-from loadgen.load.request_parameters import Parameters
-from loadgen.load.scenario import ClosedLoop, Scenario, read_scenario
+from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
-from servemark.errors import InputDataError, OptionError, parsing
+from servemark.documents import request as documents
+from servemark.documents.load import Load
+from servemark.documents.order import Order
+from servemark.documents.request import DATASET, SYNTHETIC, RunRequest
+from servemark.documents.server import Server
+from servemark.errors import InputDataError, OptionError
+from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quality.ctc import LanguageModel
-from servemark.quantities import SECONDS, SHARES, above, at_least, number, one_of, text_of, whole
+from servemark.quantities import text_of
 from servemark.repository.entry import Entry
-from servemark.results.objectives import Objectives, parse_objectives, written
-from servemark.results.schema.run import Config
+from servemark.results.objectives import Objectives, parse_objectives
 from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.workload import Tensor, Workload, get
-from servemark.workload.agreement import PRECISIONS
 
-MAX_SAMPLING_RATE_HZ = 100.0
-Lookup = Callable[[argparse.Namespace], Workload]
-"""Finds the workload that options name. Raises OptionError, and ServerError where only a server knows it."""
+LM_ALPHA, LM_BETA, BEAM_WIDTH = 0.5, 1.5, 100
 WALL = "wall"
-"""What a power command meters where nothing else is said: the machine's plug."""
+"""The usual boundary of a power command: the machine's plug."""
+Lookup = Callable[[RunRequest], Workload]
+"""Finds the workload that a request names. Raises OptionError, and ServerError where only a server knows it."""
 
 
-def in_zoo(options: argparse.Namespace) -> Workload:
-    """The workload of the zoo that options name. Raises OptionError."""
-    return get(options.model)
+def in_zoo(request: RunRequest) -> Workload:
+    """The workload of the zoo that a request names. Raises OptionError."""
+    return get(request.workload)
 
 
 @dataclass(frozen=True)
 class LoadConfig:
-    """One run, resolved and checked. Times in seconds, rates in requests/s.
+    """One run, resolved and checked.
 
-    A variant of a run is `dataclasses.replace` of its configuration.
+    `changed` makes a variant with other values of its request, `at` one at another server.
     """
 
+    request: RunRequest
     workload: Workload
-    engine: str
-    precision: str
+    scenario: Scenario
     url: str
     metrics_url: str | None
-    """Where the server shows what really runs a model, None where that is not known."""
+    """URL of the server's metrics, which name the engine that runs. None: not known."""
     access: Access
-    model_name: str | None
-    model_version: str
-    """Empty: the server chooses."""
-    composing_models: Mapping[str, str]
-    """Models that a pipeline calls, as the user names them, with their versions; empty: the server's choice."""
-    batch_size: int
-    scenario: Scenario
-    seed: int
     slo: Objectives
-    input_data: str
-    inputs: InputOptions
-    quality: bool
-    """Whether the answers are scored by the labels of the data set."""
+    metrics: Destinations
+    """Destinations of the run's metrics while it goes on."""
     language_model: LanguageModel | None
     """With what the answers that are scored are decoded, None: greedily."""
-    data_root: Path
-    model_repository: Path
-    out: Path
-    result_dir: Path | None
-    start_file: Path | None
-    request_timeout_s: float
-    max_in_flight: int
-    priority: str
-    cpu_latency_qos: str
-    max_error_share: float
-    streaming: bool
-    shared_memory: str
-    input_tensor_format: str
-    output_tensor_format: str
-    request_log: bool
-    metrics: Destinations
-    """Where the metrics of the run go while it goes on."""
-    sampling_rate_hz: float
-    """How often this machine's meters are read, 0: never."""
-    power: tuple[str, str] | None
-    """A command of the user's that meters power, and what it meters."""
-    request_parameters: Parameters
-    """What every request says to the model beside its tensors."""
-    sequence_length: int | None
-    """Requests of each sequence, None where they are independent."""
-    num_of_sequences: int
-    start_sequence_id: int
-    command_options: Mapping[str, Any]
-    """Options of the command that makes this run, by name, which its load does not have or has otherwise."""
+    result_dir: Path | None = None
+    start_file: Path | None = None
+
+    @classmethod
+    def of(cls, request: RunRequest, lookup: Lookup = in_zoo, *, address: str = "") -> "LoadConfig":
+        """Resolve a request, for a server at another address where one is given.
+
+        Raises OptionError, InputDataError, ServerError.
+        """
+        server, live = request.server, request.live
+        workload = lookup(documents.changed(request, url=address, protocol="") if address else request)
+        url, metrics = _server(address, "") if address else server_address(request)
+        if live.power_command:
+            words_of(live.power_command)
+        return cls(
+            request=request,
+            workload=workload,
+            scenario=scenario_of(request.load),
+            url=url,
+            metrics_url=metrics,
+            access=Access.of(server, url),
+            slo=parse_objectives(request.objectives.slo),
+            metrics=Destinations.of(live),
+            language_model=_language_model(request.objectives),
+        )
+
+    @classmethod
+    def ordered(cls, order: Order, lookup: Lookup) -> "LoadConfig":
+        """Resolve what a caller has ordered. Raises as `of`."""
+        config = cls.of(order.request, lookup, address=order.address)
+        start_file = Path(order.start_file) if order.start_file else None
+        return replace(config, result_dir=Path(order.result_dir), start_file=start_file)
+
+    @property
+    def order(self) -> Order:
+        """The order that makes this run in a process of its own."""
+        assert self.result_dir is not None
+        return Order(
+            request=self.request,
+            address=self.address,
+            result_dir=str(self.result_dir.absolute()),
+            start_file=str(self.start_file.absolute()) if self.start_file else "",
+        )
+
+    def changed(self, **values: Any) -> "LoadConfig":
+        """Return the same run with other values of fields of its request, by their names."""
+        resolved: dict[str, Any] = {}
+        if "load" in values:
+            load: Load = values["load"]
+            resolved["scenario"] = scenario_of(load)
+        if "slo" in values:
+            resolved["slo"] = parse_objectives(values["slo"])
+        request = documents.changed(self.request, **values)
+        if "metrics_port" in values:
+            resolved["metrics"] = Destinations.of(request.live)
+        return replace(self, request=request, **resolved)
+
+    def at(self, address: str) -> "LoadConfig":
+        """Return the same run against another server, as --url names it, with its metrics. Raises OptionError."""
+        url, metrics = _server(address, "")
+        return replace(self, url=url, metrics_url=metrics)
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -105,44 +127,102 @@ class LoadConfig:
             why = f"above {workload.name}'s maximum of {most}" if workload.batched else "for a model with batches"
             raise OptionError(f"--batch-size {self.batch_size} is {why}", fix=f"give at most --batch-size {most}")
         self._check_inputs()
-        as_json = "json" in {self.input_tensor_format, self.output_tensor_format}
-        if as_json and (self.protocol != "http" or self.shared_memory != "none"):
-            raise OptionError(
-                "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
-            )
-        if self.streaming and self.protocol != "grpc":
-            raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
-        if self.metrics.trace_requests and (self.protocol != "http" or self.shared_memory != "none"):
-            raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
-        if self.request_parameters and self.shared_memory != "none":
-            raise OptionError(
-                "--request-parameter travels in messages, not in shared memory", fix="leave one of them out"
-            )
-        if self.sequence_length and (self.metrics.trace_requests or self.shared_memory != "none"):
-            raise OptionError(
-                "--sequence-length excludes --trace-requests and --shared-memory", fix="leave out what is not needed"
-            )
 
     def _check_inputs(self) -> None:
         """Check that what is said of inputs is said of inputs that there are, and fits them. Raises OptionError."""
         tensors, model = {tensor.name: tensor for tensor in self.workload.inputs}, self.workload.name
-        for flag, named in (("--shape", self.inputs.shapes), ("--range", self.inputs.ranges)):
+        for flag, named in (("--shape", self.inputs.shape), ("--range", self.inputs.range)):
             if unknown := [name for name in named if name not in tensors]:
                 raise OptionError(
                     f"{flag} names {unknown[0]!r}, which is no input of {model}", fix=f"one of: {', '.join(tensors)}"
                 )
-        for name, shape in self.inputs.shapes.items():
+        for name, shape in self.inputs.shape.items():
             if not (tensor := tensors[name]).fits(shape):
                 raise OptionError(
                     f"--shape {name}:{','.join(map(str, shape))} does not fit {model}'s {name} "
                     f"{tensor.datatype}{list(tensor.shape)}",
                     fix="give each size that is -1 there, and repeat the others; the batch is --batch-size",
                 )
-        for name, (least, most) in self.inputs.ranges.items():
+        for name, (least, most) in self.inputs.range.items():
             if (why := out_of_range(tensors[name], least, most)) is not None:
                 raise OptionError(
                     f"--range {name}:{text_of(least)}:{text_of(most)} {why}", fix="--range NAME:LEAST:MOST"
                 )
+
+    @property
+    def server(self) -> Server:
+        """The request's group `server`."""
+        return self.request.server
+
+    @property
+    def inputs(self) -> documents.Inputs:
+        """The request's group `inputs`."""
+        return self.request.inputs
+
+    @property
+    def objectives(self) -> documents.Objectives:
+        """The request's group `objectives`."""
+        return self.request.objectives
+
+    @property
+    def limits(self) -> documents.Limits:
+        """The request's group `limits`."""
+        return self.request.limits
+
+    @property
+    def live(self) -> documents.Live:
+        """The request's group `live`."""
+        return self.request.live
+
+    @property
+    def engine(self) -> str:
+        """The engine that is asked for."""
+        return self.request.engine
+
+    @property
+    def precision(self) -> str:
+        """The precision that is asked for."""
+        return self.request.precision
+
+    @property
+    def seed(self) -> int:
+        """Seed of schedule and inputs."""
+        return self.inputs.seed
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a request."""
+        return self.inputs.batch_size
+
+    @property
+    def quality(self) -> bool:
+        """Tell whether the answers are scored by the labels of the data set."""
+        return self.objectives.quality
+
+    @property
+    def input_data(self) -> str:
+        """Source of the inputs; scored answers need the data set."""
+        return DATASET if self.quality and self.inputs.input_data == SYNTHETIC else self.inputs.input_data
+
+    @property
+    def data_root(self) -> Path:
+        """Folder of the data sets."""
+        return Path(self.inputs.data_root or DATA_ROOT)
+
+    @property
+    def model_repository(self) -> Path:
+        """Folder of the exported models."""
+        return Path(self.server.model_repository or MODEL_REPOSITORY)
+
+    @property
+    def out(self) -> Path:
+        """Folder of the result directories."""
+        return Path(self.live.out or RESULTS)
+
+    @property
+    def power(self) -> tuple[str, str] | None:
+        """A command of the user's that meters power, and what it meters."""
+        return (self.live.power_command, self.live.power_boundary or WALL) if self.live.power_command else None
 
     @property
     def address(self) -> str:
@@ -151,7 +231,7 @@ class LoadConfig:
 
     @property
     def protocol(self) -> str:
-        """How the server is asked: http or grpc."""
+        """Protocol of the server: http or grpc."""
         return protocol_of(self.url)
 
     @property
@@ -162,7 +242,7 @@ class LoadConfig:
     @property
     def model(self) -> str:
         """The model's name on the server."""
-        return self.model_name or self.entry.model
+        return self.workload.name if self.workload.served else self.server.model_name or self.entry.model
 
     @property
     def wire_batch(self) -> int:
@@ -171,23 +251,25 @@ class LoadConfig:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """What a request's shapes begin with before a sample's: the batch size, or nothing."""
+        """First sizes of a request's shapes: the batch size, or nothing."""
         return (self.wire_batch,) if self.wire_batch else ()
 
     @property
     def open_loop(self) -> bool:
-        """Whether a schedule decides when requests go out."""
+        """Tell whether a schedule decides when requests go out."""
         return not isinstance(self.scenario, ClosedLoop)
 
     @property
     def concurrency(self) -> int | None:
         """Requests that a closed loop keeps in flight, None for an open one."""
-        return self.scenario.concurrency if isinstance(self.scenario, ClosedLoop) else None
+        return self.scenario.load.concurrency if isinstance(self.scenario, ClosedLoop) else None
 
     @property
     def most_in_flight(self) -> int:
         """Requests that may be in flight; a sequence has one at most."""
-        return self.concurrency or (self.num_of_sequences if self.sequence_length else self.max_in_flight)
+        return self.concurrency or (
+            self.server.num_of_sequences if self.server.sequence_length else self.limits.max_in_flight
+        )
 
     @property
     def duration_s(self) -> float:
@@ -201,172 +283,22 @@ class LoadConfig:
 
     @property
     def windows(self) -> int:
-        """How many windows the measured interval has."""
+        """Number of windows of the measured interval."""
         return sum(self.scenario.windows_per_stage)
 
-    @classmethod
-    def parse(cls, arguments: Sequence[str], lookup: Lookup = in_zoo) -> "LoadConfig":
-        """Read a command line of load flags, as `arguments` writes it. Raises OptionError, InputDataError."""
-        parser = argparse.ArgumentParser(allow_abbrev=False)
-        flags.add_arguments(parser, [""], locust=False)
-        return cls.from_options(parser.parse_args(arguments), lookup)
+    def to_dict(self) -> dict[str, Any]:
+        """The request as result.json holds it."""
+        document: dict[str, Any] = msgspec.to_builtins(self.request)
+        return document
 
-    @classmethod
-    def from_options(cls, options: argparse.Namespace, lookup: Lookup = in_zoo) -> "LoadConfig":
-        """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
-        workload = lookup(options)
-        batch_size = whole("--batch-size", options.batch_size, 1)
-        share = number("--max-error-share", options.max_error_share, SHARES)
-        if not 0 <= share <= 1:
-            raise OptionError(f"--max-error-share {share:g} is no share", fix="give a number from 0 to 1")
-        url, metrics = server_address(options)
-        return cls(
-            workload=workload,
-            engine=options.engine,
-            precision=one_of("--precision", options.precision, PRECISIONS),
-            url=url,
-            metrics_url=metrics,
-            access=Access.from_options(options, url),
-            model_name=workload.name if workload.served else options.model_name or None,
-            model_version=options.model_version or "",
-            composing_models=_composing(options.bls_composing_models),
-            batch_size=batch_size,
-            scenario=read_scenario(options),
-            seed=whole("--seed", options.seed, 0),
-            slo=parse_objectives(options.slo),
-            input_data="dataset" if options.quality and options.input_data == "synthetic" else options.input_data,
-            inputs=InputOptions.from_options(options),
-            quality=bool(options.quality),
-            language_model=_language_model(options),
-            data_root=Path(options.data_root),
-            model_repository=Path(options.model_repository),
-            out=Path(options.out),
-            result_dir=Path(options.result_dir) if options.result_dir else None,
-            start_file=Path(options.start_file) if options.start_file else None,
-            request_timeout_s=above("--request-timeout", options.request_timeout, 0, SECONDS),
-            max_in_flight=whole("--max-in-flight", options.max_in_flight, 1),
-            priority=one_of("--priority", options.priority, flags.PRIORITIES),
-            cpu_latency_qos=one_of("--cpu-latency-qos", options.cpu_latency_qos, flags.CPU_LATENCY),
-            max_error_share=share,
-            streaming=options.streaming,
-            shared_memory=one_of("--shared-memory", options.shared_memory, flags.SHARED_MEMORY),
-            input_tensor_format=_tensor_format("input", options),
-            output_tensor_format=_tensor_format("output", options),
-            request_log=options.request_log,
-            metrics=Destinations.from_options(options),
-            sampling_rate_hz=_sampling_rate(options.sampling_rate),
-            power=_power(options.power_command, options.power_boundary),
-            request_parameters=request_parameters.parse(options.request_parameter),
-            sequence_length=whole("--sequence-length", options.sequence_length, 1) if options.sequence_length else None,
-            num_of_sequences=whole("--num-of-sequences", options.num_of_sequences, 1),
-            start_sequence_id=whole("--start-sequence-id", options.start_sequence_id, 1),
-            command_options=_command_options(options.command_options),
-        )
-
-    def at(self, address: str) -> "LoadConfig":
-        """The same run against another server, as --url names it, with its metrics. Raises OptionError."""
-        url, metrics = _server(address, "")
-        return replace(self, url=url, metrics_url=metrics)
-
-    def options(self) -> dict[str, str | bool]:
-        """The flags that make this configuration, by name."""
-        return {
-            # A served model may have the name of a workload.
-            "model": "" if self.workload.served else self.workload.name,
-            "engine": self.engine,
-            "precision": self.precision,
-            "url": self.address,
-            **self.access.options(),
-            "model_name": self.model_name or "",
-            "model_version": self.model_version,
-            "bls_composing_models": ",".join(f"{n}:{v}" if v else n for n, v in self.composing_models.items()),
-            "batch_size": str(self.batch_size),
-            **self.scenario.options(),
-            "seed": str(self.seed),
-            "slo": written(self.slo),
-            "input_data": self.input_data,
-            **self.inputs.options(),
-            "quality": self.quality,
-            **_decoding(self.language_model),
-            "data_root": str(self.data_root),
-            "model_repository": str(self.model_repository),
-            "out": str(self.out),
-            "result_dir": str(self.result_dir or ""),
-            "start_file": str(self.start_file or ""),
-            "request_timeout": text_of(self.request_timeout_s),
-            "max_in_flight": str(self.max_in_flight),
-            "priority": self.priority,
-            "cpu_latency_qos": self.cpu_latency_qos,
-            "max_error_share": text_of(self.max_error_share),
-            "streaming": self.streaming,
-            "shared_memory": self.shared_memory,
-            "input_tensor_format": self.input_tensor_format,
-            "output_tensor_format": self.output_tensor_format,
-            "request_log": self.request_log,
-            **self.metrics.options(),
-            "sampling_rate": text_of(self.sampling_rate_hz),
-            "power_command": self.power[0] if self.power else "",
-            "power_boundary": self.power[1] if self.power else "",
-            "request_parameter": request_parameters.written(self.request_parameters),
-            "sequence_length": str(self.sequence_length or ""),
-            "num_of_sequences": str(self.num_of_sequences),
-            "start_sequence_id": str(self.start_sequence_id),
-            "command_options": json.dumps(self.command_options) if self.command_options else "",
-        }
-
-    def run_options(self) -> dict[str, Any]:
-        """The options of `servemark run` that make this run again, by name, without those at their default."""
-        load = {flags.BY_NAME[name]: value for name, value in self.options().items()}
-        given = {flag.name: value for flag, value in load.items() if value != flag.value and not flag.of_the_place}
-        found = {"workload": self.workload.name, **given, **self.command_options}
-        return {name: value for name, value in found.items() if value not in ("", None, False, [])}
-
-    def arguments(self) -> list[str]:
-        """The command line of this run, for a process of its own."""
-        return flags.arguments(self.options())
-
-    def to_dict(self) -> Config:
-        """The resolved configuration for result.json."""
-        document = {
-            "workload": self.workload.name,
-            "engine": None if self.workload.served else self.engine,
-            "precision": None if self.workload.served else self.precision,
-            "url": self.url,
-            "model": self.model,
-            "model_version": self.model_version or None,
-            "batch_size": self.batch_size,
-            **self.scenario.to_config(),
-            "seed": self.seed,
-            "slo": written(self.slo) or None,
-            "input_data": self.input_data,
-            **self.inputs.to_config(),
-            "quality": self.quality,
-            **({"language_model": self.language_model.to_config()} if self.language_model else {}),
-            "shared_memory": self.shared_memory,
-            "request_timeout_s": self.request_timeout_s,
-            "max_in_flight": self.max_in_flight,
-            "priority": self.priority,
-            "cpu_latency_qos": self.cpu_latency_qos,
-            "max_error_share": self.max_error_share,
-            "request_log": self.request_log,
-            "sampling_rate_hz": self.sampling_rate_hz,
-            "power_command": self.power[0] if self.power else None,
-            **({"request_parameters": dict(self.request_parameters)} if self.request_parameters else {}),
-            "sequence_length": self.sequence_length,
-            "windows": self.windows,
-            "options": self.run_options(),
-        }
-        return cast(Config, document)
-
-
-def _command_options(text: str) -> dict[str, Any]:
-    """Read --command-options. Raises OptionError."""
-    with parsing("--command-options", OptionError, fix="leave it out: it is for commands of servemark"):
-        return dict(json.loads(text or "{}"))
+    def resolved(self) -> dict[str, Any]:
+        """Return what the request leaves open, for result.json."""
+        known = {"url": self.url, "model": self.model, "windows": self.windows}
+        return known | ({"language_model": self.language_model.to_config()} if self.language_model else {})
 
 
 def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
-    """Why a tensor cannot hold values of a range, None where it can."""
+    """Say why a tensor cannot hold values of a range. None: it can."""
     if tensor.dtype.kind in "Ob":
         return f"is no range of {tensor.datatype}"
     if tensor.dtype.kind in "iu":
@@ -380,68 +312,23 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
     return None
 
 
-def server_address(options: argparse.Namespace) -> tuple[str, str | None]:
-    """The URL of the server that options name, and that of its metrics. Raises OptionError."""
-    return _server(options.host or "", options.protocol)
+def server_address(request: RunRequest) -> tuple[str, str | None]:
+    """The URL of the server that a request names, and that of its metrics. Raises OptionError."""
+    return _server(request.server.url, request.server.protocol)
 
 
-def _composing(text: str) -> dict[str, str]:
-    """Read --bls-composing-models: names, each perhaps with :VERSION."""
-    parts = [part.strip().partition(":") for part in (text or "").split(",") if part.strip()]
-    return {name: version for name, _, version in parts}
-
-
-def _tensor_format(which: str, options: argparse.Namespace) -> str:
-    """Read --input-tensor-format or --output-tensor-format. Raises OptionError."""
-    value: str = getattr(options, f"{which}_tensor_format")
-    return one_of(f"--{which}-tensor-format", value, flags.TENSOR_FORMATS)
-
-
-def _power(command: str, boundary: str) -> tuple[str, str] | None:
-    """Read --power-command and --power-boundary. Raises OptionError."""
-    if command:
-        words_of(command)
-        return command, boundary or WALL
-    if boundary:
-        raise OptionError(f"--power-boundary {boundary} has no meter", fix="--power-command CMD, or leave it out")
-    return None
-
-
-def _language_model(options: argparse.Namespace) -> LanguageModel | None:
-    """Read --language-model and what weighs it. Raises OptionError, InputDataError."""
-    if not options.language_model:
-        for flag in (flags.BY_NAME[name] for name in flags.names_of("decoding")):
-            if (getattr(options, flag.name) or flag.default) != flag.default:
-                raise OptionError(f"{flag.option} has no language model", fix="--language-model FILE, or leave it out")
+def _language_model(objectives: documents.Objectives) -> LanguageModel | None:
+    """Find a language model. Raises InputDataError."""
+    if not objectives.language_model:
         return None
-    file = Path(options.language_model)
+    file = Path(objectives.language_model)
     if not file.is_file():
         raise InputDataError(f"there is no language model {file}", fix="name an .arpa file or a binary of KenLM's")
-    return LanguageModel(
-        file,
-        alpha=number("--lm-alpha", options.lm_alpha),
-        beta=number("--lm-beta", options.lm_beta),
-        beam_width=whole("--beam-width", options.beam_width, 1),
+    weights = objectives.lm_alpha, objectives.lm_beta, objectives.beam_width
+    alpha, beta, width = (
+        usual if given is None else given for given, usual in zip(weights, (LM_ALPHA, LM_BETA, BEAM_WIDTH), strict=True)
     )
-
-
-def _decoding(model: LanguageModel | None) -> dict[str, str]:
-    """The flags that name a language model and weigh it, by name."""
-    if model is None:
-        return {}
-    weights = {"lm_alpha": text_of(model.alpha), "lm_beta": text_of(model.beta), "beam_width": str(model.beam_width)}
-    return {"language_model": str(model.file), **weights}
-
-
-def _sampling_rate(text: str) -> float:
-    """Read --sampling-rate. Raises OptionError."""
-    rate_hz = at_least("--sampling-rate", text, 0)
-    if rate_hz > MAX_SAMPLING_RATE_HZ:
-        raise OptionError(
-            f"--sampling-rate {rate_hz:g} is above {MAX_SAMPLING_RATE_HZ:g}, where it would disturb the load",
-            fix="give a rate from 0 to 100",
-        )
-    return rate_hz
+    return LanguageModel(file, alpha=alpha, beta=beta, beam_width=int(width))
 
 
 def _server(text: str, protocol: str) -> tuple[str, str | None]:

@@ -1,33 +1,29 @@
-"""What load a run puts on its target: a closed loop, one rate, stages of several, or a trace."""
+"""The load that a run puts on its target: the arrivals of the load that its request asks for."""
 
-import argparse
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.load.arrivals import Distribution, Stage, schedule, staged
-from loadgen.load.flags import AUTO
+from loadgen.load.arrivals import schedule, staged
 from loadgen.load.trace import Trace, read_trace
 from loadgen.load.warm_up import longest_s
+from servemark.documents import load as documents
+from servemark.documents.load import AUTO, DEFAULT_CV, SAME_WARMUP_S, Distribution, Stage
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS, above, at_least, one_of, optional_number, text_of, whole
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
-from servemark.results.schema import run as documents
+from servemark.results.schema.run import Scenario as ScenarioDocument
 from servemark.stats.trend import FEWEST
 
 MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
-MAX_STAGES = 50
-DEFAULT_CV = 2.0
-MIN_CV, MAX_CV = 0.1, 10.0
-SAME_WARMUP_S = 3.0
-"""What `--warmup auto` means where all of several runs have the same."""
 
 Schedule = npt.NDArray[np.int64]
 
@@ -41,29 +37,6 @@ class Mode(StrEnum):
     TRACE = "trace"
 
 
-@dataclass(frozen=True)
-class Gaps:
-    """How the gaps between arrivals are distributed; `cv` is stdev/mean of gamma's, which alone has a choice."""
-
-    distribution: Distribution = Distribution.POISSON
-    cv: float = DEFAULT_CV
-
-    @classmethod
-    def from_options(cls, options: argparse.Namespace) -> Self:
-        """Read --request-distribution and --gamma-cv. Raises OptionError."""
-        name = one_of("--request-distribution", options.request_distribution, Distribution)
-        cv = optional_number("--gamma-cv", options.gamma_cv)
-        if cv is None:
-            return cls(Distribution(name))
-        if name != Distribution.GAMMA:
-            raise OptionError("--gamma-cv belongs to gamma arrivals", fix="add --request-distribution gamma")
-        if not MIN_CV <= cv <= MAX_CV:
-            raise OptionError(
-                f"--gamma-cv {cv:g} is not between {MIN_CV:g} and {MAX_CV:g}", fix="1 is Poisson, 2 comes in bursts"
-            )
-        return cls(Distribution(name), cv)
-
-
 class StageNow(NamedTuple):
     """The stage that goes on: its number, its start in seconds from the interval's, and its rate."""
 
@@ -72,23 +45,34 @@ class StageNow(NamedTuple):
     rate: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scenario(ABC):
     """One run's load. Times in seconds, rates in requests/s."""
 
     mode: ClassVar[Mode]
     lower: ClassVar[str] = "lower --request-rate"
-    """How it is made a lower load, as a remedy says it."""
-
-    duration_s: float
-    warmup_s: float
-    """The most seconds where it ends by itself."""
-    auto_warmup: bool = False
+    """The remedy that makes it a lower load."""
+    load: documents.Load
 
     @property
     @abstractmethod
     def rate(self) -> float:
         """Mean rate of the measured interval; 0 for a closed loop."""
+
+    @property
+    @abstractmethod
+    def duration_s(self) -> float:
+        """Seconds of the measured interval."""
+
+    @property
+    def auto_warmup(self) -> bool:
+        """Tell whether the warm-up ends by itself."""
+        return self.load.warmup == AUTO
+
+    @property
+    def warmup_s(self) -> float:
+        """Seconds of the warm-up; the most of them where it ends by itself."""
+        return longest_s(self.duration_s) if isinstance(self.load.warmup, str) else self.load.warmup
 
     @property
     def warmup_rate(self) -> float:
@@ -116,13 +100,21 @@ class Scenario(ABC):
 
     def warmup_schedule(self, seed: int) -> Schedule:
         """The arrivals before it, which have random numbers of their own."""
-        gaps = self._own("gaps") or Gaps()
-        return schedule(gaps.distribution, self.warmup_rate, self.warmup_s, (seed, 1), cv=gaps.cv)
+        return schedule(*self._gaps(self.warmup_rate, self.warmup_s), (seed, 1), cv=self.cv)
+
+    def _gaps(self, rate: float, duration_s: float) -> tuple[Distribution, float, float]:
+        return self.distribution or Distribution.POISSON, rate, duration_s
 
     @property
-    def with_the_same_warmup(self) -> Self:
-        """For one of several runs that have the same warm-up: a fixed one."""
-        return replace(self, warmup_s=SAME_WARMUP_S, auto_warmup=False) if self.auto_warmup else self
+    def distribution(self) -> Distribution | None:
+        """Distribution of the gaps between arrivals; None where there is no choice."""
+        return None if isinstance(self.load, documents.ClosedLoop | documents.Trace) else self.load.distribution
+
+    @property
+    def cv(self) -> float:
+        """stdev/mean of gamma's gaps."""
+        given = None if isinstance(self.load, documents.ClosedLoop | documents.Trace) else self.load.gamma_cv
+        return DEFAULT_CV if given is None else given
 
     def samples(self, seed: int) -> list[int] | None:  # noqa: ARG002 - a trace's warm-up comes from it
         """The sample that each arrival of the schedule sends, -1 for any; None where no trace says so."""
@@ -130,7 +122,7 @@ class Scenario(ABC):
 
     @property
     def windows_per_stage(self) -> list[int]:
-        """How many windows each stage has, of at least 0.5 s each; one entry where there are no stages."""
+        """Number of windows of each stage, of at least 0.5 s each; one entry where there are no stages."""
         return [_windows(self.duration_s, MAX_WINDOWS)]
 
     @property
@@ -138,98 +130,88 @@ class Scenario(ABC):
         """Boundaries of the windows from the interval's start, so that none straddles two stages; () for equal ones."""
         return ()
 
-    def options(self) -> dict[str, str]:
-        """The flags that make it, by name."""
-        made_of = {**self.to_config(), "gamma_cv": self.to_dict()["gamma_cv"]}
-        if self.auto_warmup:
-            made_of["warmup"] = AUTO
-        return {
-            name.removesuffix("_s"): value if isinstance(value, str) else text_of(value)
-            for name, value in made_of.items()
-            if value is not None
-        }
-
-    def to_config(self) -> dict[str, Any]:
-        """The options it was made of, for the configuration in result.json; None: those of other kinds."""
-        gaps, trace = self._own("gaps"), self._own("trace")
-        return {
-            "concurrency": self._own("concurrency"),
-            "request_rate": self._own("request_rate"),
-            "request_distribution": gaps and gaps.distribution.value,
-            "stages": self._own("stages_text"),
-            "trace": trace and str(trace.file),
-            "trace_speed": trace and trace.speed,
-            "duration_s": self.duration_s,
-            "warmup_s": None if self.auto_warmup else self.warmup_s,
-        }
-
-    def to_dict(self) -> documents.Scenario:
+    def to_dict(self) -> ScenarioDocument:
         """As result.json holds it."""
-        gaps, stages, trace = self._own("gaps"), self._own("stages"), self._own("trace")
-        gamma = gaps is not None and gaps.distribution is Distribution.GAMMA
-        document = {
+        document: dict[str, Any] = {
             "mode": self.mode.value,
-            "distribution": gaps and gaps.distribution.value,
-            "gamma_cv": gaps.cv if gamma else None,
-            "requested_rate": self._own("request_rate"),
-            "concurrency": self._own("concurrency"),
+            "distribution": self.distribution and self.distribution.value,
+            "gamma_cv": self.cv if self.distribution is Distribution.GAMMA else None,
+            "requested_rate": None,
+            "concurrency": None,
             "duration_s": self.duration_s,
             "measured_s": None,
             "warmup_s": None if self.auto_warmup else self.warmup_s,
-            "stages": stages and [asdict(stage) for stage in stages],
-            "trace": trace and trace.to_dict(),
+            "stages": None,
+            "trace": None,
         }
-        return cast(documents.Scenario, document)
+        return cast(ScenarioDocument, document | self._facts())
 
-    def _own(self, name: str) -> Any:
-        """What only some kinds have."""
-        return getattr(self, name, None)
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """Return the keys that only this kind has, for result.json."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ClosedLoop(Scenario):
     """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
 
     mode = Mode.CLOSED
     lower = "lower --concurrency"
-    concurrency: int
+    load: documents.ClosedLoop
 
     @property
     def rate(self) -> float:
         return 0.0
 
+    @property
+    def duration_s(self) -> float:
+        return self.load.duration_s
+
     def measured_schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
         return None
 
+    def _facts(self) -> dict[str, Any]:
+        return {"concurrency": self.load.concurrency}
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class ConstantRate(Scenario):
     """An open loop at one rate."""
 
     mode = Mode.OPEN
-    request_rate: float
-    gaps: Gaps = Gaps()
+    load: documents.ConstantRate
 
     @property
     def rate(self) -> float:
-        return self.request_rate
+        return self.load.rate
+
+    @property
+    def duration_s(self) -> float:
+        return self.load.duration_s
 
     def measured_schedule(self, seed: int) -> Schedule:
-        return schedule(self.gaps.distribution, self.request_rate, self.duration_s, seed, cv=self.gaps.cv)
+        return schedule(*self._gaps(self.rate, self.duration_s), seed, cv=self.cv)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"requested_rate": self.rate}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Stages(Scenario):
     """An open loop whose rate changes in steps, which add up to its duration."""
 
     mode = Mode.STAGES
     lower = "lower the rates of --stages"
-    stages: tuple[Stage, ...]
-    gaps: Gaps = Gaps()
-    duration_s: float = field(init=False)
+    load: documents.Stages
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "duration_s", sum(stage.duration_s for stage in self.stages))
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The steps in order."""
+        return self.load.stages
+
+    @cached_property
+    def duration_s(self) -> float:
+        return sum(stage.duration_s for stage in self.stages)
 
     @property
     def rate(self) -> float:
@@ -249,7 +231,7 @@ class Stages(Scenario):
         return StageNow(number, start_s, stage.rate)
 
     def measured_schedule(self, seed: int) -> Schedule:
-        return staged(self.gaps.distribution, self.stages, seed, cv=self.gaps.cv)
+        return staged(self.load.distribution, self.stages, seed, cv=self.cv)
 
     @property
     def windows_per_stage(self) -> list[int]:
@@ -265,23 +247,22 @@ class Stages(Scenario):
             start += stage.duration_s
         return tuple(edges)
 
-    @property
-    def stages_text(self) -> str:
-        """As --stages takes it."""
-        return ",".join(f"{text_of(stage.duration_s)}:{text_of(stage.rate)}" for stage in self.stages)
+    def _facts(self) -> dict[str, Any]:
+        return {"stages": msgspec.to_builtins(list(self.stages))}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TraceReplay(Scenario):
     """An open loop whose arrivals a trace names; Poisson arrivals at its mean rate warm up."""
 
     mode = Mode.TRACE
     lower = "lower --trace-speed"
+    load: documents.Trace
     trace: Trace
-    duration_s: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "duration_s", self.trace.duration_s)
+    @property
+    def duration_s(self) -> float:
+        return self.trace.duration_s
 
     @property
     def rate(self) -> float:
@@ -296,59 +277,36 @@ class TraceReplay(Scenario):
             return None
         return [*[-1] * len(self.warmup_schedule(seed)), *self.trace.samples.tolist()]
 
+    def _facts(self) -> dict[str, Any]:
+        return {"trace": self.trace.to_dict()}
 
-def read_scenario(options: argparse.Namespace) -> Scenario:
-    """Resolve parsed options; Locust's web UI gives text for what was None. Raises OptionError, InputDataError."""
-    rate = optional_number("--request-rate", options.request_rate, RATES)
-    if rate is not None and rate <= 0:
-        raise OptionError(f"--request-rate {rate:g} must be above 0", fix="leave it out for a closed loop")
-    given = {"--request-rate": rate, "--stages": options.stages, "--trace": options.trace}
-    named = [flag for flag, value in given.items() if value]
-    if len(named) > 1:
-        raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
-    duration_s = above("--duration", options.duration, 0, SECONDS)
-    auto = options.warmup == AUTO
-    warmup_s = 0.0 if auto else at_least("--warmup", options.warmup, 0, SECONDS)
-    gaps = Gaps.from_options(options)
-    speed = optional_number("--trace-speed", options.trace_speed)
-    if speed is not None and (speed <= 0 or not options.trace):
-        raise OptionError(f"--trace-speed {speed:g} is no speed of a trace", fix="above 0, and with --trace FILE")
+
+def scenario_of(load: documents.Load) -> Scenario:
+    """Make the scenario of a load; the trace is read. Raises OptionError, InputDataError."""
     scenario: Scenario
-    if options.trace:
-        scenario = TraceReplay(trace=read_trace(Path(options.trace), speed or 1.0), warmup_s=warmup_s)
-    elif options.stages:
-        scenario = Stages(stages=parse_stages(options.stages), gaps=gaps, warmup_s=warmup_s)
-    elif rate is not None:
-        scenario = ConstantRate(request_rate=rate, gaps=gaps, duration_s=duration_s, warmup_s=warmup_s)
-    else:
-        # Locust's own --users is None where it was not given.
-        users = 1 if options.num_users in (None, "") else whole("--concurrency", options.num_users, 1)
-        scenario = ClosedLoop(concurrency=users, duration_s=duration_s, warmup_s=warmup_s)
-    if auto:
-        scenario = replace(scenario, warmup_s=longest_s(scenario.duration_s), auto_warmup=True)
+    match load:
+        case documents.ClosedLoop():
+            scenario = ClosedLoop(load)
+        case documents.ConstantRate():
+            scenario = ConstantRate(load)
+        case documents.Stages():
+            scenario = Stages(load)
+        case documents.Trace():
+            scenario = TraceReplay(load, read_trace(Path(load.file), load.speed))
+        case documents.MaxRate():
+            raise OptionError("a search for the highest rate is not one load", fix="give the rate of a run")
     if scenario.rate * scenario.duration_s + scenario.warmup_rate * scenario.warmup_s > MAX_SCHEDULED:
+        flag = scenario.lower.rpartition(" ")[2]
         raise OptionError(
-            f"{named[0]} for {scenario.warmup_s + scenario.duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
-            fix=f"lower {named[0]} or --duration",
+            f"{flag} for {scenario.warmup_s + scenario.duration_s:g} s is more than {MAX_SCHEDULED:,} requests",
+            fix=f"lower {flag} or --duration",
         )
     return scenario
 
 
-def parse_stages(text: str) -> tuple[Stage, ...]:
-    """Read "10:100,10:400" (seconds:rate). Raises OptionError."""
-    example = 'write it like --stages "10:100,10:400" (seconds:rate)'
-    stages = []
-    for part in text.split(","):
-        duration, separator, rate = part.strip().partition(":")
-        if not separator:
-            raise OptionError(f"--stages: {part.strip()!r} is not SECONDS:RATE", fix=example)
-        seconds = above("--stages: seconds", duration, 0, SECONDS)
-        stages.append(Stage(seconds, at_least("--stages: rate", rate, 0, RATES)))
-    if len(stages) > MAX_STAGES:
-        raise OptionError(f"--stages has {len(stages)} stages, at most {MAX_STAGES}", fix="join some")
-    if not any(stage.rate for stage in stages):
-        raise OptionError(f"--stages {text!r} sends nothing", fix=example)
-    return tuple(stages)
+def same_warmup(load: documents.Load) -> documents.Load:
+    """Return the load for one of several runs that have the same warm-up: a fixed one."""
+    return msgspec.structs.replace(load, warmup=SAME_WARMUP_S) if load.warmup == AUTO else load
 
 
 def _windows(duration_s: float, most: int) -> int:

@@ -1,9 +1,9 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
-import json
 import logging
 import socket
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Any, cast
 
 import gevent
@@ -16,7 +16,6 @@ from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import progress, record
 from loadgen.evaluation.metrics import SoFar, so_far
-from loadgen.load.flags import BY_NAME
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_internals import pass_over_garbage
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
@@ -28,6 +27,9 @@ from loadgen.measurement.sender import Sender
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
+from servemark.documents.flags import OPTIONS, from_locust
+from servemark.documents.order import Order
+from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import printable, stderr
 
@@ -46,6 +48,7 @@ class Session:
         # Locust leaves it None only where it is used as a library.
         self.options = cast(Namespace, environment.parsed_options)
         self.lookup = lookup
+        self.order: Order | None = None
         self.server: ServeProcess | None = None
         self.measurement: Measurement | None = None
         self.page = ResultPage()
@@ -57,7 +60,9 @@ class Session:
         """Check the options before anything starts, and start the server where `--serve` asks for it."""
         if self.options.headless and self.options.run_time:
             self._take_run_time()
-        config = LoadConfig.from_options(self.options, self.lookup)
+        if self.options.request_file:
+            self.order = Order.take(Path(self.options.request_file))
+        config = self._resolve()
         if self.environment.web_ui is not None:
             _require_free(self.options.web_host, self.options.web_port)
         if self.options.headless:
@@ -67,7 +72,6 @@ class Session:
             self.options.run_time = None
         if self.options.serve:
             self.server = ServeProcess(config)
-            self.options.command_options = json.dumps({"url": "", "protocol": self.options.protocol})
         if isinstance(self.environment.runner, MasterRunner):
             self.environment.runner.register_message(MESSAGE, self._on_message)
         # The web UI shows the host that a test will ask.
@@ -76,9 +80,19 @@ class Session:
             guard(self.environment.web_ui, self.options)
             self.page.publish(self.environment.web_ui, self.options.web_base_path)
 
+    def _resolve(self) -> LoadConfig:
+        """The run that the caller has ordered, else the one that the options ask for. Raises ServemarkError."""
+        if self.order is not None:
+            return LoadConfig.ordered(self.order, self.lookup)
+        request = from_locust(self.options)
+        if self.server is None or request.server.url != self.server.url:
+            return LoadConfig.of(request, self.lookup)
+        # A server of this session's own was not asked for by its address, which a rerun will not have.
+        return LoadConfig.of(changed(request, url=""), self.lookup, address=self.server.url)
+
     def _take_run_time(self) -> None:
         """Locust's --run-time is the measured duration. Raises OptionError where --duration says otherwise."""
-        given, usual = self.options.duration, BY_NAME["duration"].value
+        given, usual = self.options.duration, OPTIONS["duration"].value
         if given != usual:
             raise OptionError(f"--run-time and --duration {given}", fix="give one of them")
         run_time = self.options.run_time
@@ -142,18 +156,17 @@ class Session:
                 runner.stop()
 
     def _measure(self) -> ExitCode:
-        config = LoadConfig.from_options(self.options, self.lookup)
+        config = self._resolve()
         target = open_target(config)
         measurement = Measurement(config, target, self._load(config, target), on_progress=progress(config))
         self.measurement = measurement
         return ExitCode(record(measurement, self.page.written)["verdict"]["exit_code"])
 
     def _load(self, config: LoadConfig, target: Target) -> Load:
-        """What sends the load: this process, or the workers of this master."""
+        """Return the sender of the load: this process, or the workers of this master."""
         runner = self.environment.runner
         if isinstance(runner, MasterRunner):
-            # Locust itself passes on the other options.
-            return Master(config, runner, {"host": config.address, "num_users": config.concurrency})
+            return Master(config, runner)
         self.statistics.begin(config.model)
         return Sender(config, target, on_request=self.statistics.request)
 
@@ -176,6 +189,15 @@ class Session:
             logging.getLogger("locust").error("servemark: %s", printable(str(error)))
         else:
             stderr.print(f"servemark: {error}", style="red")
+
+
+def add_own_arguments(parser: ArgumentParser) -> None:
+    """Add the flags that only locustfiles have."""
+    hidden: dict[str, Any] = {"include_in_web_ui": False}
+    parser.add_argument("--serve", action="store_true", help="Start Triton for this run, and stop it after.", **hidden)
+    parser.add_argument(
+        "--request", dest="request_file", metavar="FILE", default="", help="The run as its caller orders it.", **hidden
+    )
 
 
 def _require_free(host: str, port: int) -> None:

@@ -1,7 +1,6 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
 import time
-from argparse import Namespace
 from typing import Any, cast
 
 import gevent
@@ -12,13 +11,14 @@ from locust.runners import WorkerRunner
 
 from loadgen.distributed import messages
 from loadgen.distributed.worker import Worker
-from loadgen.load.flags import FLAGS
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_internals import count_heartbeats_steadily, remember_default_options
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
 from loadgen.measurement.sender import OnRequest
 from servemark import interrupts
+from servemark.documents.flags import OPTIONS
+from servemark.documents.request import RunRequest, changed
 from servemark.errors import ServemarkError
 from servemark.output import stderr
 
@@ -33,7 +33,7 @@ class WorkerSession:
         self.orders: Queue[messages.Message] = Queue()
         given = vars(environment.parsed_options)
         # Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's.
-        self.paths = {flag.dest: given[flag.dest] for flag in FLAGS if flag.of_host and given.get(flag.dest)}
+        self.paths = {o.field: given[o.dest] for o in OPTIONS.values() if o.flag.of_host and given.get(o.dest)}
         self.statistics = LocustStatistics(environment)
         self._heartbeat: float | None = None
         self._heard_s = 0.0
@@ -100,10 +100,9 @@ class WorkerSession:
     def _send_to_master(self, message: dict[str, Any]) -> None:
         self.runner.send_message(messages.MESSAGE, message)
 
-    def _resolve(self, given: Namespace) -> LoadConfig:
+    def _resolve(self, request: RunRequest, address: str) -> LoadConfig:
         """The load as the master has it. Raises OptionError, InputDataError where this host lacks a file."""
-        options = {**vars(self.environment.parsed_options), **vars(given), **self.paths}
-        return LoadConfig.from_options(Namespace(**options), self.lookup)
+        return LoadConfig.of(changed(request, **self.paths), self.lookup, address=address)
 
     def _master_silent_s(self) -> float:
         """Since its last heartbeat. Locust notes when that came by the wall clock, which may be set meanwhile."""

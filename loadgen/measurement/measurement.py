@@ -162,7 +162,7 @@ class Measurement:
         config, gpus = self.config, self.placement.gpus if self.target.local else []
         energy = Energy(self.target, self.placement.device, gpus, config.power)
         self.telemetry = RunTelemetry(
-            config.sampling_rate_hz,
+            config.live.sampling_rate_hz,
             gpus=gpus or None,
             meters=[energy.command.meter] if energy.command else [],
             metrics_url=config.metrics_url,

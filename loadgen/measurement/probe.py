@@ -41,13 +41,13 @@ def require_answer(
     """
     tried: list[Payload] = []
     seen: list[Outcome] = []
-    deadline = time.monotonic() + config.request_timeout_s
+    deadline = time.monotonic() + config.limits.request_timeout_s
     while not seen or (seen[-1].error and len(seen) < TRIES and time.monotonic() < deadline):
         tried.append(next(requests))
         driver = Driver(
             target.connect,
             iter([replace(tried[-1], alone=True)]),
-            timeout_s=config.request_timeout_s,
+            timeout_s=config.limits.request_timeout_s,
             max_in_flight=1,
             on_outcome=seen.append,
             on_tick=on_tick,

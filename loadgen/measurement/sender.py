@@ -71,8 +71,8 @@ class Sender:
         self.config, self.target, self.share, self.on_request = config, target, share, on_request
         traced = config.metrics.trace_requests
         self.tracing = Tracing(traced) if traced else None
-        self.priority = SendersPriority(config.priority, open_loop=config.open_loop)
-        self.cpu_latency = CpuLatency(config.cpu_latency_qos, power_command=config.power is not None)
+        self.priority = SendersPriority(config.limits.priority, open_loop=config.open_loop)
+        self.cpu_latency = CpuLatency(config.limits.cpu_latency_qos, power_command=config.power is not None)
 
     def prepare(self, golden: Golden | None) -> "Prepared":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
@@ -103,7 +103,7 @@ class Prepared:
 
     def open(self, directory: Path | None = None) -> "Opened":
         """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
-        return Opened(Sending(self), directory if self.sender.config.request_log else None)
+        return Opened(Sending(self), directory if self.sender.config.live.request_log else None)
 
 
 class Opened:
@@ -150,7 +150,7 @@ class Sending:
         self._log: RequestLog | None = None
         self._next_look = 0
         self._pauses = Pauses()
-        most, length = self.config.most_in_flight, self.config.sequence_length
+        most, length = self.config.most_in_flight, self.config.server.sequence_length
         self._sequences = SequenceRecorder(length, most) if length else None
         self._answers = AnswerRecorder() if sender.target.decoupled else None
         for each in (self._sequences, self._answers):
@@ -159,7 +159,7 @@ class Sending:
         self._driver = Driver(
             sender.target.connect,
             prepared.requests,
-            timeout_s=self.config.request_timeout_s,
+            timeout_s=self.config.limits.request_timeout_s,
             max_in_flight=self._share.count(most),
             on_outcome=self._outcome,
             on_tick=self._tick,

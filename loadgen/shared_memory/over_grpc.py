@@ -24,7 +24,7 @@ class SharedGrpc:
     """A request is two messages one after the other, which protobuf reads as one with the fields of both."""
 
     def __init__(self, config: LoadConfig) -> None:
-        self._model, self._version = config.model, config.model_version
+        self._model, self._version = config.model, config.server.model_version
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""

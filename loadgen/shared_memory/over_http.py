@@ -34,9 +34,9 @@ class SharedHttp:
 
     def __init__(self, config: LoadConfig) -> None:
         fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
-        self._head = request_head(urlsplit(config.url).netloc, config.model, config.model_version, fields).removesuffix(
-            HEAD_END
-        )
+        self._head = request_head(
+            urlsplit(config.url).netloc, config.model, config.server.model_version, fields
+        ).removesuffix(HEAD_END)
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""

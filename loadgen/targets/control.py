@@ -8,7 +8,7 @@ from loadgen.transport.server_url import protocol_of
 
 def control_of(config: LoadConfig) -> Control:
     """The control plane of a configuration's server."""
-    return control_at(config.url, config.access, config.model_version)
+    return control_at(config.url, config.access, config.server.model_version)
 
 
 def control_at(url: str, access: Access, version: str) -> Control:

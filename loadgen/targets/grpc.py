@@ -29,11 +29,13 @@ class GrpcTarget(HttpTarget):
 
     def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
-        self.config["streaming"] = config.streaming
-        reader = self._reader = reader_class(config.workload.outputs, config.wire_batch, streamed=config.streaming)
-        self._channel = in_sequences(GrpcStream if config.streaming else GrpcConnection, config, stamp_grpc)
+        self.config["streaming"] = config.server.streaming
+        reader = self._reader = reader_class(
+            config.workload.outputs, config.wire_batch, streamed=config.server.streaming
+        )
+        self._channel = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
         self._answered_by = Method(
-            path=STREAM_INFER if config.streaming else INFER,
+            path=STREAM_INFER if config.server.streaming else INFER,
             authority=urlsplit(self.url).netloc,
             judge=reader.judge,
             decode=reader.decode,
@@ -46,8 +48,8 @@ class GrpcTarget(HttpTarget):
     def prepare(self) -> Placement:
         placement = super().prepare()
         # Over unary calls the server itself refuses such a model.
-        if self._config.streaming and self.control.decoupled(self._config.model):
-            if self._config.shared_memory != self.shared_memory:
+        if self._config.server.streaming and self.control.decoupled(self._config.model):
+            if self._config.server.shared_memory != self.shared_memory:
                 raise ServerError(
                     f"{self._config.model!r} is decoupled: it may answer a request more than once, all in one place",
                     fix="leave out --shared-memory",
@@ -71,8 +73,8 @@ def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
             arrays,
             config.workload.outputs,
             datatypes,
-            version=config.model_version,
-            parameters=config.request_parameters,
+            version=config.server.model_version,
+            parameters=config.server.request_parameters,
         )
 
     return encode

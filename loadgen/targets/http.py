@@ -11,7 +11,6 @@ from loadgen.kserve.grpc_inference import AnswerReader
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
-from loadgen.load.flags import AUTO
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
@@ -20,6 +19,7 @@ from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tcp import Address
+from servemark.documents.load import AUTO
 from servemark.machine.addresses import listeners
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays
@@ -43,7 +43,7 @@ class HttpTarget:
         self._channel: Any = in_sequences(Connection, config, stamp_http)
         self._address: Address | None = None
         self._formats = BINARY
-        self._composing = dict(config.composing_models)
+        self._composing = dict(config.server.bls_composing_models)
         """The models of a pipeline, whose statistics are read too, with their versions."""
 
     @property
@@ -64,7 +64,7 @@ class HttpTarget:
     def prepare(self) -> Placement:
         config = self._config
         self.control.require_model(config.model, config.workload, config.entry.serve_command())
-        versions = [config.model_version] if config.model_version else self.control.versions(config.model)
+        versions = [config.server.model_version] if config.server.model_version else self.control.versions(config.model)
         self._reader.asked = Asked(config.model, frozenset(versions))
         self._choose_formats()
         if is_secure(self.url):
@@ -77,9 +77,9 @@ class HttpTarget:
     def _choose_formats(self) -> None:
         """Take JSON where the server does not say that it knows binary tensors, and note what was taken."""
         config = self._config
-        if config.protocol != "http" or config.shared_memory != "none":
+        if config.protocol != "http" or config.server.shared_memory != "none":
             return
-        asked = Formats(config.input_tensor_format, config.output_tensor_format)
+        asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
         auto = "json" if AUTO in asked and self.control.lists_binary_tensors() is False else "binary"
         self._formats = Formats(*(auto if each == AUTO else each for each in asked))
         self.config |= {f"{which[:-1]}_tensor_format": each for which, each in self._formats._asdict().items()}
@@ -89,7 +89,7 @@ class HttpTarget:
 
     def encoder(self) -> Callable[[Arrays], Any]:
         encode = http_encoder(self._config, urlsplit(self.url).netloc, self._formats)
-        return (lambda arrays: reserved_http(encode(arrays))) if self._config.sequence_length else encode
+        return (lambda arrays: reserved_http(encode(arrays))) if self._config.server.sequence_length else encode
 
     def connect(self) -> Channel:
         channel: Channel = self._channel(self.address, self._answered_by)
@@ -108,9 +108,9 @@ class HttpTarget:
 
 def in_sequences(channel: Any, config: LoadConfig, stamp: Stamp) -> Any:
     """The class of channels, or where a run has sequences one whose requests are theirs."""
-    if config.sequence_length is None:
+    if config.server.sequence_length is None:
         return channel
-    return carrying(channel, Sequences(config.sequence_length, config.start_sequence_id, stamp))
+    return carrying(channel, Sequences(config.server.sequence_length, config.server.start_sequence_id, stamp))
 
 
 def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:
@@ -125,9 +125,9 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Ca
             config.workload.outputs,
             datatypes,
             config.access.headers,
-            version=config.model_version,
+            version=config.server.model_version,
             formats=formats,
-            parameters=config.request_parameters,
+            parameters=config.server.request_parameters,
         )
 
     return encode

@@ -9,7 +9,7 @@ from loadgen.targets.http import HttpTarget
 def open_target(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
     tune_malloc()
-    if config.shared_memory != "none":
+    if config.server.shared_memory != "none":
         from loadgen.targets.shared_memory import SharedMemoryTarget
 
         return SharedMemoryTarget(config)

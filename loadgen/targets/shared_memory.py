@@ -34,7 +34,7 @@ class SharedMemoryTarget:
         self._device = 0
         self._region: Region | None = None
         self.protocol = self._target.protocol
-        self.shared_memory = config.shared_memory
+        self.shared_memory = config.server.shared_memory
         self.decoupled = False
         self.no_statistics = self._target.no_statistics
 
@@ -86,7 +86,7 @@ class SharedMemoryTarget:
             return self._encoding.inputs(tensors)
 
         made = payloads(config, encode, golden)
-        most = config.max_in_flight if config.open_loop else config.concurrency or 1
+        most = config.limits.max_in_flight if config.open_loop else config.concurrency or 1
         outputs = [self._outputs(layout) for _ in range(most)]
         region = self._region = self._allocate(layout)
         for offset, data in written:

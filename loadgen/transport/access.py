@@ -4,7 +4,6 @@ import functools
 import re
 import socket
 import ssl
-from argparse import Namespace
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from loadgen.transport.server_url import is_secure, protocol_of
 from loadgen.transport.tcp import Address, resolve
 from loadgen.transport.tls import HTTP, HTTP2, TlsSocket, reason
 from servemark import files
+from servemark.documents.server import Server
 from servemark.errors import OptionError, ServerError
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
@@ -44,28 +44,22 @@ class Access:
     """Our own, for a server that asks for it; `key` where that is a file of its own."""
     key: Path | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    headers_file: Path | None = None
 
     @classmethod
-    def from_options(cls, options: Namespace, url: str) -> "Access":
-        """Read the files that the options name. Raises OptionError."""
-        paths = {name: Path(text) if (text := getattr(options, name)) else None for name in _TLS_FLAGS}
+    def of(cls, server: Server, url: str) -> "Access":
+        """Read the files that a request names. Raises OptionError."""
+        paths = {name: Path(text) if (text := getattr(server, name)) else None for name in _TLS_FLAGS}
         given = [flag for name, flag in _TLS_FLAGS.items() if paths[name]]
         if given and not is_secure(url):
             raise OptionError(f"{given[0]} is for a server over TLS, not {url}", fix="--url https://... or grpcs://...")
         if paths["client_key"] and not paths["client_cert"]:
             raise OptionError("--client-key without its certificate", fix="--client-cert FILE")
-        file = Path(options.headers) if options.headers else None
+        file = Path(server.headers) if server.headers else None
         headers = read_headers(file) if file else ()
-        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers, file)
+        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers)
         if is_secure(url):
             access.context(url)
         return access
-
-    def options(self) -> dict[str, str]:
-        """The flags that say so, by name."""
-        paths = (self.ca, self.certificate, self.key, self.headers_file)
-        return {name: str(path or "") for name, path in zip((*_TLS_FLAGS, "headers"), paths, strict=True)}
 
     def to_dict(self, url: str) -> dict[str, Any]:
         """Its part of the configuration in a result: names of headers, never their values."""

@@ -1,52 +1,48 @@
-"""The flags of a load, on every command that drives one."""
+"""The flags of a request, on every command that drives a load."""
 
 import functools
 import inspect
 import re
 from argparse import Namespace
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from loadgen.inputs.labels import scorable
-from loadgen.load.flag import Flag
-from loadgen.load.flags import AUTO, BY_NAME, FLAGS, names_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import SAME_WARMUP_S, ConstantRate, Gaps
 from loadgen.targets.any_model import workload_of
 from servemark.cli._options import option
+from servemark.documents.fields import MLPERF, QUALITY
+from servemark.documents.flags import OPTIONS, Option, request_of
+from servemark.documents.load import AUTO, ConstantRate, MaxRate
+from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
-from servemark.quantities import SECONDS, above, at_least
 
 Command = Callable[..., None]
 
-OWN = ("engine", "precision")
-"""Every command has these among its own parameters, in front."""
 
+def takes_load(name: str, **defaults: str) -> Callable[[Command], Command]:
+    """Give the command of this name its flags in the place of its parameter `load: Namespace`.
 
-def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[Command], Command]:
-    """Give a command the flags in the place of its parameter `load: Namespace`, which has them as a parser would.
-
-    It does not take those that `without` names; `defaults` are this command's.
+    Each field of a request says which commands have its flag; `defaults` are this command's.
     """
-    if unknown := {*without, *defaults} - {*BY_NAME}:
+    if unknown := {*defaults} - {*OPTIONS}:
         raise TypeError(f"no flags of a load: {', '.join(sorted(unknown))}")
-    flags = [flag for flag in FLAGS if not flag.of_locustfiles and flag.name not in {*OWN, *without}]
-    usual = {flag.dest: defaults.get(flag.name, flag.value) for flag in FLAGS}
+    options = [each for each in OPTIONS.values() if name in each.flag.commands]
+    usual = {each.name: each.value for each in options} | defaults
     parameters = [
         inspect.Parameter(
-            flag.name,
+            each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=None if flag.repeatable else usual[flag.dest],
-            annotation=Annotated[_type_of(flag), option(flag.name), flag.names, re.compile(flag.plain)],
+            default=None if each.flag.repeatable else usual[each.name],
+            annotation=Annotated[_type_of(each), option(each.name), each.flag.names, re.compile(each.flag.plain)],
         )
-        for flag in flags
+        for each in options
     ]
 
     def expand(command: Command) -> Command:
         @functools.wraps(command)
         def expanded(**given: Any) -> None:
-            taken = {flag.dest: given.pop(flag.name) for flag in flags}
-            taken |= {flag.dest: ",".join(taken[flag.dest] or ()) for flag in flags if flag.repeatable}
+            taken = {each.name: given.pop(each.name) for each in options}
             command(**given, load=Namespace(**usual | taken))
 
         signature = inspect.signature(command)
@@ -63,24 +59,37 @@ def takes_load(*, without: Collection[str] = (), **defaults: str) -> Callable[[C
     return expand
 
 
-def _type_of(flag: Flag) -> Any:
+def _type_of(option: Option) -> Any:
     """As typer declares it."""
-    if flag.repeatable:
+    if option.flag.repeatable:
         return list[str] | None
-    return bool if flag.switch else str
+    return bool if option.flag.switch else str
 
 
-def resolve(load: Namespace, **more: str) -> LoadConfig:
-    """The configuration of a run with these flags and `more`. Raises OptionError, InputDataError, ServerError."""
-    config = LoadConfig.from_options(Namespace(**vars(load) | more), workload_of)
+def resolve(load: Namespace, **more: Any) -> LoadConfig:
+    """Resolve the run with these flags and `more`. Raises OptionError, InputDataError, ServerError."""
+    return resolved(requested(load, **more))
+
+
+def requested(load: Namespace, **more: Any) -> RunRequest:
+    """Make the request with these flags and `more`. Raises OptionError."""
+    return request_of({**vars(load), **more})
+
+
+def resolved(request: RunRequest, address: str = "") -> LoadConfig:
+    """Resolve a request, for a server at another address if given. Raises OptionError, InputDataError, ServerError."""
+    config = LoadConfig.of(request, workload_of, address=address)
     if config.quality:
         scorable(config, 1)
     return config
 
 
-def concerns_a_server(load: Namespace) -> bool:
-    """Whether one of the flags is for a server, given or own."""
-    return any(getattr(load, BY_NAME[name].dest) != BY_NAME[name].value for name in names_of("server"))
+def concerns_a_server(request: RunRequest) -> bool:
+    """Tell whether a flag is given that is for a server, one that runs already or one of servemark's own."""
+    asked, usual = request.server, RunRequest().server
+    names = [o.field for o in OPTIONS.values() if o.group == "server" and {MLPERF, QUALITY} <= {*o.flag.commands}]
+    names = [*names, "shared_memory", "model_name"]
+    return any(getattr(asked, name) != getattr(usual, name) for name in names if name != "model_repository")
 
 
 def require_scoring(load: Namespace, flag: str, *, given: bool) -> None:
@@ -99,11 +108,8 @@ def require_fixed_warmup(load: Namespace) -> None:
 
 
 def search_load(load: Namespace) -> ConstantRate:
-    """A run of a search for the highest rate, but for its rate. Raises OptionError."""
-    return ConstantRate(
-        request_rate=1.0,
-        gaps=Gaps.from_options(load),
-        duration_s=above("--duration", load.duration, 0, SECONDS),
-        # All runs of a search have the same, or a rate near the limit would warm up for as long as it may.
-        warmup_s=SAME_WARMUP_S if load.warmup == AUTO else at_least("--warmup", load.warmup, 0, SECONDS),
-    )
+    """Make the load of a run of a search for the highest rate, but for its rate. Raises OptionError."""
+    names = ("request_distribution", "gamma_cv", "duration", "warmup")
+    search = request_of({"max_rate": AUTO, **{name: getattr(load, name) for name in names}}).load
+    assert isinstance(search, MaxRate)
+    return search.at(1.0)

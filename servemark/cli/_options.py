@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from loadgen.load.flag import Names
-from loadgen.load.flags import BY_NAME
+from servemark.documents.fields import Names
+from servemark.documents.flags import OPTIONS
 from servemark.output import ERRORS, EVERYTHING, SAYS
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
 from servemark.quantities import at_least, whole
@@ -21,8 +21,9 @@ from servemark.workload import names
 
 def option(name: str) -> Any:
     """A flag of the load as typer takes it."""
-    flag = BY_NAME[name]
-    spelled = [flag.short, flag.option] if flag.short else [flag.option]
+    flag, spelled = OPTIONS[name].flag, [OPTIONS[name].spelled]
+    if flag.short:
+        spelled.insert(0, flag.short)
     return typer.Option(*spelled, metavar=flag.metavar, help=flag.help, show_default=flag.shown_default or True)
 
 
@@ -68,27 +69,18 @@ Verbose = Annotated[
     typer.Option("--verbose", "-v", callback=_say(EVERYTHING), help="Show every constraint and figure."),
     Names.NOTHING,
 ]
-Engine = Annotated[str, option("engine"), BY_NAME["engine"].names]
-Precision = Annotated[str, option("precision"), BY_NAME["precision"].names]
-Repository = Annotated[Path, option("model_repository"), BY_NAME["model_repository"].names]
-DataRoot = Annotated[Path, option("data_root"), BY_NAME["data_root"].names]
+Engine = Annotated[str, option("engine"), Names.NOTHING]
+Precision = Annotated[str, option("precision"), Names.NOTHING]
+Repository = Annotated[Path, option("model_repository"), Names.PATH]
+DataRoot = Annotated[Path, option("data_root"), Names.PATH]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT
 DEFAULT_ENGINE = entry.DEFAULT_ENGINE
 DEFAULT_PRECISION = entry.FULL
-Device = Annotated[
-    str,
-    typer.Option(metavar="DEVICE", help="cpu or cuda:N; else what the model's config.pbtxt says."),
-    Names.NOTHING,
-]
-EngineOption = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY[=VALUE]", help="Engine's own parameter, like compile=true; may come again."),
-    Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
-    re.compile(r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?"),
-]
-Instances = Annotated[int | None, count("--instances", "Instances of the model on each device."), Names.NOTHING]
+Device = Annotated[str, option("device"), Names.NOTHING]
+EngineOption = Annotated[list[str] | None, option("option"), Names.PROGRAM, re.compile(OPTIONS["option"].flag.plain)]
+Instances = Annotated[int | None, count("--instances", OPTIONS["instances"].flag.help), Names.NOTHING]
 
 
 BARE = "auto"

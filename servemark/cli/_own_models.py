@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from loadgen.load.flag import Names
+from servemark.documents.fields import Names
+from servemark.documents.flags import OPTIONS
 from servemark.workload.imported import DEFAULT_MODELS, MODELS
 from servemark.workload.registry import WORKLOADS
 
@@ -20,14 +21,14 @@ Workloads = Annotated[
     typer.Option(
         "--workloads",
         metavar="PATH",
-        help="Python file of a workload of your own, or a folder of them; may be given again.",
+        help=OPTIONS["workloads"].flag.help,
     ),
     Names.PROGRAM,
 ]
 
 Models = Annotated[
     Path | None,
-    typer.Option("--models", metavar="DIR", help="Where `servemark import` keeps models.", show_default=DEFAULT_MODELS),
+    typer.Option("--models", metavar="DIR", help=OPTIONS["models"].flag.help, show_default=DEFAULT_MODELS),
     Names.PROGRAM,
 ]
 """Of a folder's models the files run in an engine, as far as that can be trusted."""

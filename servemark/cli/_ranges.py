@@ -3,7 +3,6 @@
 import math
 from argparse import Namespace
 
-from servemark.cli._options import BARE
 from servemark.errors import OptionError
 from servemark.quantities import COUNTS, RATES, number, text_of
 
@@ -20,30 +19,18 @@ LOADS = {
 """Options of which a run has one."""
 
 
-def load_points(
-    load: Namespace, *, concurrency_range: str = "", request_rate_range: str = "", max_rate: str = ""
-) -> list[dict[str, str]]:
+def load_points(load: Namespace, *, concurrency_range: str = "", request_rate_range: str = "") -> list[dict[str, str]]:
     """The runs that these options ask for, each as the options that make it. Raises OptionError."""
-    own = {"max_rate": max_rate, "concurrency_range": concurrency_range, "request_rate_range": request_rate_range}
-    given = {**vars(load), "concurrency": load.num_users, **own}
+    own = {"concurrency_range": concurrency_range, "request_rate_range": request_rate_range}
+    given = {"max_rate": "", **vars(load), **own}
     named = [flag for name, flag in LOADS.items() if given[name]]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} exclude each other", fix="give one of them")
     if request_rate_range:
         return [{"request_rate": text_of(rate)} for rate in _values("--request-rate-range", request_rate_range)]
     if concurrency_range:
-        return [{"num_users": text_of(count)} for count in _values("--concurrency-range", concurrency_range)]
+        return [{"concurrency": text_of(count)} for count in _values("--concurrency-range", concurrency_range)]
     return [{}]
-
-
-def search_bounds(text: str) -> tuple[float, float] | None:
-    """LOW:HIGH of --max-rate, None where it stands alone. Raises OptionError."""
-    if text == BARE:
-        return None
-    parts = [number("--max-rate", part, RATES) for part in text.split(":")]
-    if len(parts) != 2 or not 0 < parts[0] < parts[1]:
-        raise OptionError(f"--max-rate {text!r} is not LOW:HIGH", fix="write it like --max-rate 500:4000, or alone")
-    return parts[0], parts[1]
 
 
 def _values(flag: str, text: str) -> list[float]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from loadgen.load.flag import Names
+from servemark.documents.fields import Names
 from servemark.errors import ResultError
 from servemark.max_rate.curve import curve
 from servemark.output import note

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from loadgen.load.flag import Names
 from servemark import interrupts
+from servemark.documents.fields import Names
 from servemark.errors import OptionError
 from servemark.output import stderr
 

@@ -15,6 +15,7 @@ from servemark.cli._report import write_page
 from servemark.comparison import Request, compare_engines
 from servemark.comparison.contenders import parse_urls
 from servemark.comparison.validity import SHORTEST_S
+from servemark.documents.fields import COMPARE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
@@ -37,7 +38,7 @@ OPEN = ("request_rate", "stages", "trace")
 """Loads whose requests come whether the server is ready or not."""
 
 
-@takes_load(without=("model_name",), duration="", warmup="1")
+@takes_load(COMPARE, duration="", warmup="1")
 def compare(
     what: Annotated[
         list[str], typer.Argument(metavar="WORKLOAD | RESULT_A RESULT_B", help="A workload, or two saved results.")
@@ -108,7 +109,7 @@ def compare(
     if len(what) != 1:
         flag = "--engines" if engines else "--urls"
         raise OptionError(f"{flag} with {len(what)} workloads", fix=f"one WORKLOAD with {flag}, or two results without")
-    if urls and load.host:
+    if urls and load.url:
         raise OptionError("--urls with --url", fix="name all servers with --urls")
     chosen(gate.figures)  # before the minutes that the rounds take
     if (max_rate or tuned) and not load.slo:
@@ -127,7 +128,7 @@ def compare(
     load.duration = load.duration or text_of(SHORTEST_S)
     servers = parse_urls(urls) if urls else {}
     # The first one is asked what a model is that no workload is called like.
-    asked = {"host": next(iter(servers.values()))} if servers else {}
+    asked = {"url": next(iter(servers.values()))} if servers else {}
     config = resolve(load, model=what[0], precision=precision, **asked)
     request = Request(
         engines or DEFAULT_ENGINE,
@@ -135,7 +136,7 @@ def compare(
         search_load(load),
         pairs=pairs,
         urls=servers,
-        server_runs=bool(load.host or urls),
+        server_runs=bool(load.url or urls),
         device=device,
         isolate=isolate,
         skip_unavailable=skip_unavailable,

@@ -1,21 +1,22 @@
 """`servemark import`: a model file of the user's becomes a workload."""
 
-from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import typer
 
 from loadgen.inputs.generated import random_samples
 from loadgen.inputs.sources import samples_at
-from loadgen.load.input_options import DEFAULT_STRING_LENGTH, InputOptions
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, option
 from servemark.cli._own_models import takes_own_models
+from servemark.documents.flags import request_of
+from servemark.documents.request import DEFAULT_STRING_LENGTH, Inputs
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.paths import shown
@@ -29,13 +30,13 @@ class _Requests:
     """Real requests from files, or random ones."""
 
     input_data: str
-    wished: InputOptions
+    wished: Inputs
 
     def __call__(self, workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
         if self.input_data:
             return samples_at(Path(self.input_data), workload)
         rng = np.random.default_rng(crc32(workload.name.encode()))
-        return random_samples(workload.inputs, replace(self.wished, shapes={}, ranges=ranges), rng)
+        return random_samples(workload.inputs, msgspec.structs.replace(self.wished, shape={}, range=dict(ranges)), rng)
 
 
 def import_model(
@@ -71,17 +72,12 @@ def import_model(
     from exporters.importing.model import import_model
     from exporters.importing.samples import Wishes
 
-    given = Namespace(
-        shape=",".join(shape or ()),
-        range=",".join(range_ or ()),
-        string_length=string_length,
-        string_data=string_data,
-    )
-    wished = InputOptions.from_options(given)
+    given = {"shape": shape, "range": range_, "string_length": string_length, "string_data": string_data}
+    wished = request_of(given).inputs
 
     wishes = Wishes(
-        shapes=wished.shapes,
-        ranges=wished.ranges,
+        shapes=wished.shape,
+        ranges=wished.range,
         max_batch=max_batch,
         requests=_Requests(input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,

@@ -2,23 +2,25 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
 
 from servemark.cli._command import one_command
 from servemark.cli._options import WorkloadName
-from servemark.cli._run_file import is_switch, parameters, scalar, written
+from servemark.documents.files import starter
+from servemark.documents.load import ConstantRate
+from servemark.documents.request import Objectives, RunRequest
 from servemark.errors import OptionError
 from servemark.results.objectives import written as objectives
 from servemark.workload import Workload, get
 
 RUN_FILE, LOCUSTFILE = "run.yaml", "locustfile.py"
-RATE, DURATION_S = "100", "15"
+RATE, DURATION_S = "100", 20.0
 
 _RUN_FILE_HEAD = """\
-# Options of a run: servemark run --config {name}
-# Those of the command line come before these. A line without its # counts.
+# The request of a run: servemark run --config {name}
+# Command-line options override it. A line counts without its leading #.
 """
 _LOCUSTFILE = '''\
 """Drives {workload}: `locust --headless --request-rate {rate} -H http://HOST:8000`, or `locust` for its web UI.
@@ -38,7 +40,6 @@ class User(InferenceUser):
 
 
 def init(
-    context: typer.Context,
     workload: WorkloadName,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
@@ -46,11 +47,9 @@ def init(
 
     Example: servemark init ranking && servemark run --config run.yaml
     """
-    assert context.parent is not None
-    run = cast(Any, context.parent.command).commands["run"]
     found = get(workload)
     files = {
-        Path(RUN_FILE): "".join(_run_file(found, parameters(run))),
+        Path(RUN_FILE): "".join(_run_file(found)),
         Path(LOCUSTFILE): _LOCUSTFILE.format(workload=found.name, rate=RATE),
     }
     if there := [str(path) for path in files if path.exists() and not force]:
@@ -61,27 +60,12 @@ def init(
     typer.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
 
 
-def _run_file(workload: Workload, known: dict[str, Any]) -> Iterator[str]:
-    """Lines for what a first run needs, then every other option with its default and its help."""
-    given = {
-        "workload": workload.name,
-        "request-rate": RATE,
-        **({"slo": objectives((workload.slo,))} if workload.slo else {}),
-        "duration": DURATION_S,
-    }
+def _run_file(workload: Workload) -> Iterator[str]:
+    """Write what a first run needs, and every other field with its default and its help."""
+    slo = objectives((workload.slo,)) if workload.slo else ""
+    load = ConstantRate(rate=float(RATE), duration_s=DURATION_S)
     yield _RUN_FILE_HEAD.format(name=RUN_FILE)
-    yield written(given)
-    for name, parameter in known.items():
-        if name not in given:
-            yield f"\n# {parameter.help}\n# {name}: {_shown(parameter)}\n"
-
-
-def _shown(parameter: Any) -> str:
-    """An option's default, or what its value looks like."""
-    if is_switch(parameter):
-        return "true"
-    text = str(parameter.default or "")
-    return scalar(text) if text else str(parameter.metavar or "")
+    yield from starter(RunRequest(workload=workload.name, load=load, objectives=Objectives(slo=slo)))
 
 
 app = one_command(init)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from loadgen.load.flags import names_of
 from loadgen.mlperf.plan import MlperfScenario, require_loadgen
 from servemark import interrupts
 from servemark.cli._command import one_command
@@ -27,6 +26,7 @@ from servemark.cli._options import (
 )
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.fields import MLPERF
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
@@ -36,23 +36,8 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
 
-NOT_TAKEN = (
-    "quality",
-    "shared_memory",
-    "duration",
-    "warmup",
-    "model_name",
-    "max_error_share",
-    "request_log",
-    "power_command",
-    "power_boundary",
-    "sampling_rate",
-    "priority",
-    "cpu_latency_qos",
-)
 
-
-@takes_load(without=(*names_of("arrivals"), *NOT_TAKEN), warmup="0", max_error_share="0")
+@takes_load(MLPERF)
 def mlperf(
     workload: WorkloadName,
     scenario: Annotated[str, typer.Option(metavar="S", help="SingleStream, MultiStream, Server or Offline.")],
@@ -87,7 +72,15 @@ def mlperf(
         load.input_data = "dataset" if load.input_data == "synthetic" else load.input_data
         if load.batch_size != "1":
             raise OptionError("LoadGen's samples go out one by one", fix="leave out --batch-size")
-    config = resolve(load, model=workload, engine=engine, precision=precision, duration=text_of(min_duration))
+    config = resolve(
+        load,
+        model=workload,
+        engine=engine,
+        precision=precision,
+        duration=text_of(min_duration),
+        warmup="0",
+        max_error_share="0",
+    )
     settings = Settings.from_options(device, option or (), instances)
     directory, result = run_mlperf(
         config,
@@ -95,7 +88,7 @@ def mlperf(
         target_qps=target_qps,
         min_queries=min_queries,
         accuracy=accuracy,
-        given=bool(load.host),
+        given=bool(load.url),
         settings=settings,
     )
     if json:

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from loadgen.load.flags import names_of
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import concerns_a_server, resolve, takes_load
+from servemark.cli._load_flags import concerns_a_server, requested, resolved, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -22,6 +21,7 @@ from servemark.cli._options import (
 )
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.fields import QUALITY
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
@@ -30,26 +30,8 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.runs.quality import run_quality
 
-NOT_TAKEN = (
-    *(name for name in names_of("arrivals") if name != "concurrency"),
-    *names_of("metrics"),
-    "quality",
-    "shared_memory",
-    "trace_requests",
-    "duration",
-    "warmup",
-    "slo",
-    "max_error_share",
-    "max_in_flight",
-    "request_log",
-    "power_command",
-    "power_boundary",
-    "sampling_rate",
-    "priority",
-)
 
-
-@takes_load(without=NOT_TAKEN, input_data="dataset", concurrency="4", warmup="0")
+@takes_load(QUALITY, input_data="dataset", concurrency="4")
 def quality(
     workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,
@@ -73,12 +55,13 @@ def quality(
 
     Example: servemark quality ncf_ml100k --samples 200
     """
-    if in_process and concerns_a_server(load):
+    request = requested(load, model=workload, engine=engine, precision=precision, warmup="0")
+    if in_process and concerns_a_server(request):
         raise OptionError("--in-process has no server", fix="leave out what is for a server")
-    config = resolve(load, model=workload, engine=engine, precision=precision)
+    config = resolved(request)
     settings = Settings.from_options(device, option or (), instances)
     directory, result = run_quality(
-        config, samples=samples, given=bool(load.host), in_process=in_process, fresh=fresh, settings=settings
+        config, samples=samples, given=bool(load.url), in_process=in_process, fresh=fresh, settings=settings
     )
     if json:
         results.print_json(result)

@@ -1,18 +1,21 @@
 """`servemark rerun`: the run that made a result once more, with its options."""
 
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+import msgspec
 import typer
 
 from servemark.cli._command import one_command
-from servemark.cli._run_file import Value, defaults, is_repeatable, is_switch, is_text, parameters, written
+from servemark.cli._run_file import defaults, is_text
 from servemark.cli._trust import Trust, declared
-from servemark.errors import ResultError, parsing
+from servemark.documents.files import text_of
+from servemark.documents.request import RunRequest, changed
+from servemark.errors import OptionError, ResultError, parsing
 from servemark.machine.environment import collect
 from servemark.output import note
+from servemark.paths import MODEL_REPOSITORY
 from servemark.regression.saved_runs import differing
 from servemark.repository.entry import Entry
 from servemark.results import directory
@@ -21,7 +24,7 @@ from servemark.results.schema.run import Result
 from servemark.workload.imported import models_folder
 
 PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""What follows RESULT is for `run`."""
+"""Arguments after RESULT are for `run`."""
 
 
 def rerun(
@@ -42,56 +45,40 @@ def rerun(
     run: Any = cast(Any, context.parent.command).commands["run"]
     file = file_of(result)
     document = directory.read_run(file)
-    known = parameters(run)
-    options = _options_of(document, file, known)
+    request = request_of(document, file)
     if print_only:
         kinds = declared(run)
-        if named := [name for name, value in options.items() if kinds[known[name].name].asked(value)]:
-            note(f"look at these lines before a run: {', '.join(named)}")
-        typer.echo(f"# servemark run --config FILE; {str(file)!r} was made so\n{written(options)}", nl=False)
+        if named := [name for name, value in defaults(request).items() if kinds[name].asked(value)]:
+            note(f"look at these before a run: {', '.join(named)}")
+        typer.echo(f"# servemark run --config FILE; {str(file)!r} was made so\n{text_of(request)}", nl=False)
         return
-    again = run.make_context(
-        "servemark run",
-        [*context.args, *(["--trust"] if trust else [])],
-        default_map=defaults(options, known),
-        obj=file,
-    )
-    with again:
+    trusting = ["--trust"] if trust else []
+    with run.make_context(
+        "servemark run", [*context.args, *trusting], default_map=defaults(request), obj=file
+    ) as again:
         for difference in _differences(document, again.params):
             note(f"differs from {result}: {difference}")
         run.invoke(again)
 
 
-def _options_of(document: Result, file: Path, known: Mapping[str, Any]) -> dict[str, Value]:
-    """The options that a result keeps, each of its kind. Raises ResultError."""
-    with parsing(file, ResultError, fix="name a whole result directory"):
-        kept: dict[str, Any] = dict(document["config"].get("options") or {})
-        made_by = shlex.join(map(str, document["command"]))
-    options = {name.replace("_", "-"): value for name, value in kept.items()}
-    if not options:
-        raise ResultError(f"{file} does not keep its options", fix=f"its command was: {made_by}")
-    if strange := sorted(options.keys() - known.keys()):
-        raise ResultError(f"{file} has options that this version lacks: {', '.join(strange):.200}", fix="update servemark")
-    for name, value in options.items():
-        if not _fits(value, known[name]):
-            raise ResultError(f"{file}: {value!r:.200} is no value of {name}", fix="name a whole result directory")
-    if options.get("models") == str(models_folder()):
-        del options["models"]  # where they are looked for anyway
-    return options
-
-
-def _fits(value: Any, parameter: Any) -> bool:
-    """Whether a value is of the kind that an option takes."""
-    if is_switch(parameter):
-        return isinstance(value, bool)
-    if is_repeatable(parameter) and isinstance(value, list):
-        return all(isinstance(each, str) and is_text(each) for each in value)
-    return isinstance(value, str) and is_text(value)
+def request_of(document: Result, file: Path) -> RunRequest:
+    """The request that a result keeps. Raises ResultError."""
+    try:
+        with parsing(file, ResultError, fix="name a whole result directory"):
+            request = msgspec.convert(document["request"], RunRequest)
+    except OptionError as error:
+        raise ResultError(f"{file}: {error.what}", fix="name a whole result directory") from error
+    values = [each for value in defaults(request).values() for each in (value if isinstance(value, list) else [value])]
+    if strange := [each for each in values if isinstance(each, str) and not is_text(each)]:
+        raise ResultError(f"{file}: {strange[0]!r:.200} is not plain text", fix="name a whole result directory")
+    if request.models == str(models_folder()):
+        request = changed(request, models="")  # where they are looked for anyway
+    return request
 
 
 def _differences(then: Result, options: Mapping[str, Any]) -> Iterator[str]:
-    """What is not as it was: packages, machine and code, and the exported model where there is one here."""
-    repository = Path(options["model_repository"])
+    """Name the differences to that run: packages, machine and code, and the exported model where there is one here."""
+    repository = Path(options["model_repository"] or MODEL_REPOSITORY)
     entry = Entry(repository, options["workload"], options["engine"], options["precision"])
     exported = (entry.read_manifest() or then).get("artifact_sha256")
     now = cast(Result, {**then, "environment": collect(), "artifact_sha256": exported})

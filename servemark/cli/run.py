@@ -13,18 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from loadgen.evaluation.mix import parse_mix
-from loadgen.load.flag import Names
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import concerns_a_server, require_scoring, resolve, search_load, takes_load
+from servemark.cli._load_flags import concerns_a_server, requested, require_scoring, resolved, takes_load
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
-    Device,
     Engine,
-    EngineOption,
-    Instances,
     Json,
     Precision,
     Verbose,
@@ -32,10 +27,13 @@ from servemark.cli._options import (
     count,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._ranges import load_points, search_bounds
+from servemark.cli._ranges import load_points
 from servemark.cli._report import Report, write_report
 from servemark.cli._run_file import ConfigFile, TakesDefaults
 from servemark.cli._trust import Trust
+from servemark.documents.fields import RUN, Names
+from servemark.documents.load import MaxRate
+from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
@@ -47,7 +45,6 @@ from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.results.objectives import written
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive, drive_captured, drive_watched
@@ -58,7 +55,7 @@ from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
 
-@takes_load()
+@takes_load(RUN)
 def run(
     workload: Annotated[
         str,
@@ -71,26 +68,12 @@ def run(
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    device: Device = "",
-    option: EngineOption = None,
-    instances: Instances = None,
-    in_process: Annotated[
-        bool,
-        typer.Option("--in-process", help="No server: the engine in this process, the baseline of serving."),
-        Names.NOTHING,
-    ] = False,
     concurrency_range: Annotated[
         str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency."), Names.NOTHING
     ] = "",
     request_rate_range: Annotated[
         str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate."), Names.NOTHING
     ] = "",
-    max_rate: Annotated[
-        str,
-        typer.Option(metavar="[LOW:HIGH]", help="Search for the highest rate that meets --slo, between two rates."),
-        Names.NOTHING,
-    ] = "",
-    workers: Annotated[int, count("--workers", "Processes that send the load, each a share of it."), Names.NOTHING] = 1,
     repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed."), Names.NOTHING] = 1,
     *,
     load: Namespace,
@@ -104,49 +87,46 @@ def run(
 
     Example: servemark run resnet50 --request-rate 10 --slo p90:200
     """
-    points = load_points(
-        load, concurrency_range=concurrency_range, request_rate_range=request_rate_range, max_rate=max_rate
-    )
+    points = load_points(load, concurrency_range=concurrency_range, request_rate_range=request_rate_range)
     require_scoring(load, "--quality", given=load.quality)
-    if max_rate and not load.slo:
+    own = {"model": workload, "engine": engine, "precision": precision, **_own_files()}
+    requests = [requested(load, **own, **point) for point in points]
+    request, workers = requests[0], requests[0].limits.workers
+    search = request.load if isinstance(request.load, MaxRate) else None
+    if search and not request.objectives.slo:
         raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
-    if max_rate and repeat > 1:
+    if search and repeat > 1:
         raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
-    load.engine, load.precision = engine, precision
-    besides = _besides(load, device=device, option=option, instances=instances, in_process=in_process, workers=workers)
+    server = request.server
     if "=" in workload:
         others = {
             "--concurrency-range": concurrency_range,
             "--request-rate-range": request_rate_range,
-            "--max-rate": bool(max_rate),
+            "--max-rate": search,
             "--repeat": repeat > 1,
-            "--in-process": in_process,
-            "--model-name": load.model_name,
-            "--device": device,
+            "--in-process": server.in_process,
+            "--model-name": server.model_name,
+            "--device": server.device,
             "--workers": workers > 1,
-            "--option": option,
-            "--instances": instances,
+            "--option": server.engine_options,
+            "--instances": server.instances,
         }
-        raise typer.Exit(
-            _mix(workload, load, besides, [flag for flag, given in others.items() if given], report=report, json=json)
-        )
+        raise typer.Exit(_mix(request, [flag for flag, given in others.items() if given], report=report, json=json))
     # Everything is checked before a server is started.
-    configs = [replace(resolve(load, model=workload, **point), command_options=besides) for point in points]
-    settings = Settings.from_options(device, option or (), instances)
-    if in_process and (concerns_a_server(load) or max_rate or workers > 1):
+    runs = [changed(request, load=search.at(1.0))] if search else requests
+    configs = [resolved(each) for each in runs]
+    settings = Settings.from_options(server.device, server.engine_options, server.instances)
+    if server.in_process and (concerns_a_server(request) or search or workers > 1):
         raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
-    if load.quality and workers > 1:
+    if request.objectives.quality and workers > 1:
         raise OptionError("--quality scores what one process has sent", fix="leave out --workers")
-    given = bool(load.host)
-    if max_rate:
-        between = search_bounds(max_rate)
+    given = bool(server.url)
+    if search:
         with server_for(configs, given=given, settings=settings) as [config]:
-            search = replace(config, scenario=search_load(load)).run_options() | {"max_rate": max_rate}
-            del search["request_rate"]
-            raise typer.Exit(_search(config, search_load(load), between, workers, search, json=json))
+            raise typer.Exit(_search(config, request, search, json=json))
     target = (
         engines_for(configs[0], settings, quiet=json)
-        if in_process
+        if server.in_process
         else _served(configs[0], settings, given=given, workers=workers, quiet=json)
     )
     with target as measure:
@@ -154,7 +134,7 @@ def run(
             found = _curve(measure, configs, repeat, json=json)
             raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
         each = functools.partial(_reported, measure, quiet=json) if report else measure
-        found = [each(replace(c, seed=c.seed + number)) for c in configs for number in range(repeat)]
+        found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
@@ -178,7 +158,7 @@ def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bo
         for number in range(repeat):
             below = folder / f"{len(found) + 1:02}-{config.scenario.rate:g}"
             below.mkdir()
-            found.append(measure(replace(config, seed=config.seed + number, result_dir=below)))
+            found.append(measure(replace(config.changed(seed=config.seed + number), result_dir=below)))
     shape = curve(found)
     if json:
         directory.print_json({"results": found, "curve": shape})
@@ -196,23 +176,21 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
     return result
 
 
-def _besides(load: Namespace, **own: Any) -> dict[str, Any]:
-    """What makes a run again besides its load: the command's own options, and that it had no --url."""
-    own["workloads"] = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
-    own["models"] = folder if (folder := os.environ.get(MODELS, "")) and Path(folder).is_dir() else ""
-    own["instances"] = str(own["instances"] or "")
-    own["workers"] = str(own["workers"]) if own["workers"] > 1 else ""
-    return own if load.host else {**own, "url": "", "protocol": load.protocol}
+def _own_files() -> dict[str, Any]:
+    """Return the places of the user's own workloads and models, which a rerun needs."""
+    folder = os.environ.get(MODELS, "")
+    workloads = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
+    return {"workloads": workloads, "models": folder if folder and Path(folder).is_dir() else ""}
 
 
-def _mix(text: str, load: Namespace, besides: dict[str, Any], others: list[str], *, report: bool, json: bool) -> int:
+def _mix(request: RunRequest, others: list[str], *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     if others:
         raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
-    shares = parse_mix(text)
-    whole = {"workload": text, "request_rate": load.request_rate, "seed": load.seed}
-    config = replace(resolve(load, model=next(iter(shares))), command_options={**besides, **whole})
-    folder, result = run_mix(shares, config, given=bool(load.host), output=subprocess.DEVNULL, watched=not json)
+    shares = parse_mix(request.workload)
+    config = replace(resolved(changed(request, workload=next(iter(shares)))), request=request)
+    given = bool(request.server.url)
+    folder, result = run_mix(shares, config, given=given, output=subprocess.DEVNULL, watched=not json)
     if json:
         directory.print_json(result)
     else:
@@ -223,24 +201,16 @@ def _mix(text: str, load: Namespace, besides: dict[str, Any], others: list[str],
     return int(result["verdict"]["exit_code"])
 
 
-def _search(
-    config: LoadConfig,
-    at_rate: ConstantRate,
-    between: tuple[float, float] | None,
-    workers: int,
-    options: dict[str, Any],
-    *,
-    json: bool,
-) -> int:
+def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
-    screen = Screen(f"{config.model}, {config.protocol}  |  the highest rate with {written(config.slo)}")
+    screen = Screen(f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}")
     with drawn_where_seen(screen, config, quiet=json) as drawing:
-        drive = functools.partial(drive_captured, workers=workers, drawing=drawing)
+        drive = functools.partial(drive_captured, workers=request.limits.workers, drawing=drawing)
         say = drawing.say if drawing else (lambda _: None) if json else note
-        runs = RateRuns(config, at_rate, folder, drive, say=say, options=options)
+        runs = RateRuns(config, search.at(1.0), folder, drive, say=say, request=request)
         try:
-            found = find_max_rate(runs, between)
+            found = find_max_rate(runs, None if isinstance(search.bounds, str) else search.bounds)
         except KeyboardInterrupt:
             if (folder / directory.RESULT_FILE).exists():
                 say(f"result: {shown(folder)}")

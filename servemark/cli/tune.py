@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from loadgen.load.flags import names_of
 from servemark.cli._command import one_command
 from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load
 from servemark.cli._options import (
@@ -22,6 +21,7 @@ from servemark.cli._options import (
 )
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
@@ -41,9 +41,7 @@ CODES = {
 }
 
 
-@takes_load(
-    without=("quality", *names_of("decoding"), *names_of("server"), *names_of("arrivals")), duration="6", warmup="1"
-)
+@takes_load(TUNE, duration="6", warmup="1")
 def tune(
     workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,

@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 import servers
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.control import control_of
@@ -40,8 +42,8 @@ class Participant:
 
     def lasting(self, duration_s: float) -> "Participant":
         """The same with runs of another length, of a closed loop or at one rate."""
-        scenario = replace(self.config.scenario, duration_s=duration_s)
-        return replace(self, config=replace(self.config, scenario=scenario))
+        load = msgspec.structs.replace(self.config.request.load, duration_s=duration_s)
+        return replace(self, config=self.config.changed(load=load))
 
 
 ServerFactory = Callable[[Participant], AbstractContextManager[str]]

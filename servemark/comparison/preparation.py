@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate
 from servemark.comparison.contenders import (
     Contender,
     Entrants,
@@ -26,6 +25,7 @@ from servemark.comparison.hosting import (
     shared_server,
 )
 from servemark.comparison.tuned import Tuned, tune_contenders
+from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError, ServemarkError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
@@ -77,10 +77,14 @@ class Request:
     def participant(self, contender: Contender, model: str | None = None) -> Participant:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
-        slo = () if self.max_rate or self.tune_budget_s is not None else self.config.slo
+        slo = "" if self.max_rate or self.tune_budget_s is not None else self.config.objectives.slo
         # A model that only its server knows is called by its own name there.
-        named = replace(self.config, model_name=model or self.config.model_name, slo=slo)
-        config = replace(named, engine=contender.engine, precision=contender.precision)
+        config = self.config.changed(
+            model_name=model or self.config.server.model_name,
+            slo=slo,
+            engine=contender.engine,
+            precision=contender.precision,
+        )
         url = self.urls.get(contender.label)
         return Participant(contender, config.at(url) if url else config)
 
@@ -131,7 +135,7 @@ class Preparation:
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
         self.configurations = {c.label: configuration(c, entries[c.label], request.device) for c in contenders}
         if request.tune_budget_s is not None:
-            load = replace(config, scenario=request.search)
+            load = config.changed(load=request.search)
             self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=request.tune_budget_s)
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
         scratch = self._stack.enter_context(scratch_folder("models"))

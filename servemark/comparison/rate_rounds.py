@@ -1,16 +1,16 @@
 """`servemark compare --max-rate`: each engine's highest rate by a search, then again in interleaved rounds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from loadgen.load.scenario import ConstantRate
 from servemark.comparison.hosting import Participant
 from servemark.comparison.rounds import Rounds
+from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError
 from servemark.max_rate.refinement import HighestRate
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note
-from servemark.results.objectives import Objectives
+from servemark.results.objectives import Objectives, written
 from servemark.runs.locust_process import drive_captured
 
 
@@ -56,7 +56,7 @@ class RateTurns:
         directory = rounds.folder / f"max-rate-{participant.contender.slug}"
         directory.mkdir()
         with rounds.server(participant) as address:
-            config = replace(participant.config.at(address), slo=self.slo)
+            config = participant.config.at(address).changed(slo=written(self.slo))
             runs = RateRuns(config, self.load, directory, drive_captured)
             try:
                 found = find_max_rate(runs)

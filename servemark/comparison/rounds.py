@@ -64,7 +64,8 @@ class LoadTurns:
         directory.mkdir()
         config = participant.config
         try:
-            drive_captured(replace(config.at(address), seed=config.seed + number - 1, result_dir=directory))
+            served = config.at(address).changed(seed=config.seed + number - 1)
+            drive_captured(replace(served, result_dir=directory))
         finally:
             # An interrupted run is listed too, but takes no part in the figures.
             if (directory / HISTOGRAM_FILE).exists():

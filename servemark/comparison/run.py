@@ -1,8 +1,9 @@
 """Comparison of engines: prepare all of them, measure in rounds, keep the measurements."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from servemark.comparison.document import COMPARISON_FILE, Turn, document
 from servemark.comparison.preparation import Preparation, Request
@@ -103,7 +104,7 @@ class Comparison:
         rounds = Rounds(self.folder, prepared.server, self._go_on, each)
         rounds.run(request.pairs, LoadTurns(participants, self.folder, self.turns))
         if request.max_rate:
-            load = replace(request.search, duration_s=times.search_s)
+            load = msgspec.structs.replace(request.search, duration_s=times.search_s)
             RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)
 
     def _go_on(self) -> None:

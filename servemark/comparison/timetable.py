@@ -74,7 +74,7 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, Warmed]) 
     slowest = min(warmed, key=lambda label: warmed[label].rate)
     rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
     if isinstance(config.scenario, ConstantRate):
-        rate, who = config.scenario.request_rate, f"there are {config.scenario.request_rate:g}"
+        rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
     length_s = round_length_s(requests, rate)
     why = f"{who} requests/s; a round's verdict needs {requests:,}"
     if requests > length_s * rate:

@@ -1,7 +1,7 @@
 """`compare --tuned`: each engine gets its best configuration before the rounds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
@@ -61,7 +61,7 @@ def tune_contenders(
     found: dict[str, Tuned] = {}
     known: dict[tuple[str, str, str], Tuned] = {}
     # A tuning drives its own server over HTTP with Poisson arrivals, whatever the rounds do.
-    config = replace(config, url=DEFAULT_URLS["http"], metrics_url=None, streaming=False, model_name=None)
+    config = config.changed(url="", protocol="", streaming=False, model_name="").at(DEFAULT_URLS["http"])
     for contender in contenders:
         text = configurations[contender.label]
         key = (contender.engine, contender.precision, text)
@@ -76,7 +76,7 @@ def tune_contenders(
 
 
 def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) -> Tuned:
-    config = replace(config, engine=contender.engine, precision=contender.precision)
+    config = config.changed(engine=contender.engine, precision=contender.precision)
     folder: Path = results.new_directory(config.out, f"tune-{config.model}")
     try:
         document = tune_entry(config, text, folder=folder, budget_s=budget_s)

@@ -48,7 +48,7 @@ def answer(participant: Participant, address: str, folder: Path) -> Warmed:
     """Let the engine answer until it is steady, for WARM_S at least; discard the result. Raises ServerError."""
     note(f"warming {participant.label}")
     connections = participant.config.concurrency or PROBE_CONCURRENCY
-    config = replace(participant.config.at(address), request_timeout_s=WARM_TIMEOUT_S)
+    config = participant.config.at(address).changed(request_timeout_s=WARM_TIMEOUT_S)
     count, steady, found = _answer_once(config, folder, connections)
     if count < MIN_ANSWERS * connections:
         _, steady, found = _answer_once(config, folder, connections)

@@ -62,7 +62,9 @@ def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[
     if value is None or searched != (metric.keys[0] == MAX_RATE):
         return
     scenario = result["scenario"]
-    load_words = f"highest rate with {result['config']['slo']}" if searched else load_name(scenario)
+    load_words = (
+        f"highest rate with {result['request']['objectives']['slo'] or None}" if searched else load_name(scenario)
+    )
     load = load_words if searched else load_key(scenario)
     place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
     yield Measured(

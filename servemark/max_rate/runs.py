@@ -3,17 +3,18 @@
 import contextlib
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from loadgen.load.flags import SHARED_MEMORY
+import msgspec
+
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ClosedLoop, ConstantRate
-from loadgen.load.warm_up import longest_s
+from loadgen.load.scenario import scenario_of
 from loadgen.measurement.probe import probe as first_look
 from loadgen.targets.open import open_target
+from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
+from servemark.documents.request import RunRequest
 from servemark.errors import NoResultError, OptionError, ServerError
 from servemark.max_rate.search import (
     MAX_RUNS,
@@ -64,8 +65,8 @@ class RateRuns:
     settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
-    options: Mapping[str, Any] | None = None
-    """Options of the command that repeats the search; None: those of the run that represents it."""
+    request: RunRequest | None = None
+    """The request that repeats the search; None: that of the run that represents it."""
 
     @property
     def percentile(self) -> float:
@@ -92,8 +93,8 @@ class RateRuns:
         number = len(self.points) + 1
         directory = self.folder / f"{number:02}-{rate:.6g}"
         directory.mkdir()
-        load = replace(self.load, request_rate=rate, duration_s=self.duration_s(rate))
-        run = replace(self.config, scenario=load, seed=self.config.seed + number, result_dir=directory)
+        load = msgspec.structs.replace(self.load, rate=rate, duration_s=self.duration_s(rate))
+        run = replace(self.config.changed(load=load, seed=self.config.seed + number), result_dir=directory)
         try:
             point = point_of(self.drive(run), directory.name)
         except NoResultError:
@@ -115,8 +116,8 @@ def settled(config: LoadConfig) -> None:
     """
     for _ in range(SETTLE_ATTEMPTS):
         with contextlib.suppress(ServerError):
-            target = open_target(replace(config, shared_memory=SHARED_MEMORY[0]))
-            first_look(target, target.payloads(None), 1, least_s=0, timeout_s=config.request_timeout_s)
+            target = open_target(config.changed(shared_memory="none"))
+            first_look(target, target.payloads(None), 1, least_s=0, timeout_s=config.limits.request_timeout_s)
             return
 
 
@@ -133,7 +134,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
         )
     bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)
     length_s = runs.duration_s(bounds.start or bounds.lowest)
-    most_s = MAX_RUNS * (length_s + runs.load.warmup_s + RUN_OVERHEAD_S)
+    most_s = MAX_RUNS * (length_s + scenario_of(runs.load).warmup_s + RUN_OVERHEAD_S)
     runs.say(
         f"at most {MAX_RUNS} runs of {length_s:g} s, no more than {most_s / 60:.0f} min; "
         f"no rate below {bounds.lowest:,.4g}/s"
@@ -153,7 +154,7 @@ def _capacity(runs: RateRuns) -> float:
     """
     directory = runs.folder / "probe"
     directory.mkdir()
-    lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, runs.load.warmup_s))
+    lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, scenario_of(runs.load).warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
     rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
     runs.say(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
@@ -173,10 +174,8 @@ def probe(
 
     Raises ServerError if no request is answered.
     """
-    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup_s=warmup_s or 0.0)
-    if warmup_s is None:
-        load = replace(load, warmup_s=longest_s(duration_s), auto_warmup=True)
-    result = drive(replace(config, scenario=load, slo=()))
+    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup=AUTO if warmup_s is None else warmup_s)
+    result = drive(config.changed(load=load, slo=""))
     if not result["metrics"]["latency_ms"]["count"]:
         messages = result["metrics"]["errors"]["messages"].values()
         first = next((texts[0] for texts in messages if texts), "none in time")
@@ -195,7 +194,7 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     assert run is not None
     result: Result = {
         **run,
-        "config": {**run["config"], "options": dict(runs.options)} if runs.options else run["config"],
+        "request": run["request"] if runs.request is None else msgspec.to_builtins(runs.request),
         "command": command(),
         "scenario": {**run["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, run["verdict"]),

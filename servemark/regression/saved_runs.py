@@ -20,8 +20,8 @@ _VARYING = {"collected", "load_average"}
 """Keys of an environment that differ from run to run by themselves."""
 _SERVED = ("engine", "device", "provider", "precision", "artifact_sha256", "shared_memory", "protocol")
 """Keys of the served model and its connection, as the server and the export give them."""
-_PLACES = {"url", "model", "options"}
-"""Keys of a configuration that give a place, or repeat other keys."""
+_PLACES = {f"request.{name}" for name in ("server.url", "server.model_name", "server.model_repository", "live.out")}
+"""Fields of a request that give a place."""
 
 
 Key = tuple[str, str, str, int]
@@ -108,7 +108,7 @@ def differing(first: Result, second: Result) -> list[DifferingKey]:
 
 
 def _circumstances(result: Result) -> dict[str, Any]:
-    config = {f"config.{key}": value for key, value in result["config"].items() if key not in _PLACES}
+    config = {key: value for key, value in flat(result["request"], "request.").items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
     return config | served | circumstances(result)
 

@@ -91,7 +91,7 @@ def lines(result: QualityResult) -> list[str]:
         f"{data['scored']:,} of {data['size']:,} examples{subset}{continued}; sha256 {data['sha256'][:12]}",
         f"weights: {found['weights']}; target of: {found['protocol']}",
     ]
-    if (by := result["config"].get("language_model")) is not None:
+    if (by := result["resolved"].get("language_model")) is not None:
         weights = f"alpha {by['alpha']:g}, beta {by['beta']:g}, {by['beam_width']:,} beams"
         said.append(f"decoded with {by['file']}, sha256 {by['sha256'][:12]}: {weights}")
     if result["partial"]:

@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from servemark import files, interrupts
-from servemark.errors import ResultError, parsing
+from servemark.errors import ResultError
 from servemark.paths import RESULTS
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.run import Result
-from servemark.results.version_1 import upgraded
 from servemark.stats.histogram import Histogram
 
 RESULT_FILE = "result.json"
 HISTOGRAM_FILE = "histograms.json"
 SERIES_FILE = "series.json"
 LATEST = "latest"
+ORDER_FILE = "request.json"
+"""The order of a run's process, until it has taken it."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
 
 
@@ -96,8 +97,9 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
 
 
 def discard(directory: Path) -> None:
-    """Remove a directory that has stayed empty."""
+    """Remove a directory that has got no result."""
     with contextlib.suppress(OSError):
+        (directory / ORDER_FILE).unlink(missing_ok=True)
         directory.rmdir()
         _link_latest(directory.parent)
 
@@ -167,9 +169,6 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ResultError(f"{file} is not a result: no JSON object", fix="name a result directory")
     version = result.get("schema_version")
-    if version == 1:
-        with parsing(file, ResultError, fix="name a whole result directory"):
-            return upgraded(result)
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result

@@ -72,7 +72,7 @@ class Sending:
                 self._queries(),
                 self._requests,
                 self._config.concurrency or 1,
-                timeout_s=self._config.request_timeout_s,
+                timeout_s=self._config.limits.request_timeout_s,
                 on_outcome=self._outcome,
                 on_tick=self._tick,
             )

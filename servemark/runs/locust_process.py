@@ -112,7 +112,7 @@ def launch(
             fix='CONTRIBUTING.md, "Add a workload", shows one',
         )
     command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
-    command += ["--skip-log-setup", *config.arguments()]
+    command += ["--skip-log-setup", "--request", str(config.order.place())]
     if workers > 1:
         port = _free_port()
         command += [f"--processes={workers}"]

@@ -13,12 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
+
 from loadgen.evaluation.mix import Part, histograms, total, without_energy
-from loadgen.load.arrivals import Distribution
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate
+from loadgen.load.scenario import same_warmup
 from loadgen.targets.open import open_target
 from servemark import interrupts
+from servemark.documents.load import ConstantRate, Distribution
+from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.output import note
 from servemark.paths import shown
@@ -52,24 +55,28 @@ def run_mix(
     `watched` one is drawn where somebody looks.
     Raises OptionError, ArtifactError, ServerError, NoResultError.
     """
-    whole = config.scenario.with_the_same_warmup
-    if not isinstance(whole, ConstantRate) or whole.gaps.distribution is not Distribution.POISSON:
+    whole = same_warmup(config.request.load)
+    if not isinstance(whole, ConstantRate) or whole.distribution is not Distribution.POISSON:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
     loads = [
         replace(
-            config,
-            power=config.power if number == 0 else None,  # one meter for the whole mix
+            config.changed(
+                workload=name,
+                load=msgspec.structs.replace(whole, rate=whole.rate * share),
+                seed=config.seed + number,
+                # One meter for the whole mix.
+                **({"power_command": "", "power_boundary": ""} if number else {}),
+            ),
             workload=get(name),
-            scenario=replace(whole, request_rate=whole.request_rate * share),
-            seed=config.seed + number,
         )
         for number, (name, share) in enumerate(shares.items())
     ]
     with server_for(loads, given=given) as served:
         _require(served)
-        mix = _Mix(results.new_directory(config.out, "mix"), shares, served, whole.request_rate)
+        request = changed(config.request, load=whole)
+        mix = _Mix(results.new_directory(config.out, "mix"), shares, served, request)
         try:
-            in_all = f"open loop, {whole.gaps.distribution.value} {whole.request_rate:g} requests/s in all"
+            in_all = f"open loop, {whole.distribution.value} {whole.rate:g} requests/s in all"
             screen = Screen(f"mix of {len(shares)}, {config.protocol}  |  {in_all}")
             with drawn_where_seen(screen, config, quiet=not watched) as drawing:
                 mix.run(output, drawing)
@@ -89,22 +96,23 @@ def _require(configs: Iterable[LoadConfig]) -> None:
             target.prepare()
 
 
+def with_own_port(config: LoadConfig, number: int) -> LoadConfig:
+    """Give the part with this number its own port of metrics, where there is one."""
+    port = config.live.metrics_port
+    return config.changed(metrics_port=port + number) if port else config
+
+
 class _Mix:
     """The processes of one mix, in the order of its shares."""
 
     def __init__(
-        self, folder: Path, shares: Mapping[str, float], configs: Sequence[LoadConfig], request_rate: float
+        self, folder: Path, shares: Mapping[str, float], configs: Sequence[LoadConfig], request: RunRequest
     ) -> None:
         self.folder = folder
-        self._shares, self._request_rate = shares, request_rate
+        self._shares, self._request = shares, request
         self._begin = folder / "begin"
         self._configs = [
-            replace(
-                config,
-                result_dir=folder / config.model,
-                start_file=self._begin,
-                metrics=config.metrics.of_part(number),
-            )
+            replace(with_own_port(config, number), result_dir=folder / config.model, start_file=self._begin)
             for number, config in enumerate(configs)
         ]
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -141,7 +149,7 @@ class _Mix:
         ]
         for part in parts:
             results.write(self.folder / part.directory, without_energy(part.result))
-        document = total(parts, self._request_rate)
+        document = total(parts, self._request)
         results.write(self.folder, document, histograms(parts))
         return document
 

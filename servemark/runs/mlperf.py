@@ -20,8 +20,8 @@ from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfConfig, MlperfMetrics, MlperfResult
-from servemark.results.schema.run import VerdictOfRun
+from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult, Plan
+from servemark.results.schema.run import Resolved, VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
@@ -76,7 +76,7 @@ def _measure(
     golden = golden_of(config)
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
-    latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.request_timeout_s)
+    latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s)
     plan = MlperfPlan(
         scenario=scenario,
         expected_qps=target_qps or HEADROOM * rate,
@@ -92,13 +92,16 @@ def _measure(
     library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
     asked = f"at least {config.duration_s:g} s and {min_queries} queries"
     note(f"LoadGen: {scenario.value}, {asked if labels is None else f'accuracy of {len(library):,} samples'}")
-    timeout_s, most = config.request_timeout_s, config.max_in_flight
+    timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
     keep = logged_by(config) if labels else _nothing
     seen = run(target, library, plan, directory, timeout_s=timeout_s, max_in_flight=most, logged=keep)
     official, metrics, verdict = _judged(config, seen, golden if labels is None else None, directory, labels)
     result: MlperfResult = {
         **opening("mlperf"),
-        "config": cast(MlperfConfig, {**config.to_dict(), "scenario": scenario.value, "plan": asdict(plan)}),
+        "request": config.to_dict(),
+        "resolved": cast(Resolved, {**config.resolved(), **target.config}),
+        "scenario": scenario.value,
+        "plan": cast(Plan, asdict(plan)),
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,

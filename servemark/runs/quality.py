@@ -18,7 +18,7 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfErrors
-from servemark.results.schema.quality import QualityConfig, QualityResult
+from servemark.results.schema.quality import QualityResolved, QualityResult
 from servemark.runs.in_process import targets_for
 from servemark.runs.labelled import Labels, Sending
 from servemark.runs.server import server_for
@@ -26,8 +26,8 @@ from servemark.runs.server import server_for
 KIND = "quality"
 REPEATED_EXAMPLES = 4
 """Examples of an earlier run that are read again, to see that the data are still the same."""
-_ASKED = ("workload", "engine", "precision", "model", "batch_size", "seed", "input_data", "samples", "language_model")
-"""Equal options of a run that another one continues."""
+_ASKED = ("workload", "engine", "precision", "inputs", "objectives")
+"""Parts of the request that are equal in a run that another one continues."""
 _PLACE = ("artifact_sha256", "device", "provider", "protocol")
 """Keys that must agree if answers are combined: the same artifact in the same place."""
 
@@ -106,10 +106,11 @@ def _pending(
 ) -> QualityResult:
     """The result before anything is scored."""
     manifest = config.entry.read_manifest() or {}
-    asked = {**config.to_dict(), **target.config, "samples": labels.samples, "own_server": own_server}
+    resolved = {**config.resolved(), **target.config, "samples": labels.samples, "own_server": own_server}
     return {
         **opening(KIND),
-        "config": cast(QualityConfig, asked),
+        "request": config.to_dict(),
+        "resolved": cast(QualityResolved, resolved),
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,
@@ -157,17 +158,18 @@ def _interrupted(out: Path, pending: QualityResult) -> Path | None:
             same = (
                 result.get("kind") == KIND
                 and all(result[key] == value for key, value in pending.items() if key in _PLACE)
-                and all(result["config"].get(key) == pending["config"].get(key) for key in _ASKED)
-                and _server(result["config"]) == _server(pending["config"])
+                and all(result["request"][key] == pending["request"][key] for key in _ASKED)
+                and _subset_and_server(result["resolved"]) == _subset_and_server(pending["resolved"])
             )
             if same:
                 return folder if result["partial"] else None
     return None
 
 
-def _server(config: Mapping[str, Any]) -> str | None:
-    """Identify the server: one of our own equals another, whatever its port."""
-    return "own" if config.get("own_server") else config.get("url")
+def _subset_and_server(resolved: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Identify the examples, the model and the server: one of our own equals another, whatever its port."""
+    server = "own" if resolved.get("own_server") else resolved.get("url")
+    return resolved["samples"], resolved["model"], server
 
 
 def _require_same(journal: Journal, labels: Labels, directory: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Self
 
 import servers
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ClosedLoop, ConstantRate
 from loadgen.measurement.probe import probe
 from loadgen.sut.channel import Payload
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
+from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.errors import NoResultError, ServerError
 from servemark.machine.scratch import scratch_folder
 from servemark.max_rate.search import point_of
@@ -83,13 +83,13 @@ class ServedBench:
         directory = self._folder / f"{self._count:03}-{stage}"
         directory.mkdir()
         seed = self._config.seed + STAGES[stage] + number
-        run = replace(self._config.at(address), seed=seed, result_dir=directory)
+        run = replace(self._config.at(address).changed(seed=seed), result_dir=directory)
         if stage == "screen":
-            screen = ClosedLoop(concurrency=int(load), duration_s=SCREEN_S, warmup_s=SCREEN_WARMUP_S)
-            run = replace(run, scenario=screen, slo=())
+            screen = ClosedLoop(concurrency=int(load), duration_s=SCREEN_S, warmup=SCREEN_WARMUP_S)
+            run = run.changed(load=screen, slo="")
         else:
             duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
-            run = replace(run, scenario=ConstantRate(request_rate=load, duration_s=duration_s, warmup_s=warmup_s))
+            run = run.changed(load=ConstantRate(rate=load, duration_s=duration_s, warmup=warmup_s))
         # The run's output goes to a file; its own report is in its directory.
         with (directory / "output.txt").open("w+") as errors:
             try:

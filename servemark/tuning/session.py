@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadgen.load.load_config import LoadConfig
+from servemark.documents.flags import options_of
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
@@ -92,7 +93,7 @@ def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]
     return {
         "kind": "tuning-log",
         "schema_version": SCHEMA_VERSION,
-        "flags": {name: value for name, value in config.options().items() if name not in NOT_COMPARED},
+        "flags": {name: value for name, value in options_of(config.request).items() if name not in NOT_COMPARED},
         "seed": config.seed,
         "screens": _screens(),
         "space": json.loads(json.dumps(space.to_dict())),
@@ -118,7 +119,7 @@ def _document(
     after = tuning.standing(tuning.winner) if tuning.winner else None
     document: TuningDocument = {
         **opening("tuning"),
-        "config": config.to_dict(),
+        "request": config.to_dict(),
         "seed": config.seed,
         "workload": config.workload.name,
         "engine": config.engine,

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from servemark.cli import _trust, build
-from servemark.cli._run_file import defaults, parameters
+from servemark.cli._run_file import defaults
 from servemark.cli._trust import declared
-from servemark.cli.rerun import _options_of
+from servemark.cli.rerun import request_of
+from servemark.documents.flags import OPTIONS
 from servemark.errors import OptionError, ResultError
 from servemark.results import directory
 from tests.fuzz.damage import damaged, hostile_json
@@ -22,21 +23,20 @@ from tests.support.results import histogram_of, latencies, result_of
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="servemark-fuzz-")
 RUN: Any = build().commands["run"]
-KNOWN = parameters(RUN)
+KNOWN = {parameter.name: parameter for parameter in RUN.params}
 DECLARED = declared(RUN)
 
 
 def read_rerun(data: bytes) -> None:
-    """The options of a result, as the command `run` reads them: none that is taken names anything."""
+    """Read a result's request as the command `run` does: nothing that is taken names anything."""
     file = Path(_FOLDER.name, "result.json")
     file.write_bytes(data)
-    options = _options_of(directory.read_run(file), file, KNOWN)
+    given = defaults(request_of(directory.read_run(file), file))
     with mock.patch.object(_trust, "_at_a_terminal", return_value=False):
-        context = RUN.make_context("servemark run", [], default_map=defaults(options, KNOWN), obj=file)
-    for name in options:
-        parameter = KNOWN[name]
-        taken = context.params[parameter.name]
-        assert taken in (None, parameter.default) or not DECLARED[parameter.name].asked(taken), name
+        context = RUN.make_context("servemark run", [], default_map=given, obj=file)
+    for name in given:
+        taken = context.params[name]
+        assert taken in (None, KNOWN[name].default) or not DECLARED[name].asked(taken), name
     context.close()
 
 
@@ -51,16 +51,20 @@ VALUES = st.one_of(
     st.integers(),
     st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),
 )
-NAMES = st.sampled_from([*KNOWN, *(name.replace("-", "_") for name in KNOWN), "trust", "config", "help", "odd"])
+FIELDS = st.sampled_from([*((o.group, o.field) for o in OPTIONS.values()), ("", "trust"), ("server", "odd")])
 
 
 @st.composite
 def documents(draw: DrawFn) -> dict[str, Any]:
-    """A right result with other options."""
+    """A right result whose request has other values."""
     result: dict[str, Any] = {**result_of(histogram_of(latencies(20.0)))}
-    named = {"workload": "ranking_tiny"} | draw(st.dictionaries(NAMES, VALUES, max_size=4))
-    options = draw(st.one_of(st.just(named), st.just(named), st.none(), st.lists(st.text(max_size=3), max_size=2)))
-    return {**result, "config": {**result["config"], "options": options}}
+    request: Any = {**result["request"], "workload": "ranking_tiny"}
+    for (group, field), value in draw(st.dictionaries(FIELDS, VALUES, max_size=4)).items():
+        if group:
+            request[group] = {**request[group], field: value}
+        else:
+            request[field] = value
+    return {**result, "request": draw(st.one_of(st.just(request), st.just(request), st.none(), st.just([])))}
 
 
 PLAIN = documents().map(lambda document: json.dumps(document).encode())

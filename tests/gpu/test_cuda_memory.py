@@ -61,5 +61,5 @@ def test_a_whole_run(server: Server, tmp_path: Path) -> None:
     flags = ["--url", server.http, "--shared-memory", "cuda", "--model-name", "identity", "--concurrency", "4"]
     done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
     result = the_result(tmp_path)
-    assert (result["shared_memory"], result["config"]["shared_memory_device"]) == ("cuda", "cuda:0")
+    assert (result["shared_memory"], result["resolved"]["shared_memory_device"]) == ("cuda", "cuda:0")
     assert result["metrics"]["errors"]["count"] == 0, done.stderr

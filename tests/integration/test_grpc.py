@@ -29,7 +29,7 @@ from servemark.workload import Agreement, Tensor
 from servers import Server, open_server
 from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
-from tests.support.load_config import parsed
+from tests.support.load_config import request_of
 from tests.support.locust_run import accounted, run, the_result
 from tests.support.small_models import affine, expected
 from tests.support.stateful_models import decoupled, scaled, stateful
@@ -208,7 +208,7 @@ def test_a_whole_run(triton: LastingTriton, streaming: bool, tmp_path: Path) -> 
     done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(out))
     result = the_result(out)
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
-    assert (result["config"]["url"], result["config"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
+    assert (result["resolved"]["url"], result["resolved"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
     metrics = result["metrics"]
     assert metrics["errors"]["count"] == 0, done.stderr
     assert metrics["server"]["queue_ms"] is not None
@@ -279,9 +279,9 @@ def test_a_triton_that_dies_in_the_run(repository: Path, streaming: bool) -> Non
 
 @pytest.mark.parametrize("place", ["http", "grpc"])
 def test_a_parameter_of_the_requests_arrives(server: Server, place: str) -> None:
-    options = parsed("", "--model-name", "scaled", "--url", f"{place}://{getattr(server, place)}")
-    options.request_parameter = "scale:3:int"
-    load = LoadConfig.from_options(options, workload_of)
+    flags = ("--model-name", "scaled", "--request-parameter", "scale:3:int")
+    options = request_of("", *flags, "--url", f"{place}://{getattr(server, place)}")
+    load = LoadConfig.of(options, workload_of)
     target = open_target(load)
     target.prepare()
     seen: list[Outcome] = []

@@ -38,4 +38,4 @@ def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) 
     assert (result["metrics"]["errors"]["count"], agreement["max_abs_error"]) == (0, 0)
     assert result["metrics"]["latency_ms"]["count"] > 10
     if protocol == "http":
-        assert result["config"]["input_tensor_format"] == "json"
+        assert result["resolved"]["input_tensor_format"] == "json"

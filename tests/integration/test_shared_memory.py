@@ -142,7 +142,7 @@ def test_what_a_killed_run_leaves_is_taken_away_by_the_next(server: Server, tmp_
     assert (FOLDER / left["name"]).exists()
     done = run(IDENTITY_LOCUSTFILE, *flags(server, "streaming", tmp_path / "next", "1"))
     result = the_result(tmp_path / "next")
-    assert (result["protocol"], result["shared_memory"], result["config"]["streaming"]) == ("grpc", "system", True)
+    assert (result["protocol"], result["shared_memory"], result["resolved"]["streaming"]) == ("grpc", "system", True)
     assert result["metrics"]["errors"]["count"] == 0, done.stderr
     assert result["metrics"]["latency_ms"]["count"] > 0
     assert registered(server) == []

@@ -37,10 +37,10 @@ def test_a_run_keeps_its_secret(authority: Authority, certificate: str, tmp_path
     result = the_result(out)
     assert result["metrics"]["errors"]["count"] == 0
     assert result["metrics"]["server"]["queue_ms"] is not None  # the statistics came with the field, too
-    assert result["config"]["headers"] == ["authorization"]
+    assert result["resolved"]["headers"] == ["authorization"]
     tls = {"ca": str(authority.certificate), "client_certificate": False, "version": "TLSv1.3"}
-    assert result["config"]["tls"].items() > tls.items()
-    assert result["config"]["tls"]["cipher"].startswith("TLS_")
+    assert result["resolved"]["tls"].items() > tls.items()
+    assert result["resolved"]["tls"]["cipher"].startswith("TLS_")
     assert result["protocol"] == "http"
     for file in [log, *(path for path in out.rglob("*") if path.is_file())]:
         assert VALUE not in file.read_text()
@@ -55,5 +55,5 @@ def test_locust_over_grpcs(authority: Authority, certificate: str, tmp_path: Pat
         result = the_result(tmp_path / "out")
         assert accounted(result) == server.log()["requests"], done.stderr
     assert result["metrics"]["errors"]["count"] == 0
-    assert (result["config"]["url"], result["protocol"]) == (server.url, "grpc")
-    assert result["config"]["tls"]["version"] in {"TLSv1.2", "TLSv1.3"}
+    assert (result["resolved"]["url"], result["protocol"]) == (server.url, "grpc")
+    assert result["resolved"]["tls"]["version"] in {"TLSv1.2", "TLSv1.3"}

@@ -241,12 +241,13 @@ import json, sys
 from locust.argument_parser import get_parser
 import loadgen.ranking
 from loadgen.load.load_config import LoadConfig
+from servemark.documents.flags import from_locust
 for arguments in json.loads(sys.argv[1]):
     options = get_parser().parse_args(arguments)
     seen = vars(options)
     if options.master:
-        load = LoadConfig.from_options(options)
-        seen = seen | load.to_dict() | {"open_loop": load.open_loop}
+        load = LoadConfig.of(from_locust(options))
+        seen = seen | {"model": load.model, "url": load.url, "open_loop": load.open_loop}
     print(json.dumps(seen, default=str))
 """
 

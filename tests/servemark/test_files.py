@@ -13,8 +13,7 @@ from loadgen.inputs.sources import samples_of
 from loadgen.load.trace import read_trace
 from loadgen.transport.access import Access, read_headers
 from servemark import files
-from servemark.cli import build
-from servemark.cli._run_file import RunFile, parameters
+from servemark.documents.files import read_request
 from servemark.errors import ServemarkError
 from servemark.repository.entry import Entry
 from servemark.results import directory
@@ -43,7 +42,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
 }
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "headers": ("headers", read_headers),
-    "--config": ("run.yaml", lambda path: RunFile.read(path, parameters(build().commands["run"]))),
+    "--config": ("run.yaml", read_request),
     "trace": ("trace.csv", read_trace),
     "inputs as JSON": ("inputs.json", lambda path: list(read_steps(path, get("ranking_tiny")))),
     "inputs as a folder": ("a.npz", lambda path: list(from_npz_folder(path.parent, get("ranking_tiny")))),

@@ -1,17 +1,14 @@
-"""A run's configuration from the load flags, without Locust."""
+"""A run's configuration from the flags of a load, without Locust."""
 
-from argparse import ArgumentParser, Namespace
-
-from loadgen.load.flags import add_arguments
 from loadgen.load.load_config import LoadConfig, Lookup, in_zoo
+from servemark.documents.flags import parse
+from servemark.documents.request import RunRequest
 
 
-def parsed(workload: str, *flags: str) -> Namespace:
-    """The flags as Locust's parser hands them over."""
-    parser = ArgumentParser()
-    add_arguments(parser, [workload], locust=False)
-    return parser.parse_args(flags)
+def request_of(workload: str, *flags: str) -> RunRequest:
+    """The request that a command line asks for."""
+    return parse([f"--model={workload}", *flags])
 
 
 def config(workload: str = "ranking_tiny", *flags: str, lookup: Lookup = in_zoo) -> LoadConfig:
-    return LoadConfig.from_options(parsed(workload, *flags), lookup)
+    return LoadConfig.of(request_of(workload, *flags), lookup)

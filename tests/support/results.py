@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from servemark.documents.request import RunRequest
 from servemark.results import directory as results
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.stats.histogram import Histogram
@@ -71,7 +73,8 @@ def result_of(
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "load",
-        "config": {"workload": workload, "engine": engine, "url": "http://127.0.0.1:1", "seed": 0},
+        "request": msgspec.to_builtins(RunRequest(workload=workload, engine=engine)),
+        "resolved": {"url": "http://127.0.0.1:1", "model": f"{workload}_{engine}", "windows": len(windows)},
         "seed": 0,
         "workload": workload,
         "engine": engine,

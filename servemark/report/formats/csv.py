@@ -69,7 +69,7 @@ def _run(saved: Saved) -> list[Row]:
         "concurrency": scenario["concurrency"],
         "duration_s": scenario["duration_s"],
         **_verdict(result["verdict"]),
-        "slo": result["config"]["slo"],
+        "slo": result["request"]["objectives"]["slo"] or None,
         "limited_by": result["limited_by"]["by"],
         "requests": metrics["latency_ms"]["count"],
         "failed_requests": errors["count"],
@@ -165,7 +165,7 @@ def _tuning(saved: Saved) -> list[Row]:
         {
             **_header(saved),
             **{key: document[key] for key in ("workload", "engine", "device", "precision", "batch_size")},
-            "slo": document["config"]["slo"],
+            "slo": document["request"]["objectives"]["slo"] or None,
             "outcome": document["outcome"],
             "present": document["present"]["text"],
             "winner": winner and winner["text"],
@@ -184,7 +184,7 @@ def _mlperf(saved: Saved) -> list[Row]:
         {
             **_header(saved),
             **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol")},
-            "load": f"MLPerf {result['config']['scenario']}",
+            "load": f"MLPerf {result['scenario']}",
             **_verdict(result["verdict"]),
             "requests": latency["count"],
             "failed_requests": result["metrics"]["errors"]["count"],

@@ -27,7 +27,7 @@ def article(saved: Saved) -> Article:
     result = cast(Result, saved.document)
     return Article(
         about=heading(result).plain,
-        answer=found_rate(result["max_rate"], result["config"]["slo"] or "")
+        answer=found_rate(result["max_rate"], result["request"]["objectives"]["slo"])
         if "max_rate" in result
         else answer(result),
         sections=[
@@ -112,7 +112,7 @@ def latency(saved: Saved) -> list[Block]:
 
 def limits(result: Result) -> list[Level]:
     """The objectives on a latency, in words and in ms."""
-    found = [slo for slo in parse_objectives(result["config"]["slo"] or "") if slo.timed]
+    found = [slo for slo in parse_objectives(result["request"]["objectives"]["slo"]) if slo.timed]
     return [(f"objective {slo.name} {slo.limit:g} ms", slo.limit) for slo in found]
 
 

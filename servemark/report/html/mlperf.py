@@ -22,7 +22,7 @@ def article(saved: Saved) -> Article:
     official = result["loadgen"]
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision"))
     return Article(
-        about=f"{result['workload']} on {place}, MLPerf {result['config']['scenario']}, LoadGen {official['version']}",
+        about=f"{result['workload']} on {place}, MLPerf {result['scenario']}, LoadGen {official['version']}",
         answer=_answer(result),
         sections=[
             Section("Verdict", [constraints(result["verdict"])]),
@@ -38,9 +38,7 @@ def article(saved: Saved) -> Article:
                     )
                 ],
             ),
-            Section(
-                "What was asked for", [Facts([(key, str(value)) for key, value in result["config"]["plan"].items()])]
-            ),
+            Section("What was asked for", [Facts([(key, str(value)) for key, value in result["plan"].items()])]),
             Section("Environment", environment(result)),
         ],
         badges=badges(result["verdict"], partial=result["partial"]),
@@ -58,7 +56,7 @@ def _answer(result: MlperfResult) -> str:
     rates = [f"{key.replace('_', ' ')} {official[key]:.5g}" for key in _RATES if key in official]
     failed = [each["name"] for each in result["verdict"]["constraints"] if not each["ok"]]
     valid = f"INVALID ({', '.join(failed)})" if failed else "VALID"
-    return ", ".join([f"MLPerf {result['config']['scenario']}", *rates, valid])
+    return ", ".join([f"MLPerf {result['scenario']}", *rates, valid])
 
 
 def _latency(result: MlperfResult) -> list[Block]:

@@ -7,6 +7,7 @@ from typing import Any
 from servemark.report.page.blocks import Block, Facts
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
+from servemark.results.served_config import flat
 
 _MACHINE = {
     "hostname": "host",
@@ -39,7 +40,9 @@ def made(document: Header) -> str:
 def configuration(result: Result) -> list[Block]:
     """Show the options of the run, after defaults were resolved."""
     asked = {
-        name: value for name, value in result["config"].items() if not (value is None or value is False or value == "")
+        name: value
+        for name, value in {**flat(result["request"]), **result["resolved"]}.items()
+        if not (value is None or value is False or value in ("", [], {}))
     }
     served = {
         name: result.get(name) for name in ("engine", "device", "provider", "precision", "protocol", "artifact_sha256")

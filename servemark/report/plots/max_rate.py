@@ -14,7 +14,7 @@ HOLLOW = "hollow: the run is INVALID"
 def search(result: Result) -> list[Block]:
     """Each run's latency over its rate."""
     found = result["max_rate"]
-    slowest = latency_objective(parse_objectives(result["config"]["slo"] or ""))
+    slowest = latency_objective(parse_objectives(result["request"]["objectives"]["slo"]))
     name = slowest.name if slowest else "latency"
     points = found["points"]
     plot = Plot(

@@ -51,7 +51,7 @@ def heading(result: Result) -> Text:
     if scenario["warmup_s"] and "warmup" in scenario:
         seconds += f" after {scenario['warmup_s']:.2g} s of warm-up"
     known: list[str | None] = [result["engine"], result["device"], result["precision"], result["protocol"]]
-    if "json" in {result["config"].get(f"{which}_tensor_format") for which in ("input", "output")}:
+    if "json" in {result["resolved"].get(f"{which}_tensor_format") for which in ("input", "output")}:
         known.append("JSON tensors")
     where = ", ".join(str(each) for each in known if each)
     return Text.assemble(

@@ -13,7 +13,7 @@ from servemark.results.verdict import verdict_words
 
 def render_max_rate(result: Result, console: Console) -> None:
     """Print a search's result: the answer first."""
-    found, slo = result["max_rate"], result["config"]["slo"] or ""
+    found, slo = result["max_rate"], result["request"]["objectives"]["slo"]
     console.print(Text(answer(found, slo), style="bold"), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("requests/s", justify="right")

@@ -12,7 +12,7 @@ _PERCENTILES = ("50.00", "90.00", "95.00", "99.00", "99.90")
 def render_mlperf(result: MlperfResult, console: Console) -> None:
     """Print a result of kind `mlperf`."""
     official, verdict = result["loadgen"], result["verdict"]
-    scenario = result["config"]["scenario"]
+    scenario = result["scenario"]
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision"))
     console.print(Text(f"{result['workload']} on {place}  |  MLPerf {scenario}, LoadGen {official['version']}"))
     known = {p: official.get(f"{p}_percentile_latency_ns") for p in _PERCENTILES}

@@ -19,7 +19,7 @@ def worst_seconds(result: Result) -> str | None:
     # Results of earlier versions have no such windows.
     if trace is None or "first" not in trace or not any(window["count"] + window["errors"] for window in windows):
         return None
-    slo = latency_objective(parse_objectives(result["config"]["slo"] or ""))
+    slo = latency_objective(parse_objectives(result["request"]["objectives"]["slo"]))
     length_s = windows[1]["start_s"] if len(windows) > 1 else 1.0
     if slo is None:
         ranked = sorted(windows, key=_longest, reverse=True)

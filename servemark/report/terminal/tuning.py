@@ -27,7 +27,8 @@ def render_tuning(document: TuningDocument, console: Console) -> None:
 def title(document: TuningDocument) -> str:
     """Name the tuned entry and the objective."""
     place = f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}"
-    return f"{place}: the highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}"
+    slo = document["request"]["objectives"]["slo"]
+    return f"{place}: the highest Poisson rate with {slo}, batch {document['batch_size']}"
 
 
 def header(document: TuningDocument) -> str:
@@ -38,7 +39,7 @@ def header(document: TuningDocument) -> str:
     lines = [
         f"Tuned by `{' '.join(document['command'])}`",
         f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {_gpus(environment)}.",
-        f"Highest Poisson rate with {document['config']['slo']}, batch {document['batch_size']}: "
+        f"Highest Poisson rate with {document['request']['objectives']['slo']}, batch {document['batch_size']}: "
         f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {ratio_words(document)}.",
         f"Now {winner['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
     ]
@@ -57,7 +58,7 @@ def merit(row: CandidateFigures) -> tuple[float, float, float]:
 
 def head(document: TuningDocument) -> list[str]:
     """The columns of `cells`."""
-    slowest = latency_objective(parse_objectives(document["config"]["slo"] or ""))
+    slowest = latency_objective(parse_objectives(document["request"]["objectives"]["slo"]))
     return [
         "candidate",
         "screened/s",

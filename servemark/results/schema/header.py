@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 
 from servemark.machine.environment import Environment, collect
 
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 """Raised when a key's meaning changes. Keys may be added without."""
 
 
 class Header(TypedDict):
     """What every document begins with."""
 
-    schema_version: Annotated[Literal[2], "Raised when the meaning of a key changes. Keys may be added without."]
+    schema_version: Annotated[Literal[3], "Raised when the meaning of a key changes. Keys may be added without."]
     kind: Annotated[str, "What the document is about."]
     created: Annotated[str, "When the document was begun: UTC, ISO 8601."]
     command: Annotated[list[str], "The program that wrote it, and its arguments."]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import Config, OutputAgreement, VerdictOfRun
+from servemark.results.schema.run import REQUEST, OutputAgreement, Resolved, VerdictOfRun
 from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency
 
@@ -20,13 +20,6 @@ class Plan(TypedDict):
     percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
     seed: Annotated[int, "Seed of schedule and samples."]
     accuracy: NotRequired[Annotated[bool, "Whether it was an accuracy run: each sample once."]]
-
-
-class MlperfConfig(Config):
-    """Every option as it was resolved, and what LoadGen is asked for."""
-
-    scenario: Annotated[str, "MLPerf's scenario."]
-    plan: Annotated[Plan, "What LoadGen is asked for."]
 
 
 class MlperfErrors(TypedDict):
@@ -55,7 +48,10 @@ class MlperfMetrics(TypedDict):
 class MlperfResult(Header):
     """The result of an MLPerf scenario."""
 
-    config: Annotated[MlperfConfig, "Every option as it was resolved."]
+    request: Annotated[dict[str, Any], REQUEST]
+    resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
+    scenario: Annotated[str, "MLPerf's scenario."]
+    plan: Annotated[Plan, "What LoadGen is asked for."]
     workload: Annotated[str, "Name of the workload."]
     engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]

@@ -1,15 +1,15 @@
 """The result of `servemark quality`: how right the answers to a labelled data set are."""
 
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.mlperf import MlperfErrors
-from servemark.results.schema.run import Config
+from servemark.results.schema.run import REQUEST, Resolved
 from servemark.results.schema.score import QualityScore
 
 
-class QualityConfig(Config):
-    """Every option as it was resolved."""
+class QualityResolved(Resolved):
+    """What the request left open, as it was resolved."""
 
     samples: Annotated[int | None, "Size of the subset that was asked for. Null: all examples."]
     own_server: NotRequired[Annotated[bool, "Whether the server was started for this run, at a port of its own."]]
@@ -18,7 +18,8 @@ class QualityConfig(Config):
 class QualityResult(Header):
     """The result of a quality run."""
 
-    config: Annotated[QualityConfig, "Every option as it was resolved."]
+    request: Annotated[dict[str, Any], REQUEST]
+    resolved: Annotated[QualityResolved, "What the request left open, as it was resolved."]
     workload: Annotated[str, "Name of the workload."]
     engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]

@@ -74,59 +74,19 @@ class LanguageModelConfig(TypedDict):
     beam_width: Annotated[int, "Texts that the search kept."]
 
 
-class Config(TypedDict):
-    """Every option of a run as it was resolved."""
+REQUEST = (
+    "What was asked for: the document that `servemark rerun` and `run --config` read (`servemark schema request`)."
+)
 
-    workload: Annotated[str | None, "Name of the workload."]
-    engine: Annotated[str | None, "Engine that was asked for. Null: the model is the server's own."]
-    precision: Annotated[str | None, "Precision that was asked for. Null: the model is the server's own."]
+
+class Resolved(TypedDict):
+    """What a request leaves open, as it was resolved."""
+
     url: Annotated[str | None, "Server. Null in-process."]
-    model: Annotated[str | None, "Name of the model on the server."]
-    model_version: NotRequired[Annotated[str | None, "Its version that was asked for. Null: the server chose."]]
-    batch_size: Annotated[int, "Samples in a request."]
-    concurrency: Annotated[int | None, "Requests that a closed loop keeps in flight."]
-    request_rate: Annotated[float | None, "Arrivals per second of an open loop at one rate."]
-    request_distribution: Annotated[str | None, "Distribution of the gaps between arrivals."]
-    stages: Annotated[str | None, "Stages as `seconds:rate`, separated by commas."]
-    trace: Annotated[str | None, "File of the trace."]
-    trace_speed: NotRequired[Annotated[float | None, "How many times as fast as recorded the trace was played."]]
-    duration_s: Annotated[float, "Measured seconds."]
-    warmup_s: Annotated[float | None, "Seconds before the measured interval. Null: `--warmup auto`."]
-    seed: Annotated[int, "Seed of schedule and inputs."]
-    slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
-    input_data: Annotated[str, "`synthetic`, `random`, `zero`, `dataset`, or a path."]
-    quality: NotRequired[Annotated[bool, "Whether the answers were scored by labels."]]
+    model: Annotated[str | None, "Name of the model on the server. Null: a mix has several."]
+    windows: Annotated[int, "Windows of the measured interval."]
     language_model: NotRequired[
         Annotated[LanguageModelConfig, "What decoded the answers that were scored. Missing: no language model."]
-    ]
-    shape: NotRequired[Annotated[dict[str, list[int]], "Input -> its sizes without the batch, as given."]]
-    range: NotRequired[Annotated[dict[str, list[float]], "Input -> least and greatest random value, as given."]]
-    string_length: NotRequired[Annotated[int, "Letters of each random string, as given."]]
-    string_data: NotRequired[Annotated[str, "What each string was, as given."]]
-    shared_memory: Annotated[str, "`none`, `system` or `cuda`."]
-    request_timeout_s: Annotated[
-        float,
-        "A request unanswered this long after its schedule, or after its wait for --max-in-flight, failed (s).",
-    ]
-    max_in_flight: Annotated[int, "Most requests that an open loop has in flight."]
-    priority: NotRequired[Annotated[str, "Priority of the sending thread that was asked for; `auto`: the best."]]
-    cpu_latency_qos: NotRequired[
-        Annotated[str, "Whether cores were to be kept out of idle states: `auto`, `on` or `off`."]
-    ]
-    max_error_share: Annotated[float, "Share of failed requests that a valid run may have."]
-    request_log: Annotated[bool, "Whether `requests.csv` holds each request."]
-    sampling_rate_hz: NotRequired[Annotated[float, "How often this machine's meters were read (1/s). 0: never."]]
-    power_command: NotRequired[Annotated[str | None, "The user's command that metered power."]]
-    request_parameters: NotRequired[
-        Annotated[dict[str, bool | int | float | str], "Parameters of every request, as given."]
-    ]
-    sequence_length: NotRequired[Annotated[int | None, "Requests of each sequence. Null: they are independent."]]
-    windows: Annotated[int, "Windows of the measured interval."]
-    options: NotRequired[
-        Annotated[
-            dict[str, Any],
-            "Options of `servemark run`, by name, that `servemark rerun` gives. Without those at default.",
-        ]
     ]
     tls: NotRequired[Annotated[Tls | None, "How the connection is secured. Null without TLS."]]
     headers: NotRequired[Annotated[list[str] | None, "Names of the headers of every request, never their values."]]
@@ -508,7 +468,8 @@ class MaxRateSearch(TypedDict):
 class RunHeader(Header):
     """What is known before a run."""
 
-    config: Annotated[Config, "Every option as it was resolved."]
+    request: Annotated[dict[str, Any], REQUEST]
+    resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
     seed: Annotated[int, "Seed of schedule and inputs."]
     workload: Annotated[str, "Name of the workload, or `mix`."]
     task: Annotated[str, "Task of the workload."]

@@ -1,9 +1,9 @@
 """The document of a tuning, `tuning.json`."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import Config, MaxRateSearch
+from servemark.results.schema.run import REQUEST, MaxRateSearch
 from servemark.stats.ratios import RatioFigures
 
 
@@ -75,7 +75,7 @@ Lacked = Literal["time", "machine", "generator", "server"]
 class TuningDocument(Header):
     """The document of a tuning."""
 
-    config: Annotated[Config, "Every option of the runs as it was resolved."]
+    request: Annotated[dict[str, Any], REQUEST]
     seed: Annotated[int, "Seed of schedule and inputs."]
     workload: Annotated[str, "Name of the workload."]
     engine: Annotated[str, "Engine."]

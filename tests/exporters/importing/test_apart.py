@@ -17,7 +17,7 @@ from exporters.importing.apart import run_apart
 from exporters.importing.model import import_model
 from exporters.importing.samples import Wishes
 from loadgen.inputs.generated import random_samples
-from loadgen.load.input_options import InputOptions
+from servemark.documents.request import Inputs
 from servemark.errors import ArtifactError, InputDataError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import read_golden
@@ -122,7 +122,7 @@ def test_what_has_no_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def drawn(workload: Workload, ranges: Any) -> Any:
-    return random_samples(workload.inputs, InputOptions(ranges=ranges), np.random.default_rng(0))
+    return random_samples(workload.inputs, Inputs(range=dict(ranges)), np.random.default_rng(0))
 
 
 def test_a_model_is_imported_by_a_process_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

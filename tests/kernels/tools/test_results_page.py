@@ -32,6 +32,6 @@ def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_kind_is_an_error(tmp_path: Path) -> None:
-    results.write(tmp_path, {"kind": "suite", "schema_version": 2})
+    results.write(tmp_path, {"kind": "suite", "schema_version": 3})
     with pytest.raises(OptionError, match="holds no kernels"):
         list(page([tmp_path]))

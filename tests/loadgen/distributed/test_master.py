@@ -1,5 +1,6 @@
 """The master's decisions, with workers that answer as this file has them, and a clock that it sets."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,12 +46,12 @@ class Clients(dict[str, SimpleNamespace]):
 class Workers:
     """Locust's runner with workers that answer every order at once, unless a test says how else."""
 
-    def __init__(self, flags: tuple[str, ...], names: tuple[str, ...] = ("a", "b"), **settings: Any) -> None:
+    def __init__(self, flags: tuple[str, ...], names: tuple[str, ...] = ("a", "b")) -> None:
         self.clients = Clients({name: SimpleNamespace(id=name, state=STATE_INIT) for name in names})
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.config = config("ranking_tiny", *flags)
         self.answers: dict[str, Answer] = {"prepare": Workers.ready, "ping": Workers.pong}
-        self.master = Master(self.config, self, settings)  # type: ignore[arg-type] # the part of a runner it uses
+        self.master = Master(self.config, self)  # type: ignore[arg-type] # the part of a runner it uses
 
     def get_worker_index(self, name: str) -> int:
         return sorted(self.clients).index(name)
@@ -100,10 +101,10 @@ class Workers:
 
 
 def test_each_worker_is_told_its_share_and_when_to_begin_by_its_own_clock() -> None:
-    workers = Workers(OPEN, names=("b", "a"), seed="3").begun()
+    workers = Workers((*OPEN, "--seed", "3"), names=("b", "a")).begun()
     shares = [(name, order["index"], order["of"], order["token"]) for name, order in workers.orders("prepare")]
     assert sorted(shares) == [("a", 0, 2, "a"), ("b", 1, 2, "b")]
-    assert {order["options"]["seed"] for _, order in workers.orders("prepare")} == {"3"}
+    assert {json.loads(order["request"])["inputs"]["seed"] for _, order in workers.orders("prepare")} == {3}
     schedule_ns = workers.master.interval.start - 1 * S
     assert [order["start_ns"] for _, order in workers.orders("begin")] == pytest.approx(
         [schedule_ns + 7 * S] * 2, abs=S / 10

@@ -10,8 +10,10 @@ import pytest
 from scipy import stats
 
 from loadgen.evaluation.mix import Part, parse_mix, total
-from loadgen.load.arrivals import Distribution, schedule
+from loadgen.load.arrivals import schedule
 from loadgen.measurement.sender import start_time
+from servemark.documents.load import ConstantRate, Distribution
+from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.results import directory
 from servemark.stats.histogram import Histogram
@@ -65,7 +67,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
     result: Any = {
         "workload": name,
         "batch_size": 1,
-        "config": {"slo": None, "max_in_flight": 1024},
+        "resolved": {"url": "http://h:1"},
         "scenario": {"mode": "open", "requested_rate": rate},
         "verdict": {
             "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "not_judged": {},
@@ -95,10 +97,14 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
     return Part(rate, name, result, encoded)
 
 
+def request(rate: float) -> RunRequest:
+    return RunRequest(workload="a=0.9,b=0.3", load=ConstantRate(rate=rate))
+
+
 def test_the_whole_is_merged_not_averaged() -> None:
     rng = np.random.default_rng(0)
     fast, slow = rng.uniform(1, 2, 900).tolist(), rng.uniform(50, 90, 300).tolist()
-    document: Any = total([part("a", fast), part("b", slow, errors=6, code=2, by="server")], 120.0)
+    document: Any = total([part("a", fast), part("b", slow, errors=6, code=2, by="server")], request(120.0))
     latency, both = document["metrics"]["latency_ms"], np.array(fast + slow)
     assert latency["count"] == 1200
     for key, value in (("mean", both.mean()), ("stdev", both.std()), ("min", both.min()), ("max", both.max())):
@@ -130,9 +136,9 @@ def test_nothing_limits_a_mix_where_nothing_limits_its_workloads() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [1.0])]
     for each in parts:
         each.result["limited_by"]["evidence"] = "nothing: kept up with the schedule"
-    assert total(parts, 3.0)["limited_by"] == {"by": None, "evidence": "nothing: kept up with the schedule"}
+    assert total(parts, request(3.0))["limited_by"] == {"by": None, "evidence": "nothing: kept up with the schedule"}
     parts[1].result["limited_by"]["evidence"] = "not known: no request succeeded"
-    assert total(parts, 3.0)["limited_by"] == {
+    assert total(parts, request(3.0))["limited_by"] == {
         "by": None, "evidence": "not known: a: nothing: kept up with the schedule; b: not known: no request succeeded",
     }  # fmt: skip
 
@@ -144,7 +150,7 @@ def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
     rates = {key: None for key in metrics["throughput"] if key != "requested_rate"}
     metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
     metrics["schedule_delay_ms"]["late_share"] = None
-    document: Any = total(parts, 1.0)["metrics"]
+    document: Any = total(parts, request(1.0))["metrics"]
     assert (document["throughput"]["requests_per_s"], document["throughput"]["requests_per_s_reason"]) == (
         None,
         "cut short",

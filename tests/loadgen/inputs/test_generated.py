@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from loadgen.inputs.generated import random_samples, zero_samples
-from loadgen.load.input_options import InputOptions
+from servemark.documents.request import Inputs
 from servemark.errors import InputDataError
 from servemark.workload import Tensor
 from servemark.workload.tensor import NUMPY_DTYPES
 
 EVERY = [Tensor(name, name, (500,)) for name in NUMPY_DTYPES]
-USUAL = InputOptions()
+USUAL = Inputs()
 
 
-def draw(tensors: list[Tensor], options: InputOptions = USUAL, seed: int = 0, count: int = 3) -> list[Any]:
+def draw(tensors: list[Tensor], options: Inputs = USUAL, seed: int = 0, count: int = 3) -> list[Any]:
     return list(islice(random_samples(tensors, options, np.random.default_rng(seed)), count))
 
 
@@ -38,21 +38,21 @@ def test_every_datatype_has_values_of_its_own_and_repeats_by_seed() -> None:
 
 def test_options_say_which_values() -> None:
     ids, text, size = Tensor("ids", "INT64", (1000,)), Tensor("text", "BYTES", (2,)), Tensor("x", "FP32", (-1, 3))
-    options = InputOptions({"x": (5, 3)}, {"ids": (7, 9), "x": (-2.0, -1.0)}, string_data="hello")
+    options = Inputs(shape={"x": (5, 3)}, range={"ids": (7, 9), "x": (-2.0, -1.0)}, string_data="hello")
     [sample] = draw([ids, text, size], options, count=1)
     assert {*sample["ids"].tolist()} == {7, 8, 9}
     assert sample["text"].tolist() == [b"hello", b"hello"]
     assert sample["x"].shape == (5, 3)
     assert -2 <= sample["x"].min() <= sample["x"].max() <= -1
-    assert [len(text) for text in draw([text], InputOptions(string_length=3))[0]["text"]] == [3, 3]
+    assert [len(text) for text in draw([text], Inputs(string_length=3))[0]["text"]] == [3, 3]
     largest = Tensor("u", "UINT64", (9,))
-    assert draw([largest], InputOptions(ranges={"u": (2.0**63, 2.0**63)}))[0]["u"].tolist() == [2**63] * 9
+    assert draw([largest], Inputs(range={"u": (2.0**63, 2.0**63)}))[0]["u"].tolist() == [2**63] * 9
 
 
 def test_optional_inputs_are_left_out_unless_they_are_named() -> None:
     tensors = [Tensor("x", "FP32", (1,)), Tensor("mask", "INT32", (-1,), optional=True)]
     assert [*draw(tensors)[0]] == ["x"]
-    assert draw(tensors, InputOptions({"mask": (2,)}))[0]["mask"].shape == (2,)
+    assert draw(tensors, Inputs(shape={"mask": (2,)}))[0]["mask"].shape == (2,)
     with pytest.raises(InputDataError, match="every input of the model is optional"):
         draw(tensors[1:])
 

@@ -212,7 +212,7 @@ def test_the_protocol_is_a_flag_or_the_url_s(flags: str, url: str) -> None:
     found = config("ranking_tiny", *flags.split())
     assert found.url == url
     assert found.protocol == url.partition(":")[0]
-    assert found.streaming == ("--streaming" in flags)
+    assert found.server.streaming == ("--streaming" in flags)
 
 
 @pytest.mark.parametrize(

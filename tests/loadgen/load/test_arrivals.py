@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.load.arrivals import ClosedLoopArrivals, Distribution, OpenLoopArrivals, Stage, schedule, staged
+from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, schedule, staged
+from servemark.documents.load import Distribution, Stage
 
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 

@@ -138,4 +138,4 @@ def test_a_page_of_another_site_in_a_browser(site: int, tmp_path: Path) -> None:
         page.until("document.querySelector('button[type=submit]') !== null")
         page.evaluate("document.querySelector('button[type=submit]').click()")
         [result] = web.finished(1)
-        assert result["config"]["workload"] == "ranking_tiny"
+        assert result["request"]["workload"] == "ranking_tiny"

@@ -1,7 +1,7 @@
 """A worker's side of Locust: what it answers by itself, and whose options count."""
 
 import time
-from argparse import Namespace
+from argparse import ArgumentParser
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,8 @@ from loadgen.distributed.messages import MESSAGE
 from loadgen.load.load_config import in_zoo
 from loadgen.locust_bridge import worker_session
 from loadgen.locust_bridge.worker_session import WorkerSession
-from tests.support.load_config import parsed
+from servemark.documents.flags import add_arguments
+from tests.support.load_config import request_of
 
 
 class Runner:
@@ -42,7 +43,9 @@ def runner() -> Runner:
 def session(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> WorkerSession:
     """A session that has begun, of a worker with files of its own."""
     monkeypatch.setitem(vars(argument_parser), "default_args_dict", argument_parser.default_args_dict)
-    options = parsed("ranking_tiny", "--model-repository", "/here", "--seed", "1", "--duration", "1")
+    parser = ArgumentParser()
+    add_arguments(parser, ["ranking_tiny"], locust=False)
+    options = parser.parse_args(["--model-repository", "/here", "--seed", "1", "--duration", "1"])
     environment = Environment(parsed_options=options)
     environment.runner = runner  # type: ignore[assignment] # the part of one that a session uses
     made = WorkerSession(environment, in_zoo)
@@ -66,8 +69,8 @@ def test_other_orders_wait_for_the_run(session: WorkerSession, runner: Runner) -
 
 
 def test_the_load_is_the_master_s_and_its_files_are_this_host_s(session: WorkerSession) -> None:
-    theirs = parsed("ranking_tiny", "--model-repository", "/there", "--seed", "9", "--request-rate", "5")
-    settings = session._resolve(Namespace(**vars(theirs)))
+    theirs = request_of("ranking_tiny", "--model-repository", "/there", "--seed", "9", "--request-rate", "5")
+    settings = session._resolve(theirs, "http://h:1")
     assert (settings.seed, settings.scenario.rate, str(settings.model_repository)) == (9, 5, "/here")
 
 

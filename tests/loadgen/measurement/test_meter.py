@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from loadgen.driver.event_loop import MS
-from loadgen.load.arrivals import Distribution, schedule
+from loadgen.load.arrivals import schedule
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
+from servemark.documents.load import Distribution
 from servemark.stats.histogram import Histogram
 from servemark.stats.trend import FEWEST
 from tests.golden.behaviour import Behaviour

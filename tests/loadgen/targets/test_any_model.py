@@ -1,7 +1,6 @@
 """A workload made of a server's own words, over HTTP and gRPC, and driven."""
 
 import json
-from argparse import Namespace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load
 from tests.golden.server import GoldenServer
-from tests.support.load_config import config, parsed
+from tests.support.load_config import config, request_of
 from tests.support.locust_run import run, server_of, the_result
 from tests.support.result_checks import check_counts, check_schema
 
@@ -26,7 +25,7 @@ INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask
 
 
 def resolved(url: str, *flags: str) -> LoadConfig:
-    return LoadConfig.from_options(parsed("", "--url", url, *flags), workload_of)
+    return LoadConfig.of(request_of("", "--url", url, *flags), workload_of)
 
 
 def answers(load: LoadConfig, count: int = 8) -> Load:
@@ -83,7 +82,6 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
     agreement = result["metrics"]["accuracy"]["output_agreement"]
     assert (result["workload"], result["metrics"]["errors"]["count"]) == (NAME, 0), done.stderr
     assert (agreement["samples"], agreement["max_abs_error"], agreement["top1_agreement"]) == (3, 0, 1)
-    assert result["config"]["engine"] is None
 
 
 def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
@@ -116,12 +114,12 @@ def test_what_is_refused_before_a_request(flags: list[str], words: str) -> None:
 
 
 def test_a_name_that_is_no_workload_needs_a_server() -> None:
-    options: Namespace = parsed("resnet55")
+    options = request_of("resnet55")
     with pytest.raises(OptionError, match="unknown workload 'resnet55'") as error:
         workload_of(options)
     assert "or --url URL of a server that has this model" in str(error.value.fix)
     with pytest.raises(OptionError, match="no model is named"):
-        workload_of(parsed(""))
+        workload_of(request_of(""))
 
 
 def test_a_server_without_binary_tensors_gets_json(tmp_path: Path) -> None:
@@ -133,7 +131,7 @@ def test_a_server_without_binary_tensors_gets_json(tmp_path: Path) -> None:
         forced = answers(resolved(server.url, "--model-name", "m", "--input-tensor-format", "binary"))
     result = the_result(tmp_path)
     assert result["metrics"]["errors"]["count"] == 0, done.stderr
-    assert (result["config"]["input_tensor_format"], result["config"]["output_tensor_format"]) == ("json", "json")
+    assert (result["resolved"]["input_tensor_format"], result["resolved"]["output_tensor_format"]) == ("json", "json")
     assert log["rejected"] == 0
     assert {*forced.kinds} == {"http_500"}
 

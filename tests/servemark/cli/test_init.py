@@ -3,13 +3,13 @@
 import ast
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from servemark.cli import build
-from servemark.cli._run_file import RunFile, parameters
+from servemark.documents.files import read_request
+from servemark.documents.load import ConstantRate
+from servemark.documents.request import GROUPS, Objectives, RunRequest
 from tests.support.command_line import BAD_INPUT, Servemark
-
-KNOWN = parameters(build().commands["run"])
 
 
 def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,8 +17,10 @@ def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: p
     code, out, err = servemark("init", "ranking")
     assert (code, err) == (0, "")
     assert out.splitlines()[:2] == ["wrote run.yaml", "wrote locustfile.py"]
-    file = RunFile.read(Path("run.yaml"), KNOWN)
-    assert file.values == {"workload": "ranking", "request-rate": "100", "slo": ["p99:10"], "duration": "15"}
+    load = ConstantRate(rate=100, duration_s=20)
+    assert read_request(Path("run.yaml")).request == RunRequest(
+        workload="ranking", load=load, objectives=Objectives(slo="p99:10")
+    )
     tree = ast.parse(Path("locustfile.py").read_text())
     assert [node.name for node in tree.body if isinstance(node, ast.ClassDef)] == ["User"]
     assert 'own = get("ranking")' in Path("locustfile.py").read_text()
@@ -29,10 +31,12 @@ def test_every_other_option_stands_there_as_a_comment(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     servemark("init", "ranking")
-    lines = [line.removeprefix("# ") for line in Path("run.yaml").read_text().splitlines()]
+    lines = [line.strip().removeprefix("# ") for line in Path("run.yaml").read_text().splitlines()]
     keys = [line.partition(":")[0] for line in lines]
-    assert all(keys.count(name) == 1 for name in KNOWN)
-    assert "batch-size: 1" in lines
+    kinds: list[type[msgspec.Struct]] = [*GROUPS.values(), ConstantRate]
+    names = [field.name for kind in kinds for field in msgspec.structs.fields(kind)]
+    assert all(name in keys for name in names)
+    assert "batch_size: 1" in lines
     assert "warmup: auto" in lines
 
 

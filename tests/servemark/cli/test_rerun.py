@@ -1,17 +1,19 @@
 """`servemark rerun`: the options that a result keeps make the same run again."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from servemark.cli import run as command
+from servemark.documents.flags import request_of
+from servemark.documents.load import ClosedLoop
+from servemark.documents.request import RunRequest, changed
 from servemark.errors import OptionError
 from servemark.results import directory
 from servemark.workload import get
 from tests.support.command_line import BAD_INPUT, Servemark
-from tests.support.load_config import config
 from tests.support.locust_run import accounted, server_of, the_result
 from tests.support.measured import evenly, load_result
 
@@ -35,45 +37,41 @@ def test_the_options_of_a_result_are_a_file(saved: Path, servemark: Servemark) -
     assert code == 0
     assert out.splitlines()[1:] == [
         "workload: ranking_tiny",
-        "url: http://h:1",
-        "request-rate: 40",
-        "duration: 10",
-        "warmup: 1",
-        "slo: p90:50",
+        "server:",
+        "  url: http://h:1",
+        "load:",
+        "  kind: constant-rate",
+        "  rate: 40.0",
+        "  distribution: poisson",
+        "  gamma_cv: null",
+        "  duration_s: 10.0",
+        "  warmup: 1.0",
+        "objectives:",
+        "  slo: p90:50",
     ]
 
 
-def test_the_options_of_a_command_are_kept_in_its_runs() -> None:
-    run = replace(config("ranking_tiny", "--seed", "3", "--protocol", "grpc", "--out", "elsewhere"))
-    assert run.run_options()["url"] == run.address
-    own = replace(run, command_options={"url": "", "protocol": "grpc", "option": ["compile=true"], "device": ""})
-    assert own.run_options() == {
-        "workload": "ranking_tiny",
-        "concurrency": "1",
-        "seed": "3",
-        "protocol": "grpc",
-        "option": ["compile=true"],
-    }
-    assert type(own).parse(own.arguments()) == own
-
-
 def test_a_run_is_made_again(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what the command was given, changed by what follows the result."""
-    made: list[tuple[Any, dict[str, str]]] = []
+    """With what was asked for, changed by what follows the result."""
+    made: list[RunRequest] = []
 
-    def stop(load: Any, **more: str) -> None:
-        made.append((load, more))
+    def stop(request: RunRequest) -> None:
+        made.append(request)
         raise OptionError("not run")
 
+    flags = {"model": "ranking_tiny", "request_rate": "40", "option": ["compile=true"], "slo": "p90:50"}
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
-    options = {"workload": "ranking_tiny", "request_rate": "40", "option": ["compile=true"], "slo": "p90:50"}
-    directory.write(tmp_path, {**result, "config": {**result["config"], "options": options}})
-    monkeypatch.setattr(command, "resolve", stop)
+    directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request_of(flags))})
+    monkeypatch.setattr(command, "resolved", stop)
     code, _, err = servemark("rerun", str(tmp_path), "--concurrency", "2", "--seed=7")
     assert (code, err) == (BAD_INPUT, "servemark: not run\n")
-    [(load, more)] = made
-    assert more == {"model": "ranking_tiny"}
-    assert (load.num_users, load.request_rate, load.seed, load.slo) == ("2", "", "7", "p90:50")
+    [request] = made
+    assert (request.workload, request.load) == ("ranking_tiny", ClosedLoop(concurrency=2))
+    assert (request.inputs.seed, request.objectives.slo, request.server.engine_options) == (
+        7,
+        "p90:50",
+        ("compile=true",),
+    )
 
 
 def test_what_differs_is_said(saved: Path, servemark: Servemark) -> None:
@@ -88,14 +86,12 @@ def test_what_differs_is_said(saved: Path, servemark: Servemark) -> None:
 def test_what_cannot_be_made_again_is_refused(saved: Path, servemark: Servemark) -> None:
     kept = directory.read(saved)
     for changes, words in (
-        (
-            {"config": {**kept["config"], "options": {"workload": "x", "odd": "1"}}},
-            "options that this version lacks: odd",
-        ),
-        ({"config": {k: v for k, v in kept["config"].items() if k != "options"}}, "does not keep its options"),
+        ({"request": {**kept["request"], "odd": 1}}, "unknown field `odd`"),
+        ({"request": {"load": {"kind": "constant-rate", "rate": 0}}}, "> 0.0 - at `$.load.rate`"),
+        ({"request": {"live": {"metrics_linger_s": 5}}}, "--metrics-linger is for the port"),
         ({"kind": "comparison"}, "is of the kind comparison, no load run"),
         ({"kind": "mlperf", "command": ["servemark", "mlperf", "x"]}, "; this was made by `servemark mlperf x`"),
-        ({"config": {"options": 5}}, "cannot be read"),
+        ({"request": 5}, "cannot be read"),
     ):
         change(saved, **{**kept, **changes})
         code, out, err = servemark("rerun", str(saved))
@@ -106,12 +102,15 @@ def test_what_cannot_be_made_again_is_refused(saved: Path, servemark: Servemark)
 def test_a_rerun_measures(servemark: Servemark, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with server_of(get("ranking_tiny")) as server:
-        options = {"workload": "ranking_tiny", "url": server.url, "request_rate": "50", "warmup": "0.1"}
+        options = {"model": "ranking_tiny", "url": server.url, "request_rate": "50", "warmup": "0.1"}
         options |= {"request_distribution": "constant", "duration": "15"}
         result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
-        directory.write(tmp_path, {**result, "config": {**result["config"], "options": options}})
+        request = request_of(options)
+        directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request)})
         servemark("rerun", str(tmp_path), "--trust", "--duration", "0.5", "--out", str(out), "--json")
         again = the_result(out)
         assert len(server.requests()) == accounted(again)
     assert again["metrics"]["latency_ms"]["count"] == 25
-    assert again["config"]["options"] == {**options, "duration": "0.5"}
+    load = msgspec.structs.replace(request.load, duration_s=0.5)
+    expected = changed(request, load=load, out=str(out), models=again["request"]["models"])
+    assert msgspec.convert(again["request"], RunRequest) == expected

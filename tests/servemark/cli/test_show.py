@@ -1,6 +1,5 @@
 """`servemark show`: what a command printed at its end, from what it kept."""
 
-import json
 from pathlib import Path
 
 from servemark.errors import ExitCode
@@ -11,7 +10,6 @@ from tests.support.measured import evenly, load_result
 from tests.support.rendering import shown
 
 FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50")
-VERSION_1 = Path(__file__).parents[1] / "results" / "version_1"
 
 
 def test_a_saved_run_is_shown_as_at_its_end(servemark: Servemark, tmp_path: Path) -> None:
@@ -37,11 +35,6 @@ def test_a_mix_and_a_search_have_their_tables(servemark: Servemark, tmp_path: Pa
         assert words in servemark("show", str(tmp_path / name)).out
 
 
-def test_an_older_result_is_shown_too(servemark: Servemark) -> None:
-    assert "objective 500 ms met, INVALID (schedule_delay_p99)" in servemark("show", str(VERSION_1)).out
-    assert json.loads(servemark("show", str(VERSION_1), "--json").out)["schema_version"] == 2
-
-
 def test_what_has_no_report_is_refused_by_name(servemark: Servemark, tmp_path: Path) -> None:
     missing = servemark("show", str(tmp_path / "none"))
     assert (missing.code, missing.out) == (ExitCode.BAD_INPUT, "")
@@ -51,5 +44,5 @@ def test_what_has_no_report_is_refused_by_name(servemark: Servemark, tmp_path: P
         ({"kind": "saved_comparison"}, "'saved_comparison', which has no report"),
         ({"kind": "suite"}, "cannot be read"),
     ):
-        directory.write(tmp_path, {"schema_version": 2, **document})
+        directory.write(tmp_path, {"schema_version": 3, **document})
         assert words in servemark("show", str(tmp_path)).err

@@ -6,13 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from loadgen.load.flag import Names
-from loadgen.load.flags import BY_NAME
 from servemark.cli import _trust, build, run
-from servemark.cli._run_file import is_repeatable, is_switch, parameters, written
 from servemark.cli._trust import Declared, declared
+from servemark.documents.fields import RUN as RUN_COMMAND
+from servemark.documents.fields import Names
+from servemark.documents.files import text_of
+from servemark.documents.flags import OPTIONS, Option, request_of
+from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.results import directory
 from servemark.workload import get
@@ -21,51 +24,55 @@ from tests.support.locust_run import server_of
 from tests.support.measured import evenly, load_result
 
 RUN = build().commands["run"]
-KNOWN = parameters(RUN)
+NAMING = {n: o for n, o in OPTIONS.items() if o.flag.names is not Names.NOTHING}
+SPELLED = {"workloads": "workloads_of_own"}
 DECLARED = declared(RUN)
 
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The loads that runs would make, which go no further."""
+    """The requests that runs would make, which go no further."""
     found: list[Any] = []
 
-    def stop(load: Any, **_: str) -> None:
-        found.append(load)
+    def stop(request: RunRequest) -> None:
+        found.append(request)
         raise OptionError("not run")
 
-    monkeypatch.setattr(run, "resolve", stop)
+    monkeypatch.setattr(run, "resolved", stop)
     return found
 
 
 def result_with(folder: Path, **options: Any) -> Path:
     """A result whose options somebody else has written."""
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
-    named = {"workload": "ranking_tiny", "duration": "0.5", "warmup": "0.1"} | options
-    directory.write(folder, {**result, "config": {**result["config"], "options": named}})
+    named = {"model": "ranking_tiny", "duration": "0.5", "warmup": "0.1"} | options
+    request = request_of({name.replace("-", "_"): value for name, value in named.items()})
+    directory.write(folder, {**result, "request": msgspec.to_builtins(request)})
     return folder
 
 
 def test_every_option_of_a_run_says_what_it_names() -> None:
-    assert DECLARED.keys() == {parameter.name for parameter in KNOWN.values()}
-    for name in DECLARED.keys() & BY_NAME.keys():
-        assert DECLARED[name].names is BY_NAME[name].names
+    passed_over = {"help", "config_file", "trust"}
+    assert DECLARED.keys() == {parameter.name for parameter in RUN.params} - passed_over
+    for name, option in OPTIONS.items():
+        if RUN_COMMAND in option.flag.commands or name in {"engine", "precision", "workloads", "models"}:
+            assert DECLARED[SPELLED.get(name, name)].names is option.flag.names
 
 
 def test_an_option_that_says_nothing_is_asked_for() -> None:
     assert _trust.NOT_DECLARED.asked("x")
 
 
-@pytest.mark.parametrize("name", sorted(n for n, p in KNOWN.items() if DECLARED[p.name].names is not Names.NOTHING))
+@pytest.mark.parametrize("option", NAMING.values(), ids=NAMING)
 def test_what_a_result_names_waits_for_a_yes(
-    name: str, servemark: Servemark, tmp_path: Path, stopped: list[Any]
+    option: Option, servemark: Servemark, tmp_path: Path, stopped: list[Any]
 ) -> None:
-    value = ["/somewhere"] if is_repeatable(KNOWN[name]) else "/somewhere"
-    assert not is_switch(KNOWN[name])
-    result = result_with(tmp_path, **{name: value})
+    value = ["/somewhere"] if option.flag.many else "9999" if option.name == "metrics_port" else "/somewhere"
+    assert not option.flag.switch
+    result = result_with(tmp_path, **{option.name: value})
     code, out, err = servemark("rerun", str(result))
     assert (code, out, stopped) == (BAD_INPUT, "", [])
-    assert f"{DECLARED[KNOWN[name].name].names}: --{name} " in err
+    assert f"{option.flag.names}: {option.spelled} " in err
     assert "add --trust" in err
     _, _, err = servemark("rerun", str(result), "--trust")
     assert "add --trust" not in err
@@ -101,7 +108,7 @@ def test_a_program_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
 def test_a_workload_file_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
     ran, code = tmp_path / "ran", tmp_path / "evil.py"
     code.write_text(f"open({str(ran)!r}, 'w')\nWORKLOAD = 5\n")
-    result = result_with(tmp_path, workload="evil", workloads=[str(code)])
+    result = result_with(tmp_path, model="evil", workloads=[str(code)])
     servemark("rerun", str(result))
     assert not ran.exists()
     servemark("rerun", str(result), "--trust")
@@ -134,7 +141,7 @@ def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path
 def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
     result = result_with(tmp_path, url="http://theirs:1", trace="theirs.csv")
     servemark("rerun", str(result), "--url", "http://mine:1", "--request-rate", "5")
-    assert [load.host for load in stopped] == ["http://mine:1"]
+    assert [request.server.url for request in stopped] == ["http://mine:1"]
 
 
 @pytest.mark.parametrize(("answer", "made"), [("y\n", 1), ("\n", 0), ("n\n", 0)])
@@ -153,25 +160,24 @@ def test_the_options_as_a_file_are_shown_with_what_they_name(servemark: Servemar
     code, out, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1")), "--print")
     assert code == 0
     assert "url: http://theirs:1\n" in out
-    assert err == "look at these lines before a run: url\n"
+    assert err == "look at these before a run: url\n"
 
 
-@pytest.mark.parametrize("value", [5, None, {"a": 1}, [5], ["a", None], True, "\0", "\ud800", 1e400])
-@pytest.mark.parametrize("name", ["duration", "slo", "url", "json"])
+@pytest.mark.parametrize("value", [5, None, {"a": 1}, [5], ["a", None], True, "\0", "\ud800"])
+@pytest.mark.parametrize("name", ["server.url", "inputs.input_data", "live.out"])
 def test_a_value_of_another_kind_is_refused(
     name: str, value: Any, servemark: Servemark, tmp_path: Path, stopped: list[Any]
 ) -> None:
-    if name == "json" and value is True:
-        pytest.skip("it is of this kind")
     (result_with(tmp_path) / "result.json").write_text(_with(tmp_path, name, value))
     code, _, err = servemark("rerun", str(tmp_path), "--trust")
     assert (code, stopped) == (BAD_INPUT, [])
-    assert f"is no value of {name}" in err
+    assert name in err or "is not plain text" in err
 
 
 def _with(folder: Path, name: str, value: Any) -> str:
     document = directory.read(folder)
-    document["config"]["options"][name] = value
+    group, _, field = name.partition(".")
+    document["request"][group][field] = value
     return json.dumps(document)
 
 
@@ -184,12 +190,13 @@ class TestConfig:
         own.mkdir()
         monkeypatch.chdir(own)
         file = own / "run.yaml"
-        file.write_text(written({"workload": "ranking_tiny", "url": "http://mine:1", "power-command": "meter"}))
+        flags = {"model": "ranking_tiny", "url": "http://mine:1", "power_command": "meter"}
+        file.write_text(text_of(request_of(flags)))
         return file
 
     def test_ones_own_is_taken(self, file: Path, servemark: Servemark, stopped: list[Any]) -> None:
         servemark("run", "--config", str(file))
-        assert [load.power_command for load in stopped] == ["meter"]
+        assert [request.live.power_command for request in stopped] == ["meter"]
 
     def test_one_of_elsewhere_is_asked_for(
         self, file: Path, servemark: Servemark, stopped: list[Any], tmp_path: Path
@@ -222,7 +229,7 @@ class TestConfig:
         file.write_text("trust: true")
         code, _, err = servemark("run", "--config", str(file))
         assert (code, stopped) == (BAD_INPUT, [])
-        assert "'trust' is no option of a run" in err
+        assert "trust is not a field of a request" in err
 
 
 def test_a_declaration_counts_for_each_value() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate
 from servemark.comparison import rate_rounds
 from servemark.comparison.contenders import Contender
 from servemark.comparison.hosting import Participant
 from servemark.comparison.rate_rounds import RateTurns
 from servemark.comparison.rounds import Rounds
+from servemark.documents.load import ConstantRate
 from servemark.max_rate.search import TOLERANCE
 from servemark.results import directory as results
 from servemark.workload import Slo
@@ -61,7 +61,7 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
             for label in capacities
         ]
         server = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
-        load = ConstantRate(request_rate=1, duration_s=200, warmup_s=0)
+        load = ConstantRate(rate=1, duration_s=200, warmup=0)
         turns = RateTurns(found, (Slo(99, 50),), load)
         turns.run(Rounds(tmp_path, server, lambda: None, warm_each_turn=False), 3)
         return turns, engines

@@ -27,7 +27,7 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
     for each in found["turns"]:
         result = json.loads((folder / each["directory"] / "result.json").read_text())
         assert result["partial"] is False
-        assert result["config"]["engine"] == each["label"].partition("#")[0]
+        assert result["request"]["engine"] == each["label"].partition("#")[0]
         assert result["seed"] == each["seed"] == found["seed"] + each["round"] - 1
         assert result["metrics"]["errors"]["count"] == 0
 

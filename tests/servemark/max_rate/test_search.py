@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.rig.queues import Queue
 from benchmarks.system.max_rate import Case, simulated
-from loadgen.load.arrivals import Distribution, schedule
+from loadgen.load.arrivals import schedule
+from servemark.documents.load import Distribution
 from servemark.max_rate.search import (
     MAX_RUNS,
     MIN_RUNS_EACH,

@@ -112,7 +112,7 @@ def test_outputs_that_leave_the_tolerance_are_worse() -> None:
 def test_one_subject_each_is_compared_though_they_differ() -> None:
     found = compare_sides([run_of(10)], [run_of(20, label="pytorch", engine="pytorch")], GATE)
     assert found["subjects"][0]["b"] == "ranking on pytorch, concurrency 1 for 10 s, batch 1"
-    assert {"key": "config.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
+    assert {"key": "request.engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
     assert {"key": "engine", "a": "onnxruntime", "b": "pytorch"} in found["differing"]
     assert found["outcome"] == "undecided"
 
@@ -250,7 +250,7 @@ def test_bad_results(
     assert words in err
 
 
-@pytest.mark.parametrize("key", ["partial", "scenario", "engine", "config", "environment", "batch_size"])
+@pytest.mark.parametrize("key", ["partial", "scenario", "engine", "request", "environment", "batch_size"])
 def test_a_result_without_its_keys_is_named(key: str, tmp_path: Path) -> None:
     directory = saved(tmp_path / "run", 10)
     file = directory / "result.json"

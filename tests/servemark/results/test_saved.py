@@ -7,16 +7,16 @@ import pytest
 from servemark.errors import ResultError
 from servemark.results import directory
 from servemark.results.saved import Saved, file_of, read_saved
+from tests.support.results import saved as run_at
 
-VERSION_1 = Path(__file__).parent / "version_1"
 
-
-def test_a_run_has_its_histograms() -> None:
-    saved = read_saved(VERSION_1)
-    assert (saved.name, saved.kind) == ("version_1", "load")
+def test_a_run_has_its_histograms(tmp_path: Path) -> None:
+    folder = run_at(tmp_path / "a", 10.0)
+    saved = read_saved(folder)
+    assert (saved.name, saved.kind) == ("a", "load")
     assert saved.histograms["latency_us"].count == saved.document["metrics"]["latency_ms"]["count"]
     assert (saved.requests, saved.machine_series) == (None, None)
-    assert read_saved(VERSION_1 / "result.json").histograms.keys() == saved.histograms.keys()
+    assert read_saved(folder / "result.json").histograms.keys() == saved.histograms.keys()
 
 
 def test_a_document_alone_has_nothing_beside_it() -> None:
@@ -42,7 +42,7 @@ def test_damage_names_the_file(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_what_has_measured_nothing_is_refused(tmp_path: Path) -> None:
-    directory.write(tmp_path, {"schema_version": 2, "kind": "load", "verdict": None})
+    directory.write(tmp_path, {"schema_version": 3, "kind": "load", "verdict": None})
     with pytest.raises(ResultError, match="has measured nothing yet"):
         read_saved(tmp_path)
     assert file_of(tmp_path) == tmp_path / "result.json"

@@ -66,7 +66,7 @@ def test_greedy_decoding_hears_the_wrong_word(data: Path, tmp_path: Path, servem
         servemark(*flags(server, data, tmp_path, command, *COMMANDS[command]))
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0.5
-    assert "language_model" not in result["config"]
+    assert "language_model" not in result["resolved"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -76,7 +76,7 @@ def test_a_language_model_corrects_it(data: Path, tmp_path: Path, servemark: Ser
         done = servemark(*flags(server, data, tmp_path, command, *COMMANDS[command], *weights))
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0
-    said = result["config"]["language_model"]
+    said = result["resolved"]["language_model"]
     assert said == {**said, "file": str(data / "lm.arpa"), "alpha": 0.5, "beta": 1.5, "beam_width": 50}
     if command == "quality":
         assert f"sha256 {said['sha256'][:12]}: alpha 0.5, beta 1.5, 50 beams" in done.out

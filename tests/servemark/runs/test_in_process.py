@@ -45,11 +45,11 @@ def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[di
 def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, Any], str]) -> None:
     result, said = done
     metrics = result["metrics"]
-    assert (result["protocol"], result["shared_memory"], result["config"]["url"]) == ("in-process", "none", None)
+    assert (result["protocol"], result["shared_memory"], result["resolved"]["url"]) == ("in-process", "none", None)
     assert (result["engine"], result["device"], result["provider"]) == ("onnxruntime", "cpu", "CPUExecutionProvider")
     # so small a model is exported with one thread, which the engine gets here as it does in Triton
-    assert result["config"]["engine_options"] == {"intra_op_thread_count": "1"}
-    assert result["config"]["instances"] == 2
+    assert result["resolved"]["engine_options"] == {"intra_op_thread_count": "1"}
+    assert result["resolved"]["instances"] == 2
     assert metrics["errors"]["count"] == 0
     assert metrics["latency_ms"]["count"] > 100
     assert metrics["server"]["queue_ms"] is None

@@ -133,7 +133,7 @@ def test_a_server_of_our_own_may_have_another_port(
     assert servemark(*command).code == 0
     again = the_result(tmp_path)  # still one directory
     assert again["quality"]["data"]["continued"] == 5
-    assert again["config"]["url"] != first["config"]["url"]
+    assert again["resolved"]["url"] != first["resolved"]["url"]
 
 
 def test_answers_of_another_device_are_not_mixed(data: Path, tmp_path: Path, servemark: Servemark) -> None:
@@ -182,5 +182,5 @@ def test_a_load_run_scores_what_it_was_answered(data: Path, tmp_path: Path, serv
     found = result["metrics"]["accuracy"]["quality"]
     assert found["value"] == found["score"]["figures"][0]["value"] == RIGHT / COUNT
     assert found["score"]["data"]["scored"] == COUNT
-    assert result["config"]["input_data"] == "dataset"
+    assert result["request"]["objectives"]["quality"]
     assert "quality: accuracy 0.7500: target >= 0.99, not judged" in done.out

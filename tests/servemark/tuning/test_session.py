@@ -78,7 +78,7 @@ def test_the_winner_is_written_beside_the_file_of_before(
     [folder] = (tmp_path / "out").iterdir()
     assert folder.name.endswith(f"-tune-{entry.model}")
     document = validated(json.loads((folder / "tuning.json").read_text()))
-    assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", 2, "better")
+    assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", 3, "better")
     assert document["environment"]["cpu"]
     assert document["ratio"]["ci95"][0] > 1
 

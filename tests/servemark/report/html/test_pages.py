@@ -13,7 +13,7 @@ from servemark.report.answer import answer
 from servemark.report.html import article, kinds, page
 from servemark.report.page.blocks import Figure, Table
 from servemark.report.terminal.load import heading
-from servemark.results.saved import Saved, read_saved
+from servemark.results.saved import Saved
 from tests.support.saved_documents import run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"'&{{ 7 * 7 }}"
@@ -205,8 +205,3 @@ def test_what_has_no_report_is_refused_by_name() -> None:
         page("x", [Saved("k", {"kind": "kernel"})])
     with pytest.raises(ResultError, match="cannot be read"):
         page("x", [Saved("k", {"kind": "suite"})])
-
-
-def test_an_older_result_has_a_page_too() -> None:
-    text = page("x", [read_saved(Path(__file__).parents[2] / "results" / "version_1")])
-    assert "INVALID (schedule_delay_p99)" in text

@@ -13,7 +13,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "engine": "onnxruntime",
         "device": "cpu",
         "precision": "fp32",
-        "config": {"scenario": "Server"},
+        "scenario": "Server",
         "loadgen": {
             "version": "5.1",
             "50.00_percentile_latency_ns": 1_500_000,

@@ -16,7 +16,7 @@ def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: fl
     found = {
         "scenario": {"trace": {"first": first, "speed": speed}},
         "windows": windows,
-        "config": {"slo": "p99:20" if slo else None},
+        "request": {"objectives": {"slo": "p99:20" if slo else ""}},
     }
     return cast(Result, found)
 

@@ -1,22 +1,16 @@
 """The published schema is made of the types, describes every key, and takes what was written before."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from servemark.errors import OptionError
-from servemark.regression.saved_runs import read_side
-from servemark.results import directory as results
 from servemark.results.schema import json_schema as module
 from servemark.results.schema.json_schema import KINDS, json_schema
 from tests.support.command_line import Servemark
-from tests.support.documents import validated
-from tests.support.measured import evenly, load_result
 
-VERSION_1 = Path(__file__).parents[1] / "version_1"
 """A result that version 1 of the schema was written for, before the types were."""
 
 
@@ -85,23 +79,3 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_the_command_prints_it(servemark: Servemark) -> None:
     done = servemark("schema", "suite")
     assert (done.code, json.loads(done.out)) == (0, json_schema("suite"))
-
-
-def test_a_result_of_version_1_is_read_described_and_compared() -> None:
-    result = results.read_run(VERSION_1)
-    validated(result)
-    [run] = read_side(str(VERSION_1))
-    assert (run.subject, run.latency.count) == (
-        "ranking_tiny on onnxruntime, 60/s poisson for 4 s, batch 1",
-        result["metrics"]["latency_ms"]["count"],
-    )
-
-
-def test_a_result_still_has_the_keys_of_version_1() -> None:
-    new = load_result(("--concurrency", "2"), evenly(40, 11, 0.02))
-    old = results.read(VERSION_1)
-    assert {key for key in old if not key.endswith("_reason")} <= new.keys()
-    for group in ("verdict", "limited_by", "scenario", "environment", "metrics"):
-        assert old[group].keys() <= new[group].keys()
-    for group in ("throughput", "errors", "energy", "server", "client", "early_stopping"):
-        assert {key for key in old["metrics"][group] if not key.endswith("_reason")} <= new["metrics"][group].keys()

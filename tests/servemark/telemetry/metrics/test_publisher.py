@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from servemark.errors import OptionError
+from servemark.runs.mix import with_own_port
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
@@ -82,7 +83,8 @@ def test_nothing_listens_unless_asked_and_the_parts_of_a_mix_have_ports_of_their
     assert not config().metrics.any
     asked = config("ranking_tiny", "--metrics-port", "9100").metrics
     assert asked.metrics_host == "127.0.0.1"
-    assert [asked.of_part(number).metrics_port for number in range(3)] == [9100, 9101, 9102]
-    assert config("ranking_tiny", "--metrics-port", "0").metrics.of_part(1).metrics_port == 0
-    with pytest.raises(OptionError, match="no port"):
+    parts = [with_own_port(config("ranking_tiny", "--metrics-port", "9100"), number) for number in range(3)]
+    assert [part.metrics.metrics_port for part in parts] == [9100, 9101, 9102]
+    assert with_own_port(config("ranking_tiny", "--metrics-port", "0"), 1).metrics.metrics_port == 0
+    with pytest.raises(OptionError, match="above 65535"):
         config("ranking_tiny", "--metrics-port", "70000")

@@ -11,10 +11,10 @@ from servemark.quantities import number, one_of, text_of
 
 FLAG = "--request-parameter"
 TYPES = {bool: "bool", int: "int", float: "double", str: "string"}
-"""What a value's type is called on the command line."""
+"""Names of the types on the command line."""
 OF_SEQUENCES = {"sequence_id", "sequence_start", "sequence_end"}
-"""What --sequence-length says itself."""
-Parameters = Mapping[str, bool | int | float | str]
+"""Parameters that --sequence-length sends."""
+Parameters = dict[str, bool | int | float | str]
 _WHOLE = re.compile(rf"([^:,]+):(.*):({'|'.join(TYPES.values())})")
 _DIGITS = re.compile("[-+]?[0-9]{1,19}")
 _INT64 = 1 << 63
@@ -39,7 +39,7 @@ def parse(text: str) -> Parameters:
     return found
 
 
-def written(parameters: Parameters) -> str:
+def written(parameters: Mapping[str, bool | int | float | str]) -> str:
     """The text that `parse` reads so."""
     return ",".join(f"{name}:{_text(value)}:{TYPES[type(value)]}" for name, value in parameters.items())
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.load.request_parameters import parse, written
+from servemark.documents.flags import arguments
+from servemark.documents.flags import parse as parse_flags
+from servemark.documents.request_parameters import parse, written
 from servemark.errors import OptionError
 from tests.support.load_config import config
 
@@ -47,7 +49,7 @@ def test_what_cannot_be_read(text: str, words: str) -> None:
 
 def test_a_configuration_keeps_them() -> None:
     load = config("ranking_tiny", "--request-parameter", TEXT)
-    assert type(load).parse(load.arguments()).request_parameters == load.request_parameters == parse(TEXT)
-    assert load.to_dict()["request_parameters"]["stop"] == "a,b:c"
+    assert parse_flags(arguments(load.request)) == load.request
+    assert load.to_dict()["server"]["request_parameters"]["stop"] == "a,b:c"
     with pytest.raises(OptionError, match="not in shared memory"):
         config("ranking_tiny", "--request-parameter", TEXT, "--shared-memory", "system")

@@ -1,0 +1,234 @@
+"""The command line of a request: its flags, made from its fields; read into a request and written from one."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+
+from servemark.documents.fields import Flag
+from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
+from servemark.documents.request import GROUPS, RunRequest
+from servemark.errors import OptionError
+
+Value = str | bool | Sequence[str] | None
+"""A flag's value on a command line: several texts where it was given again, None or an empty text: nothing."""
+KINDS: dict[str, type[Load]] = {
+    "max_rate": MaxRate,
+    "trace": Trace,
+    "stages": Stages,
+    "request_rate": ConstantRate,
+    "concurrency": ClosedLoop,
+}
+"""Flag that chooses a kind of load -> the kind. Without one of them it is a closed loop."""
+_PASSED_OVER = {"duration", "request_distribution"}
+"""Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
+_UNITS = ("_s", "_hz")
+
+
+@dataclass(frozen=True)
+class Option:
+    """The flag of one field of a request."""
+
+    name: str
+    """The flag's name with underscores."""
+    group: str
+    """The request's part that has the field; empty: the request itself."""
+    field: str
+    flag: Flag
+    value: Value
+    """Its value where it is not given."""
+
+    @property
+    def spelled(self) -> str:
+        """The flag as the command line has it."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def dest(self) -> str:
+        """Its attribute of Locust's parsed options."""
+        return self.flag.locust_dest or self.name
+
+    def read(self, given: Any) -> Any:
+        """Read a value. Raises OptionError."""
+        if isinstance(given, list | tuple):
+            return tuple(given) if self.flag.many else self.flag.read(self.spelled, ",".join(given))
+        return self.flag.read(self.spelled, given)
+
+    def write(self, value: Any) -> Value:
+        """Write a value as `read` takes it."""
+        if self.flag.many:
+            return list(value)
+        return value if isinstance(value, bool) else "" if value is None else self.flag.write(value)
+
+
+def flag_of(kind: type[msgspec.Struct], field: str) -> Flag | None:
+    """Return the flag that a field declares."""
+    for each in getattr(kind.__annotations__[field], "__metadata__", ()):
+        if isinstance(each, msgspec.Meta) and each.extra is not None:
+            found: Flag = each.extra["flag"]
+            return found
+    return None
+
+
+def _options(group: str, kind: type[msgspec.Struct]) -> dict[str, Option]:
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        flag = flag_of(kind, field.name)
+        if flag is None:
+            continue
+        name = flag.name or next((field.name.removesuffix(u) for u in _UNITS if field.name.endswith(u)), field.name)
+        default = None if name in KINDS or field.default is msgspec.NODEFAULT else field.default
+        if field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        bare = Option(name, group, field.name, flag, "")
+        found[name] = Option(name, group, field.name, flag, bare.write(default))
+    return found
+
+
+def _all_options() -> dict[str, Option]:
+    load = {name: option for kind in reversed(KINDS.values()) for name, option in _options("load", kind).items()}
+    groups = [_options("", RunRequest), _options("server", GROUPS["server"]), load]
+    groups += [_options(group, kind) for group, kind in GROUPS.items() if group != "server"]
+    return {name: option for group in groups for name, option in group.items()}
+
+
+OPTIONS = _all_options()
+"""Every flag of a request by its name."""
+
+
+def request_of(values: Mapping[str, Value]) -> RunRequest:
+    """Make the request that flags, by their names, ask for. Raises OptionError."""
+    given = {name: OPTIONS[name].read(value) for name, value in values.items() if value}
+    groups: dict[str, dict[str, Any]] = {group: {} for group in ("", *GROUPS)}
+    for name, value in given.items():
+        if OPTIONS[name].group != "load":
+            groups[OPTIONS[name].group][OPTIONS[name].field] = value
+    parts: dict[str, Any] = {group: kind(**groups[group]) for group, kind in GROUPS.items()}
+    return RunRequest(load=_load(given, values), **parts, **groups[""])
+
+
+def _load(given: Mapping[str, Any], values: Mapping[str, Value]) -> Load:
+    """Choose the kind of load, and make it. Raises OptionError."""
+    named = [name for name in KINDS if name in given]
+    if len(named) > 1:
+        raise OptionError(
+            f"{' and '.join(OPTIONS[n].spelled for n in named)} exclude each other", fix="give one of them"
+        )
+    kind = KINDS[named[0]] if named else ClosedLoop
+    own = _options("load", kind)
+    for name in given:
+        option = OPTIONS[name]
+        if option.group == "load" and name not in own and name not in _PASSED_OVER and values[name] != option.value:
+            owners = [flag for flag, each in KINDS.items() if name in _options("load", each)]
+            fix = f"add {' or '.join(OPTIONS[n].spelled for n in owners)}; or leave it out"
+            raise OptionError(f"{option.spelled} is not for this load", fix=fix)
+    return kind(**{own[name].field: value for name, value in given.items() if name in own})
+
+
+def options_of(request: RunRequest) -> dict[str, Value]:
+    """Return the value of each flag that makes this request, by name; those at their defaults too."""
+    found: dict[str, Value] = {}
+    own = _options("load", type(request.load))
+    for name, option in OPTIONS.items():
+        if option.group == "load":
+            found[name] = own[name].write(getattr(request.load, own[name].field)) if name in own else ""
+        else:
+            part = getattr(request, option.group) if option.group else request
+            found[name] = option.write(getattr(part, option.field))
+    return found
+
+
+def given_options(request: RunRequest) -> dict[str, Value]:
+    """Return the flags that make this request, without those at their defaults."""
+    options = options_of(request).items()
+    return {name: value for name, value in options if value and value != OPTIONS[name].value}
+
+
+def arguments(request: RunRequest) -> list[str]:
+    """Write a request as a command line."""
+    found = []
+    for name, value in given_options(request).items():
+        flag = OPTIONS[name].spelled
+        found += (
+            [flag] if value is True else [f"{flag}={each}" for each in (value if isinstance(value, list) else [value])]
+        )
+    return found
+
+
+def parse(argv: Sequence[str]) -> RunRequest:
+    """Read a command line of a request. Raises OptionError, SystemExit."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_arguments(parser, [""], locust=False)
+    return request_of(vars(parser.parse_args(argv)))
+
+
+class _Joined(argparse.Action):
+    """A flag that may be given again: its values with commas between."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - as argparse calls it
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Add a value to those before."""
+        before = getattr(namespace, self.dest, "")
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+
+
+def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, locust: bool = True) -> None:
+    """Add the flags to a parser; the first model is the default, and none stands for any that a server has.
+
+    Locust's parser has some of them under another name, and shows flags as fields of its web UI unless told otherwise.
+    """
+    for option in OPTIONS.values():
+        flag = option.flag
+        if locust and not flag.of_locust:
+            continue
+        settings: dict[str, Any] = {
+            "dest": option.dest if locust else option.name,
+            "help": flag.help,
+            "default": None if flag.many else option.value,
+        }
+        if option.name == "model":
+            named = f"{', '.join(models)} (or <name>_tiny)" if models else "the name of any model on the server"
+            settings |= {"default": models[0] if models else "", "help": f"Workload: {named}."}
+        if locust and flag.locust_dest:
+            settings["default"] = argparse.SUPPRESS
+        if locust and not flag.in_web_ui:
+            settings["include_in_web_ui"] = False
+        if flag.switch:
+            settings["action"] = "store_true"
+        elif flag.choices:
+            settings["choices"] = list(flag.choices)
+        else:
+            if flag.repeatable:
+                settings["action"] = "append" if flag.many else _Joined
+            # Locust itself computes with its number of users.
+            users = locust and flag.locust_dest == "num_users"
+            settings |= {"metavar": flag.metavar, "type": int if users else str}
+        parser.add_argument(option.spelled, **settings)
+
+
+def from_locust(parsed: argparse.Namespace) -> RunRequest:
+    """Make a request of Locust's parsed options; its web UI gives text for what was None. Raises OptionError."""
+    values = {name: getattr(parsed, option.dest, "") for name, option in OPTIONS.items() if option.flag.of_locust}
+    if any(values.get(name) for name in KINDS if name != "concurrency"):
+        values["concurrency"] = ""  # Locust always has a number of users
+    return request_of(
+        {
+            name: str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+            for name, value in values.items()
+        }
+    )
+
+
+def foreign(chosen: str) -> set[str]:
+    """Return the flags that a kind of load, by the flag that chooses it, does not have."""
+    return {name for name, option in OPTIONS.items() if option.group == "load"} - {*_options("load", KINDS[chosen])}
+
+
+assert {*get_args(Load)} == {*KINDS.values()}

@@ -1,0 +1,217 @@
+"""The kinds of load that a run can put on its target. Times are in seconds, rates in requests/s."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from servemark.documents import fields, texts
+from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Names
+from servemark.errors import OptionError
+from servemark.quantities import RATES, SECONDS
+
+AUTO: Literal["auto"] = "auto"
+MAX_STAGES = 50
+MIN_CV, MAX_CV, DEFAULT_CV = 0.1, 10.0, 2.0
+STAGES_EXAMPLE = 'write it like --stages "10:100,10:400" (seconds:rate)'
+SAME_WARMUP_S = 3.0
+"""Warm-up of `auto` where several runs share one length of it (s)."""
+
+
+class Distribution(StrEnum):
+    """Distribution of the gaps between arrivals."""
+
+    POISSON = "poisson"
+    CONSTANT = "constant"
+    GAMMA = "gamma"
+
+
+Duration = Annotated[
+    float,
+    fields.number(
+        "Measured seconds; a closed loop may go on longer.",
+        units=SECONDS,
+        above=0,
+        metavar="S",
+        commands=MEASURED,
+        in_web_ui=True,
+    ),
+]
+WarmUp = Annotated[
+    Annotated[float, Meta(ge=0)] | Literal["auto"],
+    fields.number(
+        "Seconds before that, which do not count; auto: until the latency is steady.",
+        optional=True,
+        read=texts.warm_up,
+        write=texts.warm_up_text,
+        metavar="S",
+        commands=MEASURED,
+        in_web_ui=True,
+    ),
+]
+Gaps = Annotated[
+    Distribution,
+    fields.choice(
+        "Gaps between arrivals: poisson, constant or gamma (bursts).",
+        tuple(Distribution),
+        name="request_distribution",
+        metavar="D",
+        commands=LOADS,
+        in_web_ui=True,
+    ),
+]
+GammaCv = Annotated[
+    Annotated[float, Meta(ge=MIN_CV, le=MAX_CV)] | None,
+    fields.number(
+        "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.",
+        least=MIN_CV,
+        most=MAX_CV,
+        optional=True,
+        metavar="CV",
+        commands=LOADS,
+        in_web_ui=True,
+    ),
+]
+
+
+class Stage(Struct, frozen=True, forbid_unknown_fields=True):
+    """Part of a schedule: `rate` requests/s for `duration_s`; a rate of 0 is a pause."""
+
+    duration_s: Annotated[float, fields.number("Length of the stage (s).", units=SECONDS, above=0)]
+    rate: Annotated[float, fields.number("Arrivals per second.", units=RATES, least=0)]
+
+
+class _Load(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """One kind of load."""
+
+
+class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
+    """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
+
+    concurrency: Annotated[
+        int,
+        fields.whole("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users"),
+    ] = 1
+    duration_s: Duration = 15.0
+    warmup: WarmUp = AUTO
+
+
+class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
+    """An open loop at one rate."""
+
+    rate: Annotated[
+        float,
+        fields.number(
+            "Open loop: requests/s on a schedule; without it a closed loop.",
+            name="request_rate",
+            units=RATES,
+            above=0,
+            metavar="R",
+            commands=LOADS,
+            in_web_ui=True,
+        ),
+    ]
+    distribution: Gaps = Distribution.POISSON
+    gamma_cv: GammaCv = None
+    duration_s: Duration = 15.0
+    warmup: WarmUp = AUTO
+
+    def __post_init__(self) -> None:
+        _check_gaps(self)
+
+
+class Stages(_Load, frozen=True, kw_only=True, tag="stages"):
+    """An open loop whose rate changes in steps, which add up to its duration."""
+
+    stages: Annotated[
+        tuple[Stage, ...],
+        fields.text(
+            "Open loop in steps, seconds:rate, like 10:100,10:400.",
+            read=lambda what, given: texts.stages(what, given, Stage),
+            write=texts.stages_text,
+            metavar="S:R,...",
+            commands=LOADS,
+            in_web_ui=True,
+        ),
+    ]
+    distribution: Gaps = Distribution.POISSON
+    gamma_cv: GammaCv = None
+    warmup: WarmUp = AUTO
+
+    def __post_init__(self) -> None:
+        if len(self.stages) > MAX_STAGES:
+            raise OptionError(f"--stages has {len(self.stages)} stages, at most {MAX_STAGES}", fix="join some")
+        if not any(stage.rate for stage in self.stages):
+            raise OptionError(f"--stages {texts.stages_text(self.stages)!r} sends nothing", fix=STAGES_EXAMPLE)
+        _check_gaps(self)
+
+
+class Trace(_Load, frozen=True, kw_only=True, tag="trace"):
+    """An open loop whose arrivals a file names."""
+
+    file: Annotated[
+        str,
+        fields.text(
+            "Open loop from a CSV or JSONL file of arrival times.",
+            name="trace",
+            names=Names.PATH,
+            metavar="FILE",
+            commands=LOADS,
+            in_web_ui=True,
+        ),
+    ]
+    speed: Annotated[
+        float,
+        fields.number(
+            "Replay speed factor of a trace; 1 if not given.",
+            name="trace_speed",
+            above=0,
+            metavar="X",
+            commands=LOADS,
+            in_web_ui=True,
+        ),
+    ] = 1.0
+    warmup: WarmUp = AUTO
+
+
+class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
+    """A search for the highest rate that meets the objectives, by open loops at one rate each."""
+
+    bounds: Annotated[
+        tuple[float, float] | Literal["auto"],
+        fields.text(
+            "Search for the highest rate that meets --slo, between two rates.",
+            name="max_rate",
+            read=texts.bounds,
+            write=texts.bounds_text,
+            metavar="[LOW:HIGH]",
+            commands={RUN},
+            of_locust=False,
+        ),
+    ] = AUTO
+    distribution: Gaps = Distribution.POISSON
+    gamma_cv: GammaCv = None
+    duration_s: Duration = 15.0
+    warmup: WarmUp = AUTO
+
+    def __post_init__(self) -> None:
+        _check_gaps(self)
+
+    def at(self, rate: float) -> ConstantRate:
+        """Return the load of one of its runs. All have the same warm-up: near the limit `auto` might never end."""
+        warmup = SAME_WARMUP_S if self.warmup == AUTO else self.warmup
+        return ConstantRate(
+            rate=rate,
+            distribution=self.distribution,
+            gamma_cv=self.gamma_cv,
+            duration_s=self.duration_s,
+            warmup=warmup,
+        )
+
+
+Load = ClosedLoop | ConstantRate | Stages | Trace | MaxRate
+
+
+def _check_gaps(load: ConstantRate | Stages | MaxRate) -> None:
+    if load.gamma_cv is not None and load.distribution is not Distribution.GAMMA:
+        raise OptionError("--gamma-cv belongs to gamma arrivals", fix="add --request-distribution gamma")

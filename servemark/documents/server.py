@@ -1,0 +1,181 @@
+"""The server that a run asks, as its request has it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from servemark.documents import fields, texts
+from servemark.documents.fields import LOADS, QUALITY, RUN, SERVED, Count, Names
+from servemark.documents.load import AUTO
+from servemark.documents.request_parameters import Parameters
+from servemark.documents.request_parameters import parse as parse_parameters
+from servemark.documents.request_parameters import written as parameters_text
+
+PROTOCOLS = ("", "http", "grpc")
+SHARED_MEMORY = ("none", "system", "cuda")
+"""In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
+TENSOR_FORMATS = (AUTO, "binary", "json")
+TensorFormat = Literal["auto", "binary", "json"]
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server that is asked, and how it is asked."""
+
+    url: Annotated[
+        str,
+        fields.text(
+            "A running server, http[s]://HOST:PORT[#metrics=PORT]. A command without it starts one.",
+            names=Names.HOST,
+            metavar="URL",
+            short="-u",
+            locust_dest="host",
+            commands=SERVED,
+        ),
+    ] = ""
+    protocol: Annotated[
+        Literal["", "http", "grpc"],
+        fields.choice("http or grpc; http unless --url is grpc[s]://.", PROTOCOLS, short="-i", commands=SERVED),
+    ] = ""
+    streaming: Annotated[
+        bool, fields.switch("gRPC: one stream for each connection instead of calls.", commands=SERVED)
+    ] = False
+    headers: Annotated[
+        str,
+        fields.text(
+            "Headers of every request, one Name: value a line.",
+            names=Names.PATH,
+            metavar="FILE",
+            of_host=True,
+            commands=SERVED,
+        ),
+    ] = ""
+    tls_ca: Annotated[
+        str,
+        fields.text(
+            "PEM: the CA to trust instead of the system's.",
+            names=Names.PATH,
+            metavar="FILE",
+            of_host=True,
+            commands=SERVED,
+        ),
+    ] = ""
+    client_cert: Annotated[
+        str,
+        fields.text(
+            "PEM: the client's certificate (mutual TLS).",
+            names=Names.PATH,
+            metavar="FILE",
+            of_host=True,
+            commands=SERVED,
+        ),
+    ] = ""
+    client_key: Annotated[
+        str,
+        fields.text(
+            "PEM: the client's key, if in another file.",
+            names=Names.PATH,
+            metavar="FILE",
+            of_host=True,
+            commands=SERVED,
+        ),
+    ] = ""
+    shared_memory: Annotated[
+        Literal["none", "system", "cuda"],
+        fields.choice(
+            "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
+            SHARED_MEMORY,
+            metavar="KIND",
+            commands=LOADS,
+        ),
+    ] = "none"
+    model_name: Annotated[
+        str,
+        fields.text("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY}),
+    ] = ""
+    model_version: Annotated[
+        str, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
+    ] = ""
+    bls_composing_models: Annotated[
+        dict[str, str],
+        fields.text(
+            "Also show statistics of these models, which the model calls (BLS). Ensembles are detected.",
+            read=texts.versions,
+            write=texts.versions_text,
+            metavar="A,B:2",
+            commands=SERVED,
+        ),
+    ] = {}
+    input_tensor_format: Annotated[
+        TensorFormat,
+        fields.choice(
+            "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
+            TENSOR_FORMATS,
+            metavar="F",
+            commands=SERVED,
+        ),
+    ] = AUTO
+    output_tensor_format: Annotated[
+        TensorFormat,
+        fields.choice("HTTP: the same for the answers.", TENSOR_FORMATS, metavar="F", commands=SERVED),
+    ] = AUTO
+    request_parameters: Annotated[
+        Parameters,
+        fields.text(
+            "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
+            name="request_parameter",
+            read=lambda _, given: parse_parameters(given),
+            write=parameters_text,
+            metavar="NAME:VALUE:TYPE",
+            repeatable=True,
+            commands=SERVED,
+        ),
+    ] = {}
+    sequence_length: Annotated[
+        Count | None,
+        fields.whole(
+            optional=True,
+            help_="Requests per sequence; they share one correlation ID (stateful models).",
+            commands=SERVED,
+        ),
+    ] = None
+    num_of_sequences: Annotated[
+        int,
+        fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED),
+    ] = 4
+    start_sequence_id: Annotated[int, fields.whole("Correlation id of the first sequence.", commands=SERVED)] = 1
+    device: Annotated[
+        str,
+        fields.text(
+            "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands={RUN}
+        ),
+    ] = ""
+    engine_options: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Engine's own parameter, like compile=true; may come again.",
+            name="option",
+            names=Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
+            plain=r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?",
+            metavar="KEY[=VALUE]",
+            repeatable=True,
+            many=True,
+            of_locust=False,
+            commands={RUN},
+        ),
+    ] = ()
+    instances: Annotated[
+        Count | None,
+        fields.whole(optional=True, help_="Instances of the model on each device.", of_locust=False, commands={RUN}),
+    ] = None
+    in_process: Annotated[
+        bool,
+        fields.switch(
+            "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN}
+        ),
+    ] = False
+    model_repository: Annotated[
+        str,
+        fields.text(
+            "Triton model repository.", names=Names.PATH, metavar="DIR", of_host=True, shown_default="model_repo"
+        ),
+    ] = ""

@@ -1,0 +1,113 @@
+"""Values of flags that are more than a number, as they are written and read: stages, sizes of inputs, versions."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from servemark.errors import OptionError
+from servemark.quantities import RATES, SECONDS, above, at_least, number, text_of, whole
+
+AUTO = "auto"
+T = TypeVar("T")
+
+
+def warm_up(what: str, given: str) -> float | str:
+    """Read seconds, or `auto`. Raises OptionError."""
+    return AUTO if given == AUTO else at_least(what, given, 0, SECONDS)
+
+
+def warm_up_text(value: float | str) -> str:
+    """Write what `warm_up` reads."""
+    return value if isinstance(value, str) else text_of(value)
+
+
+def stages(what: str, given: str, stage: Callable[[float, float], T]) -> tuple[T, ...]:
+    """Read "10:100,10:400" (seconds:rate). Raises OptionError."""
+    found = []
+    for part in given.split(","):
+        duration, separator, rate = part.strip().partition(":")
+        if not separator:
+            example = f'write it like {what} "10:100,10:400" (seconds:rate)'
+            raise OptionError(f"{what}: {part.strip()!r} is not SECONDS:RATE", fix=example)
+        seconds = above(f"{what}: seconds", duration, 0, SECONDS)
+        found.append(stage(seconds, at_least(f"{what}: rate", rate, 0, RATES)))
+    return tuple(found)
+
+
+def stages_text(value: Iterable[Any]) -> str:
+    """Write what `stages` reads."""
+    return ",".join(f"{text_of(stage.duration_s)}:{text_of(stage.rate)}" for stage in value)
+
+
+def bounds(what: str, given: str) -> tuple[float, float] | str:
+    """Read LOW:HIGH of a search, or `auto`. Raises OptionError."""
+    if given == AUTO:
+        return AUTO
+    parts = [number(what, part, RATES) for part in given.split(":")]
+    if len(parts) != 2 or not 0 < parts[0] < parts[1]:
+        raise OptionError(f"{what} {given!r} is not LOW:HIGH", fix=f"write it like {what} 500:4000, or alone")
+    return parts[0], parts[1]
+
+
+def bounds_text(value: tuple[float, float] | str) -> str:
+    """Write what `bounds` reads."""
+    return value if isinstance(value, str) else ":".join(map(text_of, value))
+
+
+def shapes(what: str, given: str) -> dict[str, tuple[int, ...]]:
+    """Read NAME:3,224,224 of several inputs. Raises OptionError."""
+    example = "NAME:3,224,224"
+    return {name: tuple(whole(what, size, 0) for size in sizes) for name, sizes in _named(what, given, example).items()}
+
+
+def shapes_text(value: Mapping[str, tuple[int, ...]]) -> str:
+    """Write what `shapes` reads."""
+    return ",".join(f"{name}:{','.join(map(str, sizes))}" for name, sizes in value.items())
+
+
+def ranges(what: str, given: str) -> dict[str, tuple[float, float]]:
+    """Read NAME:LEAST:MOST of several inputs. Raises OptionError."""
+    found: dict[str, tuple[float, float]] = {}
+    for least_of, values in _named(what, given, "ids:0:30521").items():
+        name, _, least = least_of.rpartition(":")
+        if not name or len(values) != 1:
+            raise _not_like(what, given, "ids:0:30521")
+        found[name] = number(what, least), number(what, values[0])
+        if found[name][0] > found[name][1]:
+            raise OptionError(f"{what} {name}:{least}:{values[0]} ends before it begins", fix=f"{what} NAME:LEAST:MOST")
+    return found
+
+
+def ranges_text(value: Mapping[str, tuple[float, float]]) -> str:
+    """Write what `ranges` reads."""
+    return ",".join(f"{name}:{text_of(least)}:{text_of(most)}" for name, (least, most) in value.items())
+
+
+def versions(_: str, given: str) -> dict[str, str]:
+    """Read names of models, each perhaps with :VERSION."""
+    parts = [part.strip().partition(":") for part in given.split(",") if part.strip()]
+    return {name: version for name, _, version in parts}
+
+
+def versions_text(value: Mapping[str, str]) -> str:
+    """Write what `versions` reads."""
+    return ",".join(f"{name}:{version}" if version else name for name, version in value.items())
+
+
+def _named(what: str, given: str, example: str) -> dict[str, list[str]]:
+    """Read NAME:a,b,NAME:c: what follows a name's last colon, split at commas. Raises OptionError."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for part in filter(None, (part.strip() for part in given.split(","))):
+        begins, colon, value = part.rpartition(":")
+        if colon and begins:
+            name = begins
+            found[name] = [value] if value else []
+        elif name and not colon:
+            found[name].append(part)
+        else:
+            raise _not_like(what, part, example)
+    return found
+
+
+def _not_like(what: str, given: str, example: str) -> OptionError:
+    return OptionError(f"{what} {given!r} cannot be read", fix=f"write it like {what} {example}")

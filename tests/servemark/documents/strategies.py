@@ -1,0 +1,91 @@
+"""Requests of every kind: each field is drawn by its own type, so that a new field is drawn too."""
+
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from hypothesis import strategies as st
+
+from servemark.documents.fields import Flag
+from servemark.documents.flags import KINDS, flag_of
+from servemark.documents.load import MAX_STAGES, Distribution, Stage
+from servemark.documents.request import GROUPS, RunRequest
+from servemark.errors import OptionError
+
+words = st.text("abc /.=-:é", min_size=1).map(lambda text: f"x{text}x")
+names = st.text("ab/_", min_size=1)
+stages = st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6))
+SPECIAL: dict[str, st.SearchStrategy[Any]] = {
+    "url": st.sampled_from(["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5"]),
+    "slo": st.sampled_from(["p50:5", "p99:20.5,errors:0.001", "service_p90:7,throughput:100"]),
+    "bls_composing_models": st.dictionaries(names, st.sampled_from(["", "2"]), max_size=3),
+    "request_parameters": st.dictionaries(
+        names,
+        st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
+        max_size=3,
+    ),
+    "shape": st.dictionaries(names, st.lists(st.integers(0, 9999), max_size=4).map(tuple), max_size=3),
+    "range": st.dictionaries(names, st.tuples(st.floats(-9, 0), st.floats(0, 1e9)), max_size=3),
+    "stages": st.lists(
+        st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6)), min_size=1, max_size=MAX_STAGES
+    ).map(tuple),
+    "bounds": st.just("auto") | st.tuples(st.floats(1, 10), st.floats(11, 1e6)),
+}
+
+
+def of_type(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - a kind of type each
+    """Values of a field's type, within its bounds."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        meta = next(each for each in parts[1:] if isinstance(each, msgspec.Meta))
+        if parts[0] is int:
+            return st.integers(0 if meta.ge is None else int(meta.ge), 10**6 if meta.le is None else int(meta.le))
+        if parts[0] is float:
+            least = meta.ge if meta.gt is None else meta.gt + 1e-6
+            return st.floats(-1e6 if least is None else least, 1e6 if meta.le is None else meta.le)
+        return of_type(parts[0])
+    if origin in (Union, UnionType):
+        return st.one_of([of_type(part) for part in parts])
+    if origin is Literal:
+        return st.sampled_from(parts)
+    if origin is tuple:
+        return st.lists(words, max_size=3).map(tuple)
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        bool: st.booleans(),
+        int: st.integers(1, 10**6),
+        float: st.floats(-1e6, 1e6),
+        str: words,
+        NoneType: st.none(),
+        Distribution: st.sampled_from(Distribution),
+    }
+    return plain[kind]
+
+
+def flagged(kind: type[msgspec.Struct]) -> dict[str, Flag]:
+    """The fields of a type that have flags."""
+    return {name: flag for name in kind.__struct_fields__ if (flag := flag_of(kind, name))}
+
+
+def parts(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+    """Values of a group or of a kind of load; those that break a rule between fields are drawn again."""
+    drawn = {name: SPECIAL[name] if name in SPECIAL else of_type(kind.__annotations__[name]) for name in flagged(kind)}
+    required = {field.name for field in msgspec.structs.fields(kind) if field.required}
+    optional = {name: each for name, each in drawn.items() if name not in required}
+    chosen = st.fixed_dictionaries({name: drawn[name] for name in required}, optional=optional)
+    return chosen.map(lambda values: _made(kind, values)).filter(lambda part: part is not None)
+
+
+def _made(kind: type[msgspec.Struct], values: dict[str, Any]) -> Any:
+    try:
+        return kind(**values)
+    except OptionError:
+        return None
+
+
+def requests() -> st.SearchStrategy[RunRequest]:
+    """Requests with values of their own in every group, and each kind of load."""
+    groups = {name: parts(kind) for name, kind in GROUPS.items()}
+    groups["load"] = st.one_of([parts(kind) for kind in KINDS.values()])
+    groups |= {name: of_type(RunRequest.__annotations__[name]) for name in flagged(RunRequest)}
+    whole: st.SearchStrategy[Any] = st.fixed_dictionaries({}, optional=groups).map(lambda v: _made(RunRequest, v))
+    return whole.filter(lambda request: request is not None)

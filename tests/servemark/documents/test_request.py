@@ -1,0 +1,170 @@
+"""A request is the same after JSON, a command line, a file and a result; its rules hold however it is made."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from servemark.cli import run as command
+from servemark.documents.files import read_request, text_of
+from servemark.documents.flags import arguments, options_of, parse, request_of
+from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate, Stage, Stages, Trace
+from servemark.documents.order import Order
+from servemark.documents.request import Inputs, Limits, Live, Objectives, RunRequest, changed
+from servemark.documents.server import Server
+from servemark.errors import OptionError
+from servemark.results import directory
+from servemark.workload.agreement import PRECISIONS
+from tests.servemark.documents.strategies import requests
+from tests.support.command_line import Servemark
+from tests.support.measured import evenly, load_result
+
+
+@given(requests())
+def test_json_makes_the_same_request(request: RunRequest) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(request), type=RunRequest) == request
+    assert msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(request))), RunRequest) == request
+
+
+@given(requests())
+def test_a_command_line_makes_the_same_request(request: RunRequest) -> None:
+    assert parse(arguments(request)) == request
+    assert request_of(options_of(request)) == request
+
+
+@given(drawn=requests())
+@settings(max_examples=30)
+def test_a_file_makes_the_same_request(drawn: RunRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "run.yaml"
+    path.write_text(text_of(drawn))
+    assert read_request(path).request == drawn
+
+
+@given(requests())
+@settings(max_examples=20)
+def test_the_schema_describes_every_request(request: RunRequest) -> None:
+    schema = msgspec.json.schema(RunRequest)
+    jsonschema.validate(json.loads(msgspec.json.encode(request)), schema)
+
+
+def test_the_schema_refuses_what_is_not_a_field() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"load": {"kind": "constant-rate", "rate": 1, "speed": 2}}, msgspec.json.schema(RunRequest))
+
+
+def test_a_rerun_makes_the_request_of_a_result(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request that a result can keep is asked for again exactly."""
+    made: list[RunRequest] = []
+
+    def stop(request: RunRequest) -> Any:
+        made.append(request)
+        raise OptionError("not run")
+
+    monkeypatch.setattr(command, "resolved", stop)
+    result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
+
+    @given(requests())
+    @settings(max_examples=25, deadline=None)
+    def check(drawn: RunRequest) -> None:
+        request = changed(
+            drawn,
+            workload="ranking_tiny",
+            engine="pytorch",
+            models="",
+            workload_files=(),
+            language_model="",
+            lm_alpha=None,
+            lm_beta=None,
+            beam_width=None,
+        )
+        if isinstance(request.load, MaxRate):
+            request = changed(request, slo="p99:20")
+        directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request)})
+        made.clear()
+        servemark("rerun", str(tmp_path), "--trust")
+        expected = request
+        if isinstance(request.load, MaxRate):
+            expected = changed(request, load=request.load.at(1.0))
+        assert made == [expected]
+
+    check()
+
+
+def test_a_request_is_made_with_keyword_arguments() -> None:
+    request = RunRequest(workload="ranking", load=ConstantRate(rate=50), objectives=Objectives(slo="p99:50"))
+    assert request == parse(["--model=ranking", "--request-rate=50", "--slo=p99:50"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--gamma-cv", "2", "--request-rate", "5"], "--gamma-cv belongs to gamma arrivals"),
+        (["--gamma-cv", "0", "--request-rate", "5", "--request-distribution", "gamma"], "must be at least 0.1"),
+        (["--trace-speed", "2"], "--trace-speed is not for this load"),
+        (["--stages", "10:100,"], "'' is not SECONDS:RATE"),
+        (["--stages", "0:100"], "--stages: seconds 0 must be above 0"),
+        (["--stages", "10:fast"], "--stages: rate 'fast' is not a number"),
+        (["--stages", "10:0,5:0"], "sends nothing"),
+        (["--stages", ",".join(["1:1"] * 51)], "51 stages, at most 50"),
+        (["--stages", "1:1", "--request-rate", "5"], "--stages and --request-rate exclude each other"),
+        (["--metrics-linger", "5"], "--metrics-linger is for the port"),
+        (["--trace-requests", "5"], "nowhere to send its spans"),
+        (["--power-boundary", "pdu"], "--power-boundary needs --power-command"),
+        (["--lm-alpha", "1"], "--lm-alpha has no language model"),
+        (["--streaming"], "--streaming is a way of gRPC"),
+        (["--input-tensor-format", "json", "--protocol", "grpc"], "JSON tensors are for HTTP"),
+        (["--sequence-length", "3", "--shared-memory", "system"], "--sequence-length excludes"),
+        (["--sampling-rate", "1000"], "--sampling-rate 1000 is above 100"),
+        (["--slo", "p99"], "is not pXX:LIMIT"),
+        (["--max-error-share", "2"], "--max-error-share 2 is above 1"),
+    ],
+)
+def test_rules_are_kept(flags: list[str], words: str) -> None:
+    with pytest.raises(OptionError) as error:
+        parse(flags)
+    assert words in error.value.what
+    assert error.value.fix
+
+
+def test_rules_hold_for_keyword_arguments_and_json() -> None:
+    with pytest.raises(OptionError, match="--gamma-cv belongs"):
+        ConstantRate(rate=5, gamma_cv=2)
+    with pytest.raises(OptionError, match="--metrics-linger"):
+        msgspec.convert({"live": {"metrics_linger_s": 5}}, RunRequest)
+    with pytest.raises(msgspec.ValidationError, match=r"unknown field `rtae` - at `\$.load`"):
+        msgspec.convert({"load": {"kind": "constant-rate", "rtae": 5}}, RunRequest)
+    with pytest.raises(msgspec.ValidationError, match=r"> 0.0 - at `\$.load.rate`"):
+        msgspec.convert({"load": {"kind": "constant-rate", "rate": 0}}, RunRequest)
+
+
+def test_a_changed_request_has_other_values_wherever_they_stand() -> None:
+    request = changed(RunRequest(), seed=3, slo="p50:5", engine="pytorch", load=ClosedLoop(concurrency=4))
+    assert (request.inputs, request.objectives) == (Inputs(seed=3), Objectives(slo="p50:5"))
+    assert (request.engine, request.load) == ("pytorch", ClosedLoop(concurrency=4))
+    with pytest.raises(OptionError, match="way of gRPC"):
+        changed(request, streaming=True)
+
+
+def test_a_search_has_runs_at_one_rate_each() -> None:
+    search = MaxRate(distribution=Distribution.GAMMA, gamma_cv=3, duration_s=4)
+    assert search.at(7) == ConstantRate(rate=7, distribution=Distribution.GAMMA, gamma_cv=3, duration_s=4, warmup=3)
+
+
+def test_an_order_is_taken_once(tmp_path: Path) -> None:
+    order = Order(request=RunRequest(load=Trace(file="t")), address="http://h:1", result_dir=str(tmp_path))
+    path = order.place()
+    assert (Order.take(path), path.exists()) == (order, False)
+
+
+def test_groups_and_precisions() -> None:
+    assert RunRequest().server == Server()
+    assert (RunRequest().limits, RunRequest().live) == (Limits(), Live())
+    assert Stages(stages=(Stage(1, 2),)).stages[0].rate == 2
+    for precision in PRECISIONS:
+        assert parse(["--precision", precision]).precision == precision

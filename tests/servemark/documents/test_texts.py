@@ -1,0 +1,36 @@
+"""Values of --shape and --range, as text and back."""
+
+import pytest
+
+from servemark.documents.flags import parse
+from servemark.documents.request import Inputs
+from servemark.errors import OptionError
+
+
+def read(*flags: str) -> Inputs:
+    return parse(flags).inputs
+
+
+def test_names_may_hold_colons_and_slashes() -> None:
+    found = read("--shape=serving_default_x:0:3,224,224,a/b:5,scalar:", "--range=ids:0:30521,x:0:-1.5:2")
+    assert found.shape == {"serving_default_x:0": (3, 224, 224), "a/b": (5,), "scalar": ()}
+    assert found.range == {"ids": (0, 30521), "x:0": (-1.5, 2)}
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--shape=3,224", "--shape '3' cannot be read.*\n.*--shape NAME:3,224,224"),
+        ("--shape=x:3.5", "--shape 3.5 is not a whole number"),
+        ("--shape=x:-1", "--shape -1 must be at least 0"),
+        ("--shape=:3", "--shape ':3' cannot be read"),
+        ("--range=ids:5", "cannot be read"),
+        ("--range=ids:0:5,6", "cannot be read"),
+        ("--range=ids:a:5", "--range 'a' is not a number"),
+        ("--range=ids:9:5", "ends before it begins"),
+        ("--string-length=-1", "--string-length -1 must be at least 0"),
+    ],
+)
+def test_what_cannot_be_read(flag: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        read(flag)
