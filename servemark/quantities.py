@@ -42,11 +42,6 @@ def number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float:
     return result
 
 
-def optional_number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float | None:
-    """Read a number, None where nothing was given."""
-    return None if value in (None, "") else number(flag, value, units)
-
-
 def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = PLAIN) -> float:
     """Read a number that must not lie below `least`. Raises OptionError."""
     result = number(flag, value, units)

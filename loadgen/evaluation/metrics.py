@@ -201,9 +201,7 @@ def _throughput(config: LoadConfig, recorder: Recorder, duration_s: float) -> Th
     }
     if config.open_loop:
         counts["scheduled_rate"] = recorder.scheduled
-        known: dict[str, Any] = {"requested_rate": config.scenario.rate}
-    else:
-        known = unknown(["requested_rate", "scheduled_rate"], _CLOSED_LOOP_DELAY)
+    known = {} if config.open_loop else unknown(["scheduled_rate"], _CLOSED_LOOP_DELAY)
     rates = {key: count / duration_s for key, count in counts.items()} if duration_s else unknown(counts, NOT_BEGUN)
     return cast(Throughput, {**rates, **known})
 

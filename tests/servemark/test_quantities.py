@@ -14,9 +14,6 @@ from servemark.errors import OptionError
     [
         (lambda v: quantities.number("-x", v), "1e3", 1000.0),
         (lambda v: quantities.number("-x", v), -2, -2.0),
-        (lambda v: quantities.optional_number("-x", v), "", None),
-        (lambda v: quantities.optional_number("-x", v), None, None),
-        (lambda v: quantities.optional_number("-x", v), "0", 0.0),
         (lambda v: quantities.at_least("-x", v, 2), "2", 2.0),
         (lambda v: quantities.above("-x", v, 2), "2.001", 2.001),
         (lambda v: quantities.whole("-x", v, 0), "3.0", 3),
@@ -33,7 +30,6 @@ def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: fl
     [
         (lambda v: quantities.number("-x", v), "much", "-x 'much' is not a number", "write it like -x 10"),
         (lambda v: quantities.number("-x", v), "nan", "-x 'nan' is not a number", "write it like -x 10"),
-        (lambda v: quantities.optional_number("-x", v), "-inf", "-x '-inf' is not a number", "write it like -x 10"),
         (lambda v: quantities.at_least("-x", v, 0.5), "0.4", "-x 0.4 must be at least 0.5", "raise -x"),
         (lambda v: quantities.above("-x", v, 2), "2", "-x 2 must be above 2", "raise -x"),
         (lambda v: quantities.whole("-x", v, 0), "1.5", "-x 1.5 is not a whole number", "write it like -x 1"),

@@ -183,7 +183,6 @@ class Throughput(TypedDict):
     inferences_per_s: Annotated[float | None, "The same in samples."]
     achieved_rate: Annotated[float | None, "Open loop: the same as requests_per_s."]
     scheduled_rate: Annotated[float | None, "Open loop: arrivals that the seed drew."]
-    requested_rate: Annotated[float | None, "Open loop: arrivals that were asked for, on average."]
 
 
 class Errors(TypedDict):

@@ -77,7 +77,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "metrics": {
             "latency_ms": summary, "service_time_ms": summary, "schedule_delay_ms": {**summary, "late_share": 0.5},
             "throughput": dict.fromkeys(
-                ("requests_per_s", "inferences_per_s", "requested_rate", "scheduled_rate", "achieved_rate"), rate
+                ("requests_per_s", "inferences_per_s", "scheduled_rate", "achieved_rate"), rate
             ),
             "errors": {"count": errors, "by_kind": {"timeout": errors} if errors else {}, "messages": {}},
             "accuracy": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
@@ -147,7 +147,7 @@ def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [])]
     metrics: Any = parts[1].result["metrics"]
     metrics["client"] |= {"cpu_share": None, "cpu_share_reason": "cut short"}
-    rates = {key: None for key in metrics["throughput"] if key != "requested_rate"}
+    rates = dict.fromkeys(metrics["throughput"])
     metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
     metrics["schedule_delay_ms"]["late_share"] = None
     document: Any = total(parts, request(1.0))["metrics"]
@@ -155,7 +155,6 @@ def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
         None,
         "cut short",
     )
-    assert document["throughput"]["requested_rate"] == pytest.approx(0.2)
     assert (document["client"]["cpu_share"], document["client"]["cpu_share_reason"]) == (None, "cut short")
     assert document["latency_ms"]["count"] == 2
 
