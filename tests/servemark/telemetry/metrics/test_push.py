@@ -75,8 +75,8 @@ def test_the_reason_is_what_lies_behind_an_error() -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--push-gateway", "localhost:9091"], "no URL"),
-        (["--push-gateway", "http://h:x"], "no URL"),
+        (["--push-gateway", "localhost:9091"], "not an HTTP URL"),
+        (["--push-gateway", "http://h:x"], "not an HTTP URL"),
         (["--otlp", "http://me:secret@h:4318"], "netrc"),
         (["--metrics-linger", "5"], "--metrics-port"),
     ],
