@@ -69,10 +69,10 @@ class Arrivals(Protocol):
         """Take the next scheduled arrival."""
 
     def wanted(self, in_flight: int, now: int) -> int:
-        """How many unscheduled requests to send at once (the closed loop's)."""
+        """Return the number of unscheduled requests to send at once (the closed loop's)."""
 
     def finished(self, now: int) -> bool:
-        """Whether no further request will go out."""
+        """Return True if no further request will go out."""
 
 
 class OpenLoopArrivals:
@@ -82,7 +82,7 @@ class OpenLoopArrivals:
         self._all = arrivals_ns
         self._arrivals = iter(arrivals_ns)
         self._later: Iterator[int] = iter(())
-        """What comes after the others, as much earlier as `_earlier` says."""
+        """Arrivals after the others, which are brought forward by `_earlier` ns."""
         self._earlier = 0
         self._start = start_ns
         self._end = end_ns
@@ -112,7 +112,7 @@ class OpenLoopArrivals:
         return 0
 
     def finished(self, now: int) -> bool:
-        """Whether the schedule is used up and its time is over."""
+        """Return True if the schedule is used up and its time is over."""
         return self._next is None and now >= self._end
 
     def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:
@@ -151,12 +151,12 @@ class ClosedLoopArrivals:
         raise IndexError("a closed loop has no schedule")
 
     def wanted(self, in_flight: int, now: int) -> int:
-        """What is missing to the concurrency."""
+        """Return the number of requests that are missing to the concurrency."""
         missing = self.concurrency - in_flight
         return 0 if missing <= 0 or now < self._start or self._over(now) else missing
 
     def finished(self, now: int) -> bool:
-        """Whether the time is up."""
+        """Return True if the time is up."""
         return self._over(now)
 
     def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:  # noqa: ARG002 - nothing is scheduled

@@ -1,4 +1,4 @@
-"""Which part of a run's load one of several processes sends, so that all parts together are the whole."""
+"""Shares of a run's load: each of several processes sends one, so that all shares together are the whole."""
 
 import itertools
 from collections.abc import Iterator

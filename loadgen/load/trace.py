@@ -45,7 +45,7 @@ class Trace:
     first: datetime | None = None
     """When the first arrival came, where the file has calendar times: they count from it."""
     speed: float = 1.0
-    """How many times as fast as it was recorded it is played."""
+    """Factor by which the trace is replayed faster than it was recorded."""
 
     @property
     def duration_s(self) -> float:

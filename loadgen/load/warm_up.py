@@ -30,15 +30,15 @@ def longest_s(duration_s: float) -> float:
 
 @dataclass(frozen=True)
 class Warmed:
-    """What a warm-up found."""
+    """Outcome of a warm-up."""
 
     seconds: float | None
-    """How long it took; None where the run was cut short in it."""
+    """Duration of the warm-up; None if the run was interrupted in it."""
     steady: bool | None
-    """Whether the latency was steady at its end; None where so few answers do not tell."""
+    """True if the latency was steady at the end; None if the answers are too few to decide."""
     steady_from_s: float | None
     reason: str | None
-    """Why it did not end by itself."""
+    """Reason why the warm-up did not end by itself."""
 
 
 class WarmUp:
@@ -64,7 +64,7 @@ class WarmUp:
         np.maximum.at(self._slowest, index, latency)
 
     def is_over(self, now: int, waiting_since: int | None) -> bool:
-        """Whether the latency has been steady for long enough; `waiting_since`: the oldest request in flight."""
+        """Return True if the latency has been steady long enough; `waiting_since`: the oldest request in flight."""
         passed = (now - self.start) // WINDOW_NS
         if passed < LEAST_S * 1e9 // WINDOW_NS - HOLDS:
             return False
@@ -76,7 +76,7 @@ class WarmUp:
         return passed - self._steady_since >= HOLDS
 
     def found(self, now: int, waiting_since: int | None, end: int) -> Warmed:
-        """What is said now of a warm-up with this end."""
+        """Return the present outcome of a warm-up with this end."""
         seconds = (end - self.start) / 1e9
         steady_from_s = self._steady_from(now, waiting_since, CUT_SHARE_AT_THE_END)
         if steady_from_s is not None:

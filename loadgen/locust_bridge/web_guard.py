@@ -1,4 +1,4 @@
-"""Who may steer Locust's web UI: pages of its own, under a name of its own, by the fields that they show.
+"""Guard of Locust's web UI: only its own pages, under its own name, may steer it, by the fields that they show.
 
 Locust takes requests of every web site's pages (CORS), under every name, and sets every option from a form: also where
 results are written, and which files are sent to which host.
@@ -42,7 +42,7 @@ def guard(web_ui: "WebUI", options: Namespace) -> None:
 
 
 def _foreign(web_host: str) -> str | None:
-    """Why a request does not come from a page of ours, None where it may."""
+    """Return the reason why a request does not come from a page of ours, None if it may."""
     if is_loopback(web_host) and not is_loopback(urlsplit(f"//{request.host}").hostname or ""):
         # A name that somebody else makes lead here turns their page into one of ours (DNS rebinding).
         return f"this web UI listens on {web_host}, and has no other name"
@@ -65,7 +65,7 @@ def _no_form() -> str | None:
 
 
 def _wrong_field(published: frozenset[str], host: str, options: Namespace) -> str | None:
-    """Why a form is refused, None where it is right."""
+    """Return the reason why a form is refused, None if it is right."""
     if hidden := sorted(request.form.keys() - published):
         return f"the web UI has no field {hidden[0]!r}: give it on the command line"
     given = [flag for name, flag in CREDENTIALS.items() if getattr(options, name)]

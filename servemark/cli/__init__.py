@@ -26,7 +26,7 @@ OTHERS_FLAGS = {
     **dict.fromkeys(("-l", "--latency-threshold", "--threshold"), "--slo"),
     **dict.fromkeys(("-o", "--output", "-f"), "--out"),
 }
-"""What wrk2, k6, vegeta, Locust and perf_analyzer call it -> our flag of a load."""
+"""Flag names of wrk2, k6, vegeta, Locust and perf_analyzer -> our flag of a load."""
 
 COMMANDS = {
     "doctor": "Show what this machine can do.",

@@ -28,7 +28,7 @@ def option(name: str) -> Any:
 
 
 def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
-    """What sets how much a command and its processes say, until it ends."""
+    """Return a callback that sets the amount of output of a command and its processes, until it ends."""
 
     def chosen(context: typer.Context, given: bool) -> bool:
         if given:

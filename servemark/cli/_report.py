@@ -1,4 +1,4 @@
-"""What `servemark report` and the commands with `--report` share: documents to read, a page to write."""
+"""Shared parts of `servemark report` and the commands with `--report`: documents to read, a page to write."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -34,7 +34,7 @@ class Declared:
     plain: re.Pattern[str]
 
     def asked(self, value: Any) -> bool:
-        """Whether this value of a stranger's needs a yes."""
+        """Return True if this value from a foreign file needs a yes."""
         values = value if isinstance(value, list | tuple) else [value]
         return self.names is not Names.NOTHING and not all(self.plain.fullmatch(str(each)) for each in values)
 
@@ -43,7 +43,7 @@ NOT_DECLARED = Declared(Names.PROGRAM, re.compile(""))
 
 
 def declared(command: Any) -> dict[str, Declared]:
-    """What each parameter of a command says that it names, by the parameter's own name."""
+    """Return what each parameter of a command names, by the parameter's own name."""
     found: dict[str, Declared] = {}
     for name, parameter in inspect.signature(command.callback).parameters.items():
         metadata = getattr(parameter.annotation, "__metadata__", ())
@@ -54,7 +54,7 @@ def declared(command: Any) -> dict[str, Declared]:
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file is the user's: in the working directory, of this user, and not for everybody to change."""
+    """Return True if a file is the user's: in the working directory, of this user, and not writable for everybody."""
     status = path.stat()
     open_to_all = bool(status.st_mode & stat.S_IWOTH)
     inside = path.resolve().is_relative_to(Path.cwd().resolve())
@@ -83,7 +83,7 @@ def require_trust(context: Any) -> None:
 
 
 def _at_a_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """Return True if somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -93,7 +93,7 @@ def _machine() -> Iterator[Check]:
 
 
 def _priority() -> Check:
-    """Whether an open loop can send on time beside a server that takes all cores."""
+    """Check that an open loop can send on time beside a server that takes all cores."""
     from servemark.machine.scheduling import Priority, refusal
 
     refused = {priority: refusal(priority) for priority in (Priority.REALTIME, Priority.SLICE)}
@@ -106,7 +106,7 @@ def _priority() -> Check:
 
 
 def _awake() -> Check:
-    """Whether the cores of a virtual machine are kept from idling while requests are sent."""
+    """Check that the cores of a virtual machine are kept from idling while requests are sent."""
     from servemark.machine.environment import virtual_machine
     from servemark.machine.idle_states import refusal
 
@@ -118,7 +118,7 @@ def _awake() -> Check:
 
 
 def _idle() -> Check:
-    """Whether the CPU is free to be measured."""
+    """Check that the CPU is free to be measured."""
     used = psutil.cpu_percent(_WATCHED_S) / 100
     late = "" if used < BUSY_SHARE else ": beside such work requests go out late, and runs end INVALID"
     return Check("cpu idle", not late, f"{used:.0%} of the CPU is in use{late}")
@@ -172,7 +172,7 @@ def _installed(package: str) -> str | None:
 
 
 def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool) -> Check:
-    """Whether packages are there: their versions, or what installs them."""
+    """Check that packages are there: show their versions, or the command that installs them."""
     found = {package: _installed(package) for package in packages}
     missing = [package for package, version in found.items() if version is None]
     if missing:

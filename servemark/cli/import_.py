@@ -93,7 +93,7 @@ def import_model(
 
 
 def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str | None) -> Iterator[str]:
-    """What was found, for who has to check it."""
+    """Describe the imported model, for the user to check."""
     source = document["source"]
     opset = f", opset {source['opset']}" if source.get("opset") else ""
     yield f"{workload.name}: {source['kind']}{opset}, sha256 {source['sha256'][:12]}"

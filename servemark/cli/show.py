@@ -43,7 +43,7 @@ def show(
 
 
 def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], None]:
-    """What shows a document of its kind. Raises ResultError."""
+    """Return the renderer for the document's kind. Raises ResultError."""
     if document.get("kind") == "load":
         if document.get("verdict") is None:
             raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")

@@ -18,7 +18,7 @@ class LeftOut(TypedDict):
 
 
 class TunedFirst(TypedDict):
-    """What tuning an engine before the comparison came to."""
+    """Outcome of tuning an engine before the comparison."""
 
     outcome: Annotated[TuningOutcome, "How the tuning ended."]
     reason: Annotated[str, "The same in words."]
@@ -69,7 +69,7 @@ class RowEnergy(TypedDict):
 
 
 class RowAgreement(TypedDict):
-    """How the answers of all rounds agree with eager PyTorch in fp32. The worst round counts."""
+    """Agreement of all rounds' answers with eager PyTorch in fp32. The worst round counts."""
 
     checked: Annotated[int, "Answers that were compared."]
     samples: NotRequired[Annotated[int | None, "Golden samples of the round that checked the most of them."]]
@@ -87,7 +87,7 @@ class RowAgreement(TypedDict):
 
 
 class RowVerdict(TypedDict):
-    """Whether every round of an engine may be quoted."""
+    """Verdict of an engine's rounds: all of them have to be valid to be quoted."""
 
     valid: Annotated[bool, "Whether every round counts."]
     valid_rounds: Annotated[int, "Rounds that count."]
@@ -117,7 +117,7 @@ class RowRatios(TypedDict):
 
 
 class RowQuality(TypedDict):
-    """What the answers score by the labels of the data set."""
+    """Score of the answers by the labels of the data set."""
 
     metric: Annotated[str, "The metric, as the workload names it."]
     value: Annotated[float | None, "Its value. Null: these examples do not tell it."]
@@ -176,7 +176,7 @@ class ComparisonTurn(TypedDict):
 
 
 class ComparisonHeader(Header):
-    """What is known before the first round."""
+    """Part of a comparison that is known before the first round."""
 
     workload: Annotated[str, "Name of the workload."]
     seed: Annotated[int, "Seed of the first round."]

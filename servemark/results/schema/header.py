@@ -1,4 +1,4 @@
-"""What every document begins with, and how an unknown figure says why it is unknown."""
+"""Header of every document, and the reason that an unknown figure carries."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ SCHEMA_VERSION: Literal[3] = 3
 
 
 class Header(TypedDict):
-    """What every document begins with."""
+    """Header of every document."""
 
     schema_version: Annotated[Literal[3], "Raised when the meaning of a key changes. Keys may be added without."]
     kind: Annotated[str, "What the document is about."]
@@ -52,5 +52,5 @@ def figure_of(group: Mapping[str, object], key: str) -> float | None:
 
 
 def reason_of(group: Mapping[str, object], key: str) -> str | None:
-    """Why a key of a group has no figure, None where nothing says so."""
+    """Return the reason why a key of a group has no figure, None if no reason is given."""
     return cast(str | None, group.get(f"{key}_reason") or group.get("reason"))

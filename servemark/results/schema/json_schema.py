@@ -64,7 +64,7 @@ def fields_of(document: type) -> dict[str, tuple[Any, str, bool]]:
 
 
 def summary_of(document: type) -> str:
-    """What a type's docstring says."""
+    """Return the text of a type's docstring."""
     return " ".join(inspect.cleandoc(document.__doc__ or "").split())
 
 

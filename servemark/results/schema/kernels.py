@@ -37,7 +37,7 @@ class Published(TypedDict):
 
 
 class Probe(TypedDict):
-    """How fast the machine itself was just before a case was timed: what its host lends changes."""
+    """Speed of the machine itself just before a case was timed, because the CPU time from its host changes."""
 
     product_ms: Annotated[float, "A product of 512 x 512 in fp32 (ms)."]
     copy_ms: Annotated[float, "A copy that no cache holds (ms)."]

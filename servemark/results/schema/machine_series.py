@@ -1,4 +1,4 @@
-"""What was read of the machines while a run went on, `series.json`: columns of values over time."""
+"""Series of the machines' meters during a run, `series.json`: columns of values over time."""
 
 from typing import Annotated, Literal, TypedDict
 
@@ -25,7 +25,7 @@ class Recorded(TypedDict):
 
 
 class SeriesOf(Recorded):
-    """What one thread read."""
+    """Readings of one thread."""
 
     source: Annotated[Literal["machine", "triton"], "This machine's meters, or the server's own metrics."]
     period_s: Annotated[float, "Seconds between two readings."]
@@ -38,7 +38,7 @@ class SeriesOf(Recorded):
 
 
 class MachineSeries(TypedDict):
-    """What was read of the machines during a run. Times are the monotonic clock's, from the start of the reading."""
+    """Readings of the machines during a run. Times are the monotonic clock's, from the start of the reading."""
 
     schema_version: Annotated[Literal[3], "As in `result.json`."]
     kind: Annotated[Literal["machine_series"], "What the document is about."]

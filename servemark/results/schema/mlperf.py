@@ -9,7 +9,7 @@ from servemark.stats.histogram import Latency
 
 
 class Plan(TypedDict):
-    """What LoadGen is asked for."""
+    """Settings that LoadGen is given."""
 
     scenario: Annotated[str, "SingleStream, MultiStream, Server or Offline."]
     expected_qps: Annotated[float, "Server: arrivals per second. Offline: what may be reached at most."]
@@ -31,14 +31,14 @@ class MlperfErrors(TypedDict):
 
 
 class MlperfAccuracy(TypedDict):
-    """What is known of the answers' quality."""
+    """Quality of the answers, as far as it is known."""
 
     output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
     quality: NotRequired[Annotated[QualityScore, "Of an accuracy run: its log, scored."]]
 
 
 class MlperfMetrics(TypedDict):
-    """What this side measured."""
+    """Figures that this side measured."""
 
     latency_ms: Annotated[Latency, "From LoadGen's call to the answer (ms)."]
     errors: Annotated[MlperfErrors, "Failed requests."]

@@ -9,7 +9,7 @@ from servemark.results.schema.score import QualityScore
 
 
 class QualityResolved(Resolved):
-    """What the request left open, as it was resolved."""
+    """Values that the request left open, as they were resolved."""
 
     samples: Annotated[int | None, "Size of the subset that was asked for. Null: all examples."]
     own_server: NotRequired[Annotated[bool, "Whether the server was started for this run, at a port of its own."]]

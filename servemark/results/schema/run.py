@@ -26,7 +26,7 @@ class TraceLoad(TypedDict):
 
 
 class WarmUp(TypedDict):
-    """How a warm-up ended by itself."""
+    """End of a warm-up that ends by itself."""
 
     method: Annotated[str, "Rule that finds the end of the initial transient: `MSER` (White 1997)."]
     longest_s: Annotated[float, "Its bound (s)."]
@@ -56,7 +56,7 @@ class Scenario(TypedDict):
 
 
 class Tls(TypedDict):
-    """How the connection is secured."""
+    """Security of the connection."""
 
     ca: Annotated[str, "File of the trusted CA, or `system`."]
     client_certificate: Annotated[bool, "Whether the client has a certificate of its own."]
@@ -80,7 +80,7 @@ REQUEST = (
 
 
 class Resolved(TypedDict):
-    """What a request leaves open, as it was resolved."""
+    """Values that a request leaves open, as they were resolved."""
 
     url: Annotated[str | None, "Server. Null in-process."]
     model: Annotated[str | None, "Name of the model on the server. Null: a mix has several."]
@@ -119,7 +119,7 @@ ObjectiveStatus = Literal["met", "missed", "undecided"]
 
 
 class Shown(TypedDict):
-    """What the requests show of an objective by MLPerf's early-stopping criterion."""
+    """Confidence of an objective by MLPerf's early-stopping criterion."""
 
     confidence: Annotated[float, "Confidence."]
     requests: Annotated[int, "Requests that were judged."]
@@ -143,7 +143,7 @@ class JudgedObjective(TypedDict):
 
 
 class VerdictOfRun(TypedDict):
-    """Whether the run may be quoted, and whether it met its objectives."""
+    """Verdict of a run: its validity, and whether it met its objectives."""
 
     valid: Annotated[bool, "Whether every constraint holds. A missed objective is a result like any other."]
     objective: Annotated[
@@ -156,20 +156,20 @@ class VerdictOfRun(TypedDict):
 
 
 class LimitedBy(TypedDict):
-    """What limited the run."""
+    """Bottleneck of the run."""
 
     by: Annotated[Literal["server", "generator", "network"] | None, "What limited it. Null: nothing, or not known."]
     evidence: Annotated[str, "From which figures this follows."]
 
 
 class ScheduleDelay(Latency):
-    """How late the generator sent its requests (ms). A closed loop has no schedule."""
+    """Delay of the generator's sends (ms). A closed loop has no schedule."""
 
     late_share: Annotated[float | None, "Share of requests sent more than 1 ms late."]
 
 
 class EarlyStopping(TypedDict):
-    """What the run shows of its tail by MLPerf's early-stopping criterion."""
+    """Confidence in the run's tail by MLPerf's early-stopping criterion."""
 
     confidence: Annotated[float, "Confidence of the bounds."]
     requests: Annotated[int, "Requests that were judged, failed ones among them."]
@@ -204,7 +204,7 @@ class Tolerance(TypedDict):
 
 
 class OutputAgreement(TypedDict):
-    """How the answers to golden requests agree with eager PyTorch in fp32. Of a sample's answers the worst counts."""
+    """Agreement of the answers to golden requests with eager PyTorch in fp32. The worst answer of a sample counts."""
 
     checked: Annotated[int | None, "Answers that were compared."]
     samples: NotRequired[Annotated[int | None, "Golden samples among them. Each counts once in what follows."]]
@@ -232,7 +232,7 @@ class Quality(TypedDict):
 
 
 class Accuracy(TypedDict):
-    """What is known of the answers' quality."""
+    """Quality of the answers, as far as it is known."""
 
     output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
     quality: Annotated[Quality, "The task's quality metric."]
@@ -306,7 +306,7 @@ class Client(TypedDict):
 
 
 class CpuFigures(TypedDict):
-    """Who used this machine's cores in the measured interval: mean numbers of cores. Interrupts are left out."""
+    """Use of this machine's cores in the measured interval: mean numbers of cores. Interrupts are left out."""
 
     cores: Annotated[float | None, "Cores that may be used, by affinity and quota."]
     generator_cores: Annotated[float | None, "Used by the generator, and by the command that started it."]
@@ -465,7 +465,7 @@ class MaxRateSearch(TypedDict):
 
 
 class RunHeader(Header):
-    """What is known before a run."""
+    """Part of a result that is known before a run."""
 
     request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
@@ -547,7 +547,7 @@ class Curve(TypedDict):
 
 
 class Series(TypedDict):
-    """What `servemark run --json` prints for a range or --repeat."""
+    """Document that `servemark run --json` prints for a range or --repeat."""
 
     results: Annotated[list[Result], "The runs in order."]
     curve: NotRequired[Annotated[Curve, "The curve of a range of rates."]]

@@ -1,4 +1,4 @@
-"""What a metric says of answers to labelled examples: of a quality run, of a load run, of MLPerf's accuracy mode."""
+"""Score of answers to labelled examples: of a quality run, of a load run, of MLPerf's accuracy mode."""
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -32,7 +32,7 @@ class QualityData(TypedDict):
 
 
 class QualityScore(TypedDict):
-    """What was found, against what is published."""
+    """Score of the answers, compared with the published target."""
 
     metric: Annotated[str, "The metric, as the workload names it."]
     higher_is_better: Annotated[bool, "Which way is good."]

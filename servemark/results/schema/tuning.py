@@ -8,7 +8,7 @@ from servemark.stats.ratios import RatioFigures
 
 
 class CandidateSettings(TypedDict):
-    """What of a model's configuration a tuning changes."""
+    """Settings of a model's configuration that a tuning changes."""
 
     instances: Annotated[int, "Instances of the model."]
     threads: Annotated[int, "Threads of each instance. 0 leaves the number to the engine."]
@@ -25,7 +25,7 @@ class NamedCandidate(TypedDict):
 
 
 class CandidateFigures(TypedDict):
-    """What is known of one candidate."""
+    """Figures of one candidate, as far as they are known."""
 
     candidate: Annotated[CandidateSettings, "Its settings."]
     text: Annotated[str, "Its settings in words."]
@@ -38,7 +38,7 @@ class CandidateFigures(TypedDict):
 
 
 class Screens(TypedDict):
-    """How a screening run is made."""
+    """Durations of a screening run."""
 
     warmed_s: Annotated[float, "How long a loaded model answers first (s)."]
     warmup_s: Annotated[float, "Warm-up of each screening run (s)."]
