@@ -20,6 +20,7 @@ from benchmarks.rig.load import Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
 from benchmarks.rig.pairs import alternate
 from loadgen.kserve.control import Control
+from loadgen.kserve.http_messages import Asked
 from tests.golden.load import Load as Driven
 from tests.golden.load import payloads
 
@@ -159,7 +160,7 @@ def null() -> Iterator[Endpoints]:
 def test_the_null_server_answers_and_counts_every_request(null: Endpoints) -> None:
     host, port = null.http.split(":")
     before = null.counter("identity")()
-    load = Driven(int(port), connect=4).closed(4, 0.2)
+    load = Driven(int(port), connect=4, asked=Asked("identity", frozenset({"1"}))).closed(4, 0.2)
     assert set(load.kinds) == {"ok"}
     assert null.counter("identity")() - before == len(load.outcomes) > 0
     assert Control(f"http://{null.http}").placement("identity").engine == "null"

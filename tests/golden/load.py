@@ -54,6 +54,7 @@ class Load:
     connect: int = 0
     requests: Iterator[Payload] | None = None
     access: Access | None = None  # TLS, where it is given
+    asked: Asked = ASKED
     in_turn: bool = False
     tick: Callable[[int], None] = lambda _now: None
     outcomes: list[Outcome] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Load:
 
     def channels(self) -> Callable[[], Channel]:
         """Factory of connections: here over HTTP."""
-        checker = ResponseChecker([tensor(self.width)], self.batch, ASKED)
+        checker = ResponseChecker([tensor(self.width)], self.batch, self.asked)
         return lambda: Connection(self.address, checker)
 
     def payloads(self) -> Iterator[Payload]:
