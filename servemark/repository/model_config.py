@@ -19,13 +19,13 @@ _DEVICES = re.compile(r"cpu|cuda:\d+(,\d+)*")
 
 @dataclass(frozen=True)
 class Settings:
-    """What of a model's configuration can be set; None leaves what its config.pbtxt says."""
+    """Settable parts of a model's configuration; None keeps the value in its config.pbtxt."""
 
     device: str | None = None
     """`cpu`, `cuda:N`, or `cuda:N,M` for instances on several GPUs."""
     max_batch: int | None = None
     queue_delay_us: int | None = None
-    """How long a request may wait for others to join its batch."""
+    """Maximum time for which a request waits for others to join its batch."""
     instances: int | None = None
     """Instances on each device."""
     threads: int | None = None
