@@ -134,7 +134,8 @@ class LoadConfig:
         for flag, named in (("--shape", self.inputs.shape), ("--range", self.inputs.range)):
             if unknown := [name for name in named if name not in tensors]:
                 raise OptionError(
-                    f"{flag} names {unknown[0]!r}, which is no input of {model}", fix=f"one of: {', '.join(tensors)}"
+                    f"{flag} names {unknown[0]!r}, which is not an input of {model}",
+                    fix=f"one of: {', '.join(tensors)}",
                 )
         for name, shape in self.inputs.shape.items():
             if not (tensor := tensors[name]).fits(shape):
@@ -300,7 +301,7 @@ class LoadConfig:
 def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
     """Say why a tensor cannot hold values of a range. None: it can."""
     if tensor.dtype.kind in "Ob":
-        return f"is no range of {tensor.datatype}"
+        return f"is not a range of {tensor.datatype}"
     if tensor.dtype.kind in "iu":
         limits = np.iinfo(tensor.datatype.lower())
         if least != int(least) or most != int(most):

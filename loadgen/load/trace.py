@@ -26,7 +26,7 @@ UNIX_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
 """From these numbers on (1973 in each unit) a time is Unix time in ns, us, ms or s; below them it is none."""
 MAX_ARRIVALS = 20_000_000
 MAX_SAMPLE = 1 << 53
-"""An index beyond it is no whole number any more."""
+"""An index beyond it is not a whole number any more."""
 MAX_QUOTED = 16
 """Characters of a line that an error shows: enough to find it, too few to read a file that is no trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -82,7 +82,7 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
     except OSError as error:
         raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
     except UnicodeDecodeError as error:
-        raise InputDataError(f"--trace {path} is no text: byte {error.start} is no UTF-8", fix=NAME) from None
+        raise InputDataError(f"--trace {path} is not a text: byte {error.start} is not UTF-8", fix=NAME) from None
     with parsing(f"--trace {path}", InputDataError, fix=NAME):
         trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
@@ -158,7 +158,7 @@ def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any, Any
         try:
             value = json.loads(text)
         except ValueError:
-            _fail(path, line, f"{_quoted(text)} is no JSON")
+            _fail(path, line, f"{_quoted(text)} is not JSON")
         if isinstance(value, dict):
             name = next((name for name in TIMES if name in value), None)
             if name is None:
@@ -172,7 +172,7 @@ def _time(path: Path, line: int, value: Any) -> tuple[float, bool]:
     """A time in seconds, and whether it is a calendar time."""
     found = _read_time(value)
     if found is None:
-        _fail(path, line, f"{_quoted(value)} is no time: {KINDS}")
+        _fail(path, line, f"{_quoted(value)} is not a time: {KINDS}")
     time, calendar = found
     if time < 0:
         _fail(path, line, f"{time:g} s is negative")
@@ -182,7 +182,7 @@ def _time(path: Path, line: int, value: Any) -> tuple[float, bool]:
 
 
 def _read_time(value: Any) -> tuple[float, bool] | None:
-    """A time in seconds, and whether it is a calendar time; None where it is no time."""
+    """A time in seconds, and whether it is a calendar time; None where it is not a time."""
     if _is_number(value):
         number = float(value)
         unit = next((unit for least, unit in UNIX_UNITS if number >= least), None)
@@ -196,7 +196,7 @@ def _read_time(value: Any) -> tuple[float, bool] | None:
 
 def _sample(path: Path, line: int, value: Any) -> int:
     if not _is_number(value) or not 0 <= float(value) < MAX_SAMPLE or float(value) % 1:
-        _fail(path, line, f"{_quoted(value)} is no index of a sample (0, 1, 2, ...)")
+        _fail(path, line, f"{_quoted(value)} is not an index of a sample (0, 1, 2, ...)")
     return int(float(value))
 
 

@@ -49,7 +49,9 @@ def _value(text: str, kind: str) -> bool | int | float | str:
         return one_of(FLAG, text, ("true", "false")) == "true"
     if kind == "int":
         if not _DIGITS.fullmatch(text) or not -_INT64 <= int(text) < _INT64:
-            raise OptionError(f"{FLAG} {text!r} is no whole number of 64 bits", fix=f"like {FLAG} max_tokens:256:int")
+            raise OptionError(
+                f"{FLAG} {text!r} is not a whole number of 64 bits", fix=f"like {FLAG} max_tokens:256:int"
+            )
         return int(text)
     return number(FLAG, text) if kind == "double" else text
 

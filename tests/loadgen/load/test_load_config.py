@@ -54,7 +54,7 @@ def test_the_usual_request_is_a_closed_loop_of_one() -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--shape", "usr:1"], "--shape names 'usr', which is no input of ranking_tiny\n.*one of: user, seq"),
+        (["--shape", "usr:1"], "--shape names 'usr', which is not an input of ranking_tiny\n.*one of: user, seq"),
         (["--shape", "seq:6"], r"--shape seq:6 does not fit ranking_tiny's seq INT32\[5\]"),
         (["--range", "usr:0:1"], "--range names 'usr'"),
         (["--range", "seq:0:3000000000"], r"beyond INT32 \(-2147483648 to 2147483647\)"),

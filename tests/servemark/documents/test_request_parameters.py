@@ -37,7 +37,7 @@ def test_the_flag_says_the_same(parameters: dict[str, bool | int | float | str])
         ("max_tokens:256", "'max_tokens:256' is not NAME:VALUE:TYPE"),
         ("a:1:int,b:2:long", "'b:2:long' is not NAME:VALUE:TYPE"),
         ("a:yes:bool", "'yes' is unknown"),
-        ("a:1.5:int", "'1.5' is no whole number of 64 bits"),
+        ("a:1.5:int", "'1.5' is not a whole number of 64 bits"),
         ("a:9223372036854775808:int", "no whole number of 64 bits"),
         ("sequence_id:5:int", "is what --sequence-length sends"),
     ],
