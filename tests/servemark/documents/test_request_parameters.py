@@ -38,7 +38,7 @@ def test_the_flag_says_the_same(parameters: dict[str, bool | int | float | str])
         ("a:1:int,b:2:long", "'b:2:long' is not NAME:VALUE:TYPE"),
         ("a:yes:bool", "'yes' is unknown"),
         ("a:1.5:int", "'1.5' is not a whole number of 64 bits"),
-        ("a:9223372036854775808:int", "no whole number of 64 bits"),
+        ("a:9223372036854775808:int", "not a whole number of 64 bits"),
         ("sequence_id:5:int", "is what --sequence-length sends"),
     ],
 )
