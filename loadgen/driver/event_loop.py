@@ -35,7 +35,7 @@ GIVE_UP_NS = 5 * MS
 """Maximum time spent at once on giving up unsent requests. Many take seconds, in which answers would be read late."""
 REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
-CLIENT_ERROR = "client_error"
+GENERATOR_ERROR = "generator_error"
 """The kind of failure where a channel has an error of its own: one request is lost to it, not the run."""
 EVENTS_AT_ONCE = 16
 """Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
@@ -352,4 +352,4 @@ def _kind_and_words(error: Exception) -> tuple[str, str]:
     if isinstance(error, ConnectionFailed):
         return error.kind, str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return CLIENT_ERROR, f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+    return GENERATOR_ERROR, f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from loadgen.driver.event_loop import CLIENT_ERROR
+from loadgen.driver.event_loop import GENERATOR_ERROR
 from loadgen.evaluation.metrics import NOT_BEGUN
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
@@ -40,7 +40,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     elif isinstance(config.scenario, Stages) and not stages:
         not_judged[Kind.STEADY_STATE] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
     if measured.machine.use is None:
-        not_judged[Kind.QUIET_MACHINE] = measured.machine.reason
+        not_judged[Kind.OTHER_LOAD] = measured.machine.reason
     if measured.cpu_share is None:
         not_judged[Kind.CLIENT_CPU] = NOT_BEGUN
     statistics = measured.statistics
@@ -71,7 +71,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, last, recorder.completed),
         server_gone=statistics.available and last is None,
-        client_errors=recorder.errors[CLIENT_ERROR],
+        generator_errors=recorder.errors[GENERATOR_ERROR],
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.interrupted,
         workers=len(measured.workers),

@@ -49,7 +49,7 @@ def _within(seconds: float) -> float:
 def unmet(result: Result) -> list[str]:
     """Return the constraints that keep a run from counting as a round; if there are none, it counts.
 
-    `quiet_machine` is not one of them, because other work disturbs all engines alike over interleaved rounds, and the
+    `other_load` is not one of them, because other work disturbs all engines alike over interleaved rounds, and the
     interval over the rounds includes it. The report names the most disturbed engine beside the figures.
     """
     failed = failed_constraints(result["verdict"])

@@ -43,7 +43,7 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     if open_loop and not (overload(failed) or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
     by, evidence = _longest(metrics)
-    if by == NETWORK and Kind.QUIET_MACHINE in failed:  # the rest was waited for a core as well
+    if by == NETWORK and Kind.OTHER_LOAD in failed:  # the rest was waited for a core as well
         by, evidence = None, f"not known beside other work: {evidence}"
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
 

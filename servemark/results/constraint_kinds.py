@@ -25,19 +25,19 @@ class Kind(StrEnum):
     broken: bool
 
     COMPLETED = "completed", About.RUN, True
-    QUIET_MACHINE = "quiet_machine", About.MACHINE
-    ERROR_SHARE = "error_share", About.SERVER
+    OTHER_LOAD = "other_load", About.MACHINE
+    ERROR_RATE = "error_rate", About.SERVER
     ACHIEVED_RATE = "achieved_rate", About.SERVER
     SCHEDULE_DELAY = "schedule_delay_p99", About.GENERATOR
     CLIENT_CPU = "client_cpu", About.GENERATOR
     GENERATOR_PAUSE = "generator_pause", About.GENERATOR
-    SAMPLES = "samples", About.RUN
+    ENOUGH_SAMPLES = "enough_samples", About.RUN
     STEADY_STATE = "steady_state", About.RUN
     SERVER_ALIVE = "server_alive", About.SERVER, True
-    CLIENT_ERRORS = "client_errors", About.GENERATOR
+    GENERATOR_ERRORS = "generator_errors", About.GENERATOR
     OUTPUT_AGREEMENT = "output_agreement", About.ANSWERS, True
     WORKERS = "workers", About.GENERATOR
-    CLOCKS = "clocks", About.GENERATOR
+    CLOCK_SYNC = "clock_sync", About.GENERATOR
     MAX_RATE = "max_rate", About.RUN
     LOADGEN = "loadgen", About.RUN, True
 

@@ -77,7 +77,7 @@ class Observations:
     server_restarted: bool = False
     server_gone: bool = False
     backend_died: bool = False
-    client_errors: int = 0
+    generator_errors: int = 0
     """Number of the load generator's own errors."""
     interrupted: str | None = None
     workers: int = 0
@@ -103,9 +103,9 @@ def judge(seen: Observations) -> Verdict:
     if Kind.STEADY_STATE not in seen.not_judged:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
-    if seen.client_errors:
-        remedy = "an error of servemark, not of the server: report it with the words of client_error"
-        constraints.append(Constraint(Kind.CLIENT_ERRORS, False, seen.client_errors, 0, "requests", remedy))
+    if seen.generator_errors:
+        remedy = "an error of servemark, not of the server: report it with the words of generator_error"
+        constraints.append(Constraint(Kind.GENERATOR_ERRORS, False, seen.generator_errors, 0, "requests", remedy))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
     if seen.workers:
@@ -133,7 +133,7 @@ def _quiet(use: CpuUse) -> Constraint:
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
     share = use.taken_share
     return Constraint(
-        Kind.QUIET_MACHINE, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
+        Kind.OTHER_LOAD, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
     )
 
 
@@ -146,7 +146,7 @@ def _errors(seen: Observations) -> Constraint:
             remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
-    return Constraint(Kind.ERROR_SHARE, share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
+    return Constraint(Kind.ERROR_RATE, share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
 
 
 def _achieved(seen: Observations) -> Constraint:
@@ -203,7 +203,7 @@ def _pause(seen: Observations) -> Constraint:
 def _samples(seen: Observations) -> Constraint:
     needed, count = samples_needed(50), seen.requests - seen.errors
     remedy = f"p50 needs {needed} requests: {_longer(seen, needed)}"
-    return Constraint(Kind.SAMPLES, count >= needed, count, needed, "requests", remedy)
+    return Constraint(Kind.ENOUGH_SAMPLES, count >= needed, count, needed, "requests", remedy)
 
 
 def _longer(seen: Observations, needed: int) -> str:
@@ -294,4 +294,4 @@ def _workers(seen: Observations) -> Constraint:
 def _clocks(seen: Observations) -> Constraint:
     value = seen.clock_uncertainty_ms
     remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
-    return Constraint(Kind.CLOCKS, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
+    return Constraint(Kind.CLOCK_SYNC, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)

@@ -134,7 +134,7 @@ def _judged(
     ended = official == "VALID" if labels is None else not seen.interrupted
     constraints = [
         Constraint(Kind.LOADGEN, ended, None, None, "", "" if ended else why),
-        Constraint(Kind.ERROR_SHARE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
+        Constraint(Kind.ERROR_RATE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:
         remedy = mismatch or "no golden request was answered: raise --min-duration"

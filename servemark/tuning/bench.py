@@ -100,7 +100,7 @@ class ServedBench:
         dead = self._death()
         if result is None or Kind.SERVER_ALIVE in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
-        elif Kind.ERROR_SHARE in failed_constraints(result["verdict"]):
+        elif Kind.ERROR_RATE in failed_constraints(result["verdict"]):
             self._loaded = None  # a candidate that fails requests is loaded anew
         if result is None:
             why = dead or f"a run ended without a result: {message}"
@@ -116,7 +116,7 @@ class ServedBench:
         trial = replace(trial, generator_limits=result["limited_by"]["by"] == GENERATOR)
         errors, failed = result["metrics"]["errors"], failed_constraints(result["verdict"])
         throughput = result["metrics"]["throughput"]["requests_per_s"]
-        if Kind.ERROR_SHARE in failed or not throughput:
+        if Kind.ERROR_RATE in failed or not throughput:
             first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
             return replace(trial, failure=dead or f"{errors['count']:,} requests failed: {first}")
         if Kind.OUTPUT_AGREEMENT in failed:

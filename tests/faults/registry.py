@@ -16,10 +16,10 @@ State = Literal["whole", "partial", "none"]
 """Of a run's result: the whole run's, what was measured until it was cut short, or not there."""
 NEVER_SENT = ("timeout", "connection_refused", "too_many_open_files", "interrupted")
 """Kinds of requests that may have failed before anything of them was sent."""
-NOISE = {Kind.QUIET_MACHINE, Kind.STEADY_STATE, Kind.SAMPLES, Kind.SCHEDULE_DELAY, Kind.CLIENT_CPU}
-NOISE |= {Kind.GENERATOR_PAUSE, Kind.CLOCKS}
+NOISE = {Kind.OTHER_LOAD, Kind.STEADY_STATE, Kind.ENOUGH_SAMPLES, Kind.SCHEDULE_DELAY, Kind.CLIENT_CPU}
+NOISE |= {Kind.GENERATOR_PAUSE, Kind.CLOCK_SYNC}
 """Constraints that other work on the machine may fail. They stand for nothing: a row names the one that must fail."""
-SHARES = {Kind.ERROR_SHARE, Kind.ACHIEVED_RATE}
+SHARES = {Kind.ERROR_RATE, Kind.ACHIEVED_RATE}
 """Those that any failed request may fail."""
 INVALID, BAD_INPUT, INTERRUPTED = 2, 3, 130
 
@@ -56,7 +56,7 @@ class Expected:
             return self.fails or ""
         if self.result == "partial":
             return Kind.COMPLETED
-        return Kind.ERROR_SHARE if self.codes == (INVALID,) and self.result == "whole" else ""
+        return Kind.ERROR_RATE if self.codes == (INVALID,) and self.result == "whole" else ""
 
     def words(self) -> str:
         """For the table."""

@@ -24,7 +24,7 @@ def verdict(*failed: str) -> dict[str, Any]:
 
 
 def result(**changes: Any) -> dict[str, Any]:
-    return {"partial": False, "metrics": METRICS, "verdict": verdict("error_share"), **changes}
+    return {"partial": False, "metrics": METRICS, "verdict": verdict("error_rate"), **changes}
 
 
 def fault(**changes: Any) -> Fault:
@@ -32,7 +32,7 @@ def fault(**changes: Any) -> Fault:
 
 
 def seen(**changes: Any) -> Seen:
-    result = {"partial": False, "metrics": METRICS, "verdict": verdict("error_share", "quiet_machine")}
+    result = {"partial": False, "metrics": METRICS, "verdict": verdict("error_rate", "other_load")}
     return dataclasses.replace(Seen(2, 5.0, 3.0, "said so", result, [], 107), **changes)
 
 
@@ -52,8 +52,8 @@ def test_what_is_as_expected_survived() -> None:
         ({}, {"result": result(metrics={**METRICS, "latency_ms": None})}, "no figures"),
         ({}, {"received": 108}, "108 requests came to the server, the result speaks of 107"),
         ({}, {"received": 96}, "96 requests came to the server, the result speaks of 107"),
-        ({}, {"result": result(verdict=verdict("quiet_machine"))}, "error_share holds"),
-        ({}, {"result": result(verdict=verdict("error_share", "server_alive"))}, "server_alive failed"),
+        ({}, {"result": result(verdict=verdict("other_load"))}, "error_rate holds"),
+        ({}, {"result": result(verdict=verdict("error_rate", "server_alive"))}, "server_alive failed"),
         ({"fails": "generator_pause"}, {}, "generator_pause holds"),
         ({"within_s": 4}, {}, "took 5 s"),
         ({"growth_mib": 2}, {}, "grew by 3 MiB"),
@@ -80,10 +80,9 @@ def test_the_page_counts_rows_and_runs() -> None:
     names = [("dead", []), ("dead-run", ["lost"]), ("reset", [])]
     text = page([Outcome(name, seen().words(), troubles, "abc", 1.0) for name, troubles in names])
     assert "**1 of 2 rows survived** (1 to 25), in all 2 of 3 runs." in text
-    assert "| 2 | the server resets connections | golden server, every 10th request | exit 2 by `error_share`" in text
+    assert "| 2 | the server resets connections | golden server, every 10th request | exit 2 by `error_rate`" in text
     assert (
-        "| exit 2 by `error_share`, `quiet_machine`, 90 good, 10 `timeout`, result whole; +3 MiB, 5 s | NO: lost |"
-        in text
+        "| exit 2 by `error_rate`, `other_load`, 90 good, 10 `timeout`, result whole; +3 MiB, 5 s | NO: lost |" in text
     )
 
 

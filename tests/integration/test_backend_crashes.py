@@ -96,7 +96,7 @@ def load(
 
 def clean(result: dict[str, Any]) -> bool:
     """Return True if nothing failed and the answers are right."""
-    checks = [constraint(result, name)["ok"] for name in ("error_share", "server_alive", "output_agreement")]
+    checks = [constraint(result, name)["ok"] for name in ("error_rate", "server_alive", "output_agreement")]
     return all(checks) and result["metrics"]["errors"]["count"] == 0 and result["metrics"]["latency_ms"]["count"] > 10
 
 
@@ -111,7 +111,7 @@ def test_an_engine_that_raises_fails_those_requests_alone(repository: Path, tmp_
         assert "onnxruntime: " in message
         assert f"idx={OUTSIDE}" in message
         assert (result["verdict"]["valid"], result["verdict"]["exit_code"]) == (False, 2)
-        assert not constraint(result, "error_share")["ok"]
+        assert not constraint(result, "error_rate")["ok"]
         assert constraint(result, "server_alive")["ok"]
         # The others were answered right meanwhile.
         assert constraint(result, "output_agreement")["ok"]

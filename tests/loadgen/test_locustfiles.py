@@ -70,7 +70,7 @@ def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
     metrics, agreement = result["metrics"], result["metrics"]["accuracy"]["output_agreement"]
     # Only what a busy machine does is allowed to go wrong.
     failed = {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
-    assert failed <= {"quiet_machine", "steady_state", "client_cpu", "generator_pause"}
+    assert failed <= {"other_load", "steady_state", "client_cpu", "generator_pause"}
     assert result["verdict"]["valid"] is (not failed)
     assert done.returncode == result["verdict"]["exit_code"] == exit_code_of(not failed, result["verdict"]["objective"])
     assert f"Result is : {'INVALID' if failed else 'VALID'}" in done.stdout
@@ -116,12 +116,12 @@ def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_pa
     assert metrics["accuracy"]["output_agreement"]["checked"] == 5
     assert (done.returncode, metrics["errors"]["count"]) == (2, 0)
     assert {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]} <= {
-        "quiet_machine",
+        "other_load",
         "generator_pause",
-        "samples",
+        "enough_samples",
         "steady_state",
     }
-    assert "raise --duration to about" in constraint(result, "samples")["remedy"]
+    assert "raise --duration to about" in constraint(result, "enough_samples")["remedy"]
     assert "0.5 s prolonged to" in done.stdout
 
 

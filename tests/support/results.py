@@ -59,7 +59,7 @@ def result_of(
     energy: dict[str, Any] = {"joules_per_inference": None, "joules_per_inference_reason": NO_METER}
     if joules is not None:
         energy = {"joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
-    names = ("completed", "quiet_machine", "error_share", "steady_state", "output_agreement")
+    names = ("completed", "other_load", "error_rate", "steady_state", "output_agreement")
     agreement = {
         "checked": 50,
         "samples": 16,

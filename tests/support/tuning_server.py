@@ -51,7 +51,7 @@ class Server:
         p99_ms = 1e3 * math.log(100) / (capacity - load) if load < capacity else math.inf
         failed = {"schedule_delay_p99"} if load > self.generator_above else set()
         disturbed = self.disturbed(stage, candidate)
-        failed |= {"quiet_machine"} if disturbed else set()
+        failed |= {"other_load"} if disturbed else set()
         objective: ObjectiveStatus = "missed" if disturbed or p99_ms > OBJECTIVE.limit_ms else "met"
         known_ms = p99_ms if math.isfinite(p99_ms) else None
         over = round(REQUESTS * min(math.exp((load - capacity) * OBJECTIVE.limit_ms / 1e3), 1.0))

@@ -101,5 +101,5 @@ def test_an_invalid_run_is_explained_at_the_end(tmp_path: Path) -> None:
     text = demo.closing([slow, good])
     assert "1 of 2 verdicts are VALID." in text
     assert "\nINVALID (" in text
-    assert "error_share" in text
+    assert "error_rate" in text
     assert "): a measurement was disturbed or too short" in text

@@ -113,8 +113,8 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
             "with those of its own runtime."
         )
     verdicts = " ".join(row["verdict"] or "" for row in rows)
-    if Kind.SAMPLES in verdicts:
-        lines.append("`samples`: fewer than 20 requests were answered.")
+    if Kind.ENOUGH_SAMPLES in verdicts:
+        lines.append("`enough_samples`: fewer than 20 requests were answered.")
     if Kind.STEADY_STATE in verdicts:
         lines.append("`steady_state`: the windows' throughput or p50 drifted, or too few of them have a figure.")
     failed: dict[str, list[str]] = {}

@@ -349,7 +349,7 @@ def test_an_error_in_a_channel_costs_one_request(method: str, monkeypatch: pytes
     # Each request on a connection of its own, so that each method is called for it.
     with GoldenServer(delay_s=0.1) as server:
         load = Load(server.port).open([0] * 5)
-    assert load.kinds == {"ok": 4, "client_error": 1}
+    assert load.kinds == {"ok": 4, "generator_error": 1}
     (failed,) = [outcome for outcome in load.outcomes if outcome.error]
     assert "IndexError: of its own (test_event_loop.py, line" in failed.message
 

@@ -73,7 +73,7 @@ def test_a_run_in_its_middle_says_how_it_stands() -> None:
     assert found["objective_breaches_total", "latency_p99"] == 3
     assert found["objective_budget_burned_ratio", "latency_p99"] == pytest.approx(3 / 8.03)
     assert found["objective_budget_burned_ratio", "errors"] == pytest.approx(3 / 8.03)
-    assert found["constraint_ok", "error_share"] == 1
+    assert found["constraint_ok", "error_rate"] == 1
     assert found["constraint_ok", "steady_state"] == 1
 
 
@@ -103,7 +103,7 @@ def test_nothing_is_judged_before_the_interval_or_before_enough_windows() -> Non
     now = [round(each * S) for each in (0.5, 1.9)]
     before, early = (standing(middle.config, middle.measured, middle.sending, Traffic(90, 90, 0, 0), at) for at in now)
     assert before == {}
-    assert early.keys() >= {"error_share", "achieved_rate", "client_cpu"}
+    assert early.keys() >= {"error_rate", "achieved_rate", "client_cpu"}
     assert not early.keys() & {"steady_state", "output_agreement"}
 
 

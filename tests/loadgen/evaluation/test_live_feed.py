@@ -51,7 +51,7 @@ def test_a_run_in_its_middle() -> None:
     assert found["p99_ms"] is None  # 800 requests do not support it
     assert found["delay_p99_ms"] is None
     assert (found["errors"], found["power_w"]) == ({"timeout": 3}, {"wall": 250})
-    assert found["constraints"]["error_share"]
+    assert found["constraints"]["error_rate"]
     assert found["objectives"] == {"p99:20": "undecided", "p50:1": "missed"}
 
 

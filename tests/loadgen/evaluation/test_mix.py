@@ -71,7 +71,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "scenario": {"mode": "open", "requested_rate": rate},
         "verdict": {
             "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "not_judged": {},
-            "constraints": [{"name": "error_share", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
+            "constraints": [{"name": "error_rate", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
         },
         "limited_by": {"by": by, "evidence": f"what {name} says"},
         "metrics": {
@@ -124,7 +124,7 @@ def test_the_whole_is_merged_not_averaged() -> None:
     assert (document["windows"][0]["count"], document["windows"][0]["p50_ms"]) == (200, None)
     assert (document["verdict"]["valid"], document["verdict"]["exit_code"]) == (False, 2)
     assert {c["name"]: c["ok"] for c in document["verdict"]["constraints"]} == {
-        "a.error_share": True, "b.error_share": False,
+        "a.error_rate": True, "b.error_rate": False,
     }  # fmt: skip
     assert document["limited_by"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
     assert [entry["workload"] for entry in document["mix"]] == ["a", "b"]

@@ -71,7 +71,7 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert last["result"] == read(kept)
     assert Path(last["directory"]).name == kept.name
     failed_constraints = {c["name"]: c["remedy"] for c in last["result"]["verdict"]["constraints"] if not c["ok"]}
-    assert failed_constraints.keys() >= {"completed", "error_share"}
+    assert failed_constraints.keys() >= {"completed", "error_rate"}
     assert last["result"]["verdict"]["objective"] == "missed"
     assert all(failed_constraints.values())
     assert last["result"]["metrics"]["energy"].keys() >= {"joules_per_inference", "boundary"}

@@ -26,7 +26,7 @@ def test_a_closed_loop_that_is_no_longer_answered_ends(tmp_path: Path) -> None:
     result = the_result(tmp_path)
     assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
     assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
-    assert "--request-timeout" in constraint(result, "error_share")["remedy"]
+    assert "--request-timeout" in constraint(result, "error_rate")["remedy"]
 
 
 def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
     assert errors["by_kind"].keys() == {"http_500"}
     assert errors["share"] == pytest.approx(0.25, abs=0.02)
     assert "golden error on request" in errors["messages"]["http_500"][0]
-    assert not constraint(result, "error_share")["ok"]
+    assert not constraint(result, "error_rate")["ok"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
     assert result["metrics"]["throughput"]["requests_per_s"] is None
     assert result["metrics"]["client"]["cpu_share"] is None
-    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "quiet_machine", "steady_state"}
+    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "other_load", "steady_state"}
     assert result["limited_by"]["by"] is None
 
 

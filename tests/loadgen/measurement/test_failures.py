@@ -18,8 +18,8 @@ def test_kinds_with_a_servers_number_are_few_and_others_keep_their_name() -> Non
     assert set(kinds[MAX_KINDS:]) == {OTHER}
     assert failures.kind("http_100") == "http_100"
     # What the verdict looks for has its name however late it comes.
-    assert [failures.kind(kind) for kind in ("timeout", "backend_died", "client_error")] == [
-        "timeout", "backend_died", "client_error",
+    assert [failures.kind(kind) for kind in ("timeout", "backend_died", "generator_error")] == [
+        "timeout", "backend_died", "generator_error",
     ]  # fmt: skip
 
 

@@ -19,8 +19,8 @@ def test_a_saved_run_is_shown_as_at_its_end(servemark: Servemark, tmp_path: Path
     assert (done.code, done.out, done.err) == (0, shown(render, result), "")
     assert servemark("show", str(tmp_path / "result.json")).out == done.out
     everything = servemark("show", str(tmp_path), "-v").out
-    assert "error_share          Yes" in everything
-    assert "error_share" not in servemark("show", str(tmp_path)).out
+    assert "error_rate          Yes" in everything
+    assert "error_rate" not in servemark("show", str(tmp_path)).out
 
 
 def test_a_mix_and_a_search_have_their_tables(servemark: Servemark, tmp_path: Path) -> None:

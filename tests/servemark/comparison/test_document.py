@@ -70,14 +70,14 @@ def test_a_run_that_was_cut_short_is_listed_and_takes_no_part() -> None:
 
 
 def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
-    turns = [*rounds_of(4, a=1, b=2), turn(5, "a", 10), turn(5, "b", 20, failed=("error_share",))]
+    turns = [*rounds_of(4, a=1, b=2), turn(5, "a", 10), turn(5, "b", 20, failed=("error_rate",))]
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert (a["verdict"]["valid"], b["verdict"]["valid_rounds"]) == (True, 4)
-    assert b["verdict"]["failed"] == {"error_share": 1}
+    assert b["verdict"]["failed"] == {"error_rate": 1}
     text = shown(found)
     assert "INVALID 1 of 5" in text
-    assert "b: not every round is VALID (error_share in 1 of 5): fix error_share" in text
+    assert "b: not every round is VALID (error_rate in 1 of 5): fix error_rate" in text
     assert "2.00" in text
     assert "* this ratio includes INVALID rounds" in text
 

@@ -35,21 +35,21 @@ def test_windows_that_scatter_are_said_to_and_count() -> None:
 
 
 def test_a_round_beside_other_work_counts_and_is_noted() -> None:
-    busy = run("quiet_machine")
+    busy = run("other_load")
     assert (unmet(busy), disturbed(busy), exit_code(busy)) == ([], True, ExitCode.VALID)
     assert not disturbed(run("steady_state"))
 
 
 def test_whatever_else_failed_still_does() -> None:
-    assert unmet(run("error_share", "quiet_machine")) == ["error_share"]
-    assert exit_code(run("quiet_machine", objective="missed")) is ExitCode.SLO_MISSED
-    assert exit_code(run("error_share", objective="missed")) is ExitCode.INVALID
+    assert unmet(run("error_rate", "other_load")) == ["error_rate"]
+    assert exit_code(run("other_load", objective="missed")) is ExitCode.SLO_MISSED
+    assert exit_code(run("error_rate", objective="missed")) is ExitCode.INVALID
 
 
 def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_work() -> None:
     turns = [turn(n, label, 10, windows=NOISE) for n in range(1, 6) for label in "ab"]
     turns[0] = turn(1, "a", 10, windows=RISING, failed=("steady_state",))
-    turns[3] = turn(2, "b", 10, windows=NOISE, failed=("quiet_machine",))
+    turns[3] = turn(2, "b", 10, windows=NOISE, failed=("other_load",))
     turns[3].result["metrics"]["cpu"] = cast(CpuFigures, {"taken_share": 0.31})
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]

@@ -104,7 +104,7 @@ WMT: dict[str, str | bytes] = {
         ("summarization", {"vocab__txt": "a\nb\na\n"}, "vocab.txt:3", "'a' is there twice"),
         ("summarization", {"vocab__txt": "a\n\nb\n"}, "vocab.txt:2", "no word"),
         ("summarization", {"vocab__txt": ""}, "vocab.txt", "is empty"),
-        ("nmt", {"bpe__32000": "l o\n"}, "bpe.32000:1", "no known version"),
+        ("nmt", {"bpe__32000": "l o\n"}, "bpe.32000:1", "not a known version"),
         ("nmt", {"bpe__32000": CODES + "l o w\n"}, "bpe.32000:7", "3 symbols"),
         ("nmt", {"vocab__bpe__32000": "<s>\n<unk>\n"}, "vocab.bpe.32000:1", "'<s>' instead of '<unk>'"),
         ("nmt", {"vocab__bpe__32000": VOCABULARY + "er\n"}, "vocab.bpe.32000:9", "'er' is there twice"),

@@ -98,10 +98,10 @@ def test_too_short_runs_have_a_wide_interval_and_it_is_said_what_would_do() -> N
     assert "times as long would do" in found.reason
 
 
-@pytest.mark.parametrize("name", ["client_cpu", "schedule_delay_p99", "steady_state", "quiet_machine"])
+@pytest.mark.parametrize("name", ["client_cpu", "schedule_delay_p99", "steady_state", "other_load"])
 def test_it_goes_down_whatever_limited_the_first_rates(name: str) -> None:
     """The generator, the machine or nobody knows what keeps up to 300/s only; the first rate is 800/s."""
-    found = search(failing(300.0, name, objective="missed" if name == "quiet_machine" else "met"), Bounds.around(800.0))
+    found = search(failing(300.0, name, objective="missed" if name == "other_load" else "met"), Bounds.around(800.0))
     check(found)
     assert found.rate is not None
     assert 300 / (1 + 2 * TOLERANCE) < found.rate <= 300
@@ -111,7 +111,7 @@ def test_it_goes_down_whatever_limited_the_first_rates(name: str) -> None:
         "client_cpu": "the generator was late",
         "schedule_delay_p99": "the generator was late",
         "steady_state": "the runs were unsteady",
-        "quiet_machine": "other work took the machine",
+        "other_load": "other work took the machine",
     }
     assert found.reason.startswith(f"at least: beyond it {said[name]}, so the server's own limit is not known; met in ")
 
@@ -124,7 +124,7 @@ def test_a_late_generator_does_not_excuse_a_server_that_is_too_slow_by_itself() 
 
 def test_what_is_met_beside_other_work_is_met() -> None:
     def measure(rate: float) -> Point:
-        return Point(rate, frozenset({"quiet_machine"}), objective=exact(rate).objective)
+        return Point(rate, frozenset({"other_load"}), objective=exact(rate).objective)
 
     found = search(measure, Bounds.around(800.0))
     assert found.limited_by == "other work"
@@ -192,7 +192,7 @@ def test_one_lucky_run_and_one_hiccup_move_the_answer_little() -> None:
 @pytest.mark.parametrize("name", ["completed", "server_alive", "output_agreement"])
 def test_an_overload_that_breaks_the_run_is_too_high_a_rate(name: str) -> None:
     """The embedded Triton loses answers, or dies: the next run, slower, finds it alive."""
-    found = search(failing(LIMIT, name, "error_share", objective="missed"), Bounds.around(300.0))
+    found = search(failing(LIMIT, name, "error_rate", objective="missed"), Bounds.around(300.0))
     check(found)
     assert found.rate is not None
     assert {point.limit for point in found.points if not point.met} == {"broken"}
@@ -241,7 +241,7 @@ def test_the_words_name_how_often_the_nearest_rates_were_met() -> None:
 
 def result(**changes: Any) -> Any:
     """As much of a load result as a point is read from."""
-    names = ("error_share", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "server_alive")
+    names = ("error_rate", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "server_alive")
     constraints: list[dict[str, Any]] = [{"name": n, "ok": n not in changes.get("failed", ())} for n in names]
     objective = changes.get("objective", "met")
     objectives = changes.get("objectives") or [objective_of(objective)]
@@ -262,8 +262,8 @@ def result(**changes: Any) -> Any:
         ({"failed": ("schedule_delay_p99",), "objective": "missed", "by": "server"}, "server"),
         ({"failed": ("client_cpu",)}, "generator"),
         ({"failed": ("client_cpu",), "objective": "missed", "by": "server"}, "server"),
-        ({"failed": ("error_share",), "by": "server"}, "server"),
-        ({"failed": ("server_alive", "error_share"), "by": "server"}, "broken"),
+        ({"failed": ("error_rate",), "by": "server"}, "server"),
+        ({"failed": ("server_alive", "error_rate"), "by": "server"}, "broken"),
         ({"failed": ("steady_state",), "by": "server"}, "unsteady"),
     ],
 )

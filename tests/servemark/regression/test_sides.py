@@ -33,17 +33,17 @@ def test_runs_that_the_machine_disturbed_are_left_out_while_most_are_good(tmp_pa
 def test_what_a_worse_server_does_is_evidence() -> None:
     histogram = histogram_of(latencies(10))
     assert faults(result_of(histogram, failed=("output_agreement",))) == []
-    assert faults(result_of(histogram, failed=("error_share", "steady_state"))) == []
+    assert faults(result_of(histogram, failed=("error_rate", "steady_state"))) == []
     drifting = [1 + 0.1 * number for number in range(10)]
     assert faults(result_of(histogram, failed=("steady_state",), windows=drifting)) == ["steady_state"]
-    assert faults(result_of(histogram, failed=("completed", "error_share"))) == ["completed"]
+    assert faults(result_of(histogram, failed=("completed", "error_rate"))) == ["completed"]
 
 
 def test_other_work_on_the_machine_spoils_runs_that_are_not_interleaved() -> None:
     result = result_of(histogram_of(latencies(10)))
-    busy = {**NO_FIGURE, "name": "quiet_machine", "ok": False, "remedy": ""}
+    busy = {**NO_FIGURE, "name": "other_load", "ok": False, "remedy": ""}
     result["verdict"]["constraints"].append(busy)
-    assert faults(result) == ["quiet_machine"]
+    assert faults(result) == ["other_load"]
     assert faults(result, interleaved=True) == []
 
 

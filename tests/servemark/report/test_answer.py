@@ -35,7 +35,7 @@ def test_what_was_served_how_fast_and_both_answers(flags: tuple[str, ...], words
 def test_what_failed_is_named() -> None:
     broken = [answered(1 + n / 40, 0.1, "http_500") for n in range(400)]
     said = answer(load_result((*OPEN, "--slo", "p90:50"), broken))
-    assert said.startswith("0 requests/s: no request succeeded, objective 50 ms missed, INVALID (error_share, ")
+    assert said.startswith("0 requests/s: no request succeeded, objective 50 ms missed, INVALID (error_rate, ")
 
 
 def test_a_mix_has_objectives_of_its_own() -> None:

@@ -27,12 +27,12 @@ def metrics(**changes: Any) -> Any:
 
 def verdict(*failed: str) -> Any:
     names: tuple[str, ...] = (
-        "error_share",
+        "error_rate",
         "achieved_rate",
         "schedule_delay_p99",
         "client_cpu",
         "steady_state",
-        "quiet_machine",
+        "other_load",
     )
     names += ("generator_pause",)
     constraints = [{"name": name, "ok": name not in failed, "value": 1003.0, "limit": 1.0} for name in names]
@@ -60,10 +60,10 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
     ({"server": 0.001}, ("client_cpu", "achieved_rate"), True, "generator", "95% of its core"),
     ({}, ("client_cpu",), True, "generator", "95% of its core"),
     ({"server": 0.01}, ("slo",), True, "network", "0.965 ms of 100 ms service time"),
-    ({"server": 0.01}, ("slo", "quiet_machine"), True, None, "not known beside other work: queue and compute 0.965 ms"),
-    ({}, ("slo", "quiet_machine"), True, "server", "queue 80 ms"),
+    ({"server": 0.01}, ("slo", "other_load"), True, None, "not known beside other work: queue and compute 0.965 ms"),
+    ({}, ("slo", "other_load"), True, "server", "queue 80 ms"),
     ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
-    ({"service_ms": None}, ("error_share",), True, None, "no request succeeded"),
+    ({"service_ms": None}, ("error_rate",), True, None, "no request succeeded"),
     ({"own_ms": None, "waited": None}, ("generator_pause",), False, "generator", "it stood still for 1,003 ms"),
     # a closed loop always has a bottleneck
     ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),

@@ -26,7 +26,7 @@ def test_a_name_is_its_own_text() -> None:
 
 
 def test_a_mix_writes_the_workload_before_it() -> None:
-    assert kind_of("resnet50.error_share") is Kind.ERROR_SHARE
+    assert kind_of("resnet50.error_rate") is Kind.ERROR_RATE
     assert of_the_server(["din.output_agreement"]) == ["din.output_agreement"]
 
 
@@ -36,11 +36,11 @@ def test_an_unknown_name_of_a_foreign_result_says_nothing() -> None:
 
 
 def test_groups_of_the_failures() -> None:
-    assert about(Kind, About.MACHINE) == ["quiet_machine"]
-    assert overload(Kind) == ["error_share", "achieved_rate"]
-    assert of_the_server(Kind) == ["error_share", "achieved_rate", "server_alive", "output_agreement"]
+    assert about(Kind, About.MACHINE) == ["other_load"]
+    assert overload(Kind) == ["error_rate", "achieved_rate"]
+    assert of_the_server(Kind) == ["error_rate", "achieved_rate", "server_alive", "output_agreement"]
     assert {"completed", "server_alive", "output_agreement"} <= set(broken(Kind))
-    assert {"samples", "steady_state"} <= set(consequences(Kind))
+    assert {"enough_samples", "steady_state"} <= set(consequences(Kind))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in {Kind.MAX_RATE, Kind.LOADGEN}])

@@ -49,23 +49,23 @@ def constraint(judged: Verdict, name: str) -> Constraint:
 CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("completed", GOOD, {}, True, ""),
     ("completed", GOOD, {"interrupted": "stopped before its end"}, False, "stopped before its end"),
-    ("quiet_machine", GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, True, ""),
-    ("quiet_machine", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4: stop"),
-    ("quiet_machine", GOOD, {"machine": BUSY}, False, "stop it; other virtual machines took 0.1 of 2 cores: try again"),
-    ("quiet_machine", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
+    ("other_load", GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, True, ""),
+    ("other_load", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4: stop"),
+    ("other_load", GOOD, {"machine": BUSY}, False, "stop it; other virtual machines took 0.1 of 2 cores: try again"),
+    ("other_load", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
     ("generator_pause", GOOD, {"longest_pause_ms": 100.0}, True, ""),
     ("generator_pause", GOOD, {"longest_pause_ms": 200.0}, False, "the generator stood still"),
     ("generator_pause", OPEN, {"longest_pause_ms": 1000.0}, False, "SIGSTOP"),
     # 0.1 % of ten minutes
     ("generator_pause", GOOD, {"longest_pause_ms": 600.0, "measured_s": 600.0}, True, ""),
     ("generator_pause", GOOD, {"longest_pause_ms": 601.0, "measured_s": 600.0}, False, "stood still"),
-    ("error_share", GOOD, {"errors": 15}, True, ""),
-    ("error_share", GOOD, {"errors": 16}, False, "--max-error-share"),
-    ("error_share", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
-    ("error_share", GOOD, {"errors": 1500, "max_error_share": 1.0}, True, ""),
-    ("error_share", GOOD, {"errors": 21, "timeouts": 11}, False, "raise --request-timeout"),
-    ("error_share", GOOD, {"errors": 22, "timeouts": 11}, False, "errors by kind"),
-    ("error_share", GOOD, {"requests": 0, "max_error_share": 0.5}, False, "no request was sent"),
+    ("error_rate", GOOD, {"errors": 15}, True, ""),
+    ("error_rate", GOOD, {"errors": 16}, False, "--max-error-share"),
+    ("error_rate", GOOD, {"errors": 1, "max_error_share": 0.0}, False, "errors by kind"),
+    ("error_rate", GOOD, {"errors": 1500, "max_error_share": 1.0}, True, ""),
+    ("error_rate", GOOD, {"errors": 21, "timeouts": 11}, False, "raise --request-timeout"),
+    ("error_rate", GOOD, {"errors": 22, "timeouts": 11}, False, "errors by kind"),
+    ("error_rate", GOOD, {"requests": 0, "max_error_share": 0.5}, False, "no request was sent"),
     ("achieved_rate", OPEN, {"unfinished_growth": 15}, True, ""),
     (
         "achieved_rate",
@@ -93,7 +93,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
         False,
         "the generator is late",
     ),
-    ("error_share", GOOD, {"errors": 90, "timeouts": 90, "unsent": 80}, False, "(80 were never sent"),
+    ("error_rate", GOOD, {"errors": 90, "timeouts": 90, "unsent": 80}, False, "(80 were never sent"),
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 1.0}, True, ""),
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 1.01}, False, "generator is late"),
     ("schedule_delay_p99", OPEN, {"schedule_delay_p99_ms": 5.0, "latency_p99_ms": 500.0}, True, ""),
@@ -106,26 +106,38 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
         False,
         "worker 1 (a, pid 7)",
     ),
-    ("clocks", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.0}, True, ""),
-    ("clocks", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.1}, False, "between master and workers"),
+    ("clock_sync", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.0}, True, ""),
+    ("clock_sync", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.1}, False, "between master and workers"),
     ("client_cpu", GOOD, {"cpu_share": 0.90}, True, ""),
     ("client_cpu", GOOD, {"cpu_share": 0.91}, False, "the generator"),
-    ("samples", GOOD, {"requests": 20}, True, ""),
-    ("samples", GOOD, {"requests": 20, "errors": 1, "max_error_share": 1.0}, False, "p50 needs 20"),
+    ("enough_samples", GOOD, {"requests": 20}, True, ""),
+    ("enough_samples", GOOD, {"requests": 20, "errors": 1, "max_error_share": 1.0}, False, "p50 needs 20"),
     # 20 requests at 4 in 40.7 s take 204 s, and a tenth more
-    ("samples", GOOD, {"requests": 5, "errors": 1, "measured_s": 40.7}, False, "raise --duration to about 230 s"),
+    (
+        "enough_samples",
+        GOOD,
+        {"requests": 5, "errors": 1, "measured_s": 40.7},
+        False,
+        "raise --duration to about 230 s",
+    ),
     # a trace and stages have no --duration
     (
-        "samples",
+        "enough_samples",
         OPEN,
         {"requests": 4, "not_judged": {"steady_state": "a trace"}},
         False,
         "requests: run for about 83 s",
     ),
-    ("samples", OPEN, {"requests": 4, "stages": [[(1.0, 5.0)] * 3]}, False, "requests: run for about 83 s"),
-    ("samples", OPEN, {"requests": 0, "not_judged": {"steady_state": "a trace"}}, False, "requests: run for longer"),
-    ("samples", GOOD, {"requests": 0}, False, "p50 needs 20 requests: raise --duration"),
-    ("samples", GOOD, {"requests": 1, "measured_s": 0.0}, False, "p50 needs 20 requests: raise --duration"),
+    ("enough_samples", OPEN, {"requests": 4, "stages": [[(1.0, 5.0)] * 3]}, False, "requests: run for about 83 s"),
+    (
+        "enough_samples",
+        OPEN,
+        {"requests": 0, "not_judged": {"steady_state": "a trace"}},
+        False,
+        "requests: run for longer",
+    ),
+    ("enough_samples", GOOD, {"requests": 0}, False, "p50 needs 20 requests: raise --duration"),
+    ("enough_samples", GOOD, {"requests": 1, "measured_s": 0.0}, False, "p50 needs 20 requests: raise --duration"),
     ("steady_state", GOOD, {"windows": [(n, 5.0) for n in (100, 90, 120, 95, 105, 130, 98)]}, True, ""),
     (
         "steady_state",
@@ -174,7 +186,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ),
     ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4, 8)]}, True, ""),
     ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4)]}, False, "fewer than 7"),
-    ("client_errors", GOOD, {"client_errors": 1}, False, "an error of servemark"),
+    ("generator_errors", GOOD, {"generator_errors": 1}, False, "an error of servemark"),
     ("server_alive", GOOD, {}, True, ""),
     ("server_alive", GOOD, {"server_restarted": True}, False, "restarted during the run"),
     ("server_alive", GOOD, {"server_gone": True}, False, "did not answer after the run"),
@@ -199,7 +211,7 @@ def test_constraint(name: str, base: Observations, changes: dict[str, Any], ok: 
 def test_every_constraint_is_tried_both_ways() -> None:
     everything = verdict(OPEN, **p99_of(8.0), machine=BUSY, outputs_checked=1, workers=2)
     # Where there is an error of ours, the constraint is there, and fails.
-    names = {name for name, *_ in CASES} - {"client_errors"}
+    names = {name for name, *_ in CASES} - {"generator_errors"}
     assert {c.name for c in everything.constraints} == names
     for name in names:
         assert {ok for case, _, _, ok, _ in CASES if case == name} == {True, False}
@@ -239,7 +251,7 @@ def test_to_dict_is_the_schema() -> None:
 
 def test_the_cause_is_named_before_its_consequences() -> None:
     judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_share=1.0)
-    assert next(c.name for c in judged.constraints if not c.ok) == "quiet_machine"
+    assert next(c.name for c in judged.constraints if not c.ok) == "other_load"
 
 
 def test_scatter_is_no_drift_and_said_to_be_scatter() -> None:

@@ -103,7 +103,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
     assert code == 2
     assert errors["by_kind"].keys() == {"engine_error"}
     assert errors["messages"]["engine_error"] == ["onnxruntime: CUDA error: an illegal memory access was encountered"]
-    assert not constraint(result, "error_share")["ok"]
+    assert not constraint(result, "error_rate")["ok"]
     assert "illegal memory access" in out
 
 

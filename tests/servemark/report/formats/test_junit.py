@@ -29,7 +29,7 @@ def test_a_failure_carries_its_remedy_and_its_figures(tmp_path: Path) -> None:
     found = run(tmp_path / "a")
     verdict = found.document["verdict"]
     broken = {
-        "name": "error_share",
+        "name": "error_rate",
         "ok": False,
         "value": 0.2,
         "limit": 0.01,
@@ -39,7 +39,7 @@ def test_a_failure_carries_its_remedy_and_its_figures(tmp_path: Path) -> None:
     verdict["constraints"] = [broken]
     verdict["objectives"][0] |= {"status": "undecided", "remedy": "run longer"}
     root = parsed(found)
-    failure = root.find(".//testcase[@name='constraint error_share']/failure")
+    failure = root.find(".//testcase[@name='constraint error_rate']/failure")
     assert failure is not None
     assert failure.get("message") == "see the errors"
     assert failure.text == "0.200 (limit 0.010 share)\nsee the errors"

@@ -50,7 +50,7 @@ def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     assert "energy" not in text
     assert "outputs: not checked (no golden outputs in ranking_tiny_onnxruntime" in text
     assert "Result is : VALID; objective MET\n  10 of 10 constraints hold" in text
-    assert "error_share" not in text
+    assert "error_rate" not in text
     assert re.search(r"^  p90:50 +MET  20 \(limit 50 ms\)$", text, re.MULTILINE)
     assert "kept with 99% confidence: yes (1 of 401 requests over)" in text
     assert "->" not in text
@@ -151,5 +151,5 @@ def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.M
     assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 0 failed" in text
     assert "energy: not known (no meter)" in text
     assert "50 golden requests checked, max error 1e-07, top-1 100%" in text
-    assert re.search(r"^  error_share +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)
+    assert re.search(r"^  error_rate +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)
     assert "constraints hold" not in text

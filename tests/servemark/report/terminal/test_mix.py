@@ -27,6 +27,6 @@ def test_each_workload_has_its_share_and_its_figures() -> None:
         "0",
         "INVALID",
         "(completed,",
-        "error_share,",
-        "samples)",
+        "enough_samples,",
+        "error_rate)",
     ]  # nothing of it was measured

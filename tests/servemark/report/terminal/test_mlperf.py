@@ -36,7 +36,7 @@ def test_both_sides_stand_below_each_other() -> None:
 
 
 def test_what_failed_has_its_remedy() -> None:
-    verdict = {"valid": False, "constraints": [{"name": "error_share", "ok": False, "remedy": "see the errors"}]}
+    verdict = {"valid": False, "constraints": [{"name": "error_rate", "ok": False, "remedy": "see the errors"}]}
     text = shown(render_mlperf, document(verdict=verdict))
     assert "Result is : INVALID" in text
-    assert f"  {'error_share':<20} No \n  {'':<20} -> see the errors" in text
+    assert f"  {'error_rate':<20} No \n  {'':<20} -> see the errors" in text
