@@ -52,7 +52,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
         unsent=recorder.unsent,
-        max_error_share=config.objectives.max_error_share,
+        max_error_rate=config.objectives.max_error_rate,
         longest_pause_ms=recorder.longest_pause_ns / 1e6,
         cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),

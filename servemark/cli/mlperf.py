@@ -79,7 +79,7 @@ def mlperf(
         precision=precision,
         duration=text_of(min_duration),
         warmup="0",
-        max_error_share="0",
+        max_error_rate="0",
     )
     settings = Settings.from_options(device, option or (), instances)
     directory, result = run_mlperf(

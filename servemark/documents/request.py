@@ -95,7 +95,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=MEASURED | {MLPERF},
         ),
     ] = ""
-    max_error_share: Annotated[
+    max_error_rate: Annotated[
         float,
         fields.number(
             "Largest failed share of a valid run.", units=SHARES, least=0, most=1, metavar="X", commands=MEASURED
@@ -227,7 +227,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         fields.text("Where that port listens.", names=Names.HOST, metavar="HOST", commands=MEASURED | {MLPERF}),
     ] = LOOPBACK
-    metrics_linger_s: Annotated[
+    metrics_grace_s: Annotated[
         float,
         fields.number(
             "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
@@ -265,8 +265,8 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.metrics_linger_s and self.metrics_port is None:
-            raise OptionError("--metrics-linger is for the port of the metrics", fix="add --metrics-port PORT")
+        if self.metrics_grace_s and self.metrics_port is None:
+            raise OptionError("--metrics-grace is for the port of the metrics", fix="add --metrics-port PORT")
         if self.trace_requests and not self.otlp:
             raise OptionError("--trace-requests has nowhere to send its spans", fix="add --otlp URL")
         if self.power_boundary and not self.power_command:

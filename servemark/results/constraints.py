@@ -41,7 +41,7 @@ class Observations:
     requests: int
     measured_s: float
     errors: int
-    max_error_share: float
+    max_error_rate: float
     cpu_share: float
     windows: Windows
     """(throughput, p50) of each window; an open loop's throughput is the answered share of the scheduled requests."""
@@ -139,14 +139,14 @@ def _quiet(use: CpuUse) -> Constraint:
 
 def _errors(seen: Observations) -> Constraint:
     share = seen.errors / seen.requests if seen.requests else 1.0
-    remedy = "see the errors by kind; allow more with --max-error-share"
+    remedy = "see the errors by kind; allow more with --max-error-rate"
     if 2 * seen.timeouts > seen.errors:
         remedy = "most were not answered in time: raise --request-timeout, or lower the load"
         if seen.unsent:
             remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
-    return Constraint(Kind.ERROR_RATE, share <= seen.max_error_share, share, seen.max_error_share, "share", remedy)
+    return Constraint(Kind.ERROR_RATE, share <= seen.max_error_rate, share, seen.max_error_rate, "share", remedy)
 
 
 def _achieved(seen: Observations) -> Constraint:

@@ -115,7 +115,7 @@ def drawn(screen: Screen) -> Iterator[Drawing]:
 @contextlib.contextmanager
 def drawn_where_seen(screen: Screen, config: LoadConfig, *, quiet: bool) -> Iterator[Drawing | None]:
     """Draw where somebody looks, else None. Metrics that linger would keep the report from the terminal."""
-    if quiet or config.metrics.metrics_linger_s or not can_draw():
+    if quiet or config.metrics.metrics_grace_s or not can_draw():
         yield None
     else:
         with drawn(screen) as drawing:

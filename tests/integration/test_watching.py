@@ -84,7 +84,7 @@ def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     tmp_path = tmp_path_factory.mktemp("watched")
     metrics, port = free_port(), free_port()
     folder, out, url = tmp_path / "stack", tmp_path / "out", f"http://127.0.0.1:{port}"
-    flags = ["--metrics-port", str(metrics), "--metrics-linger", str(LINGER_S), "--out", str(out), *LOAD]
+    flags = ["--metrics-port", str(metrics), "--metrics-grace", str(LINGER_S), "--out", str(out), *LOAD]
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(recorded(functools.partial(labels_of, metrics)))
         export(folder, generator=f"127.0.0.1:{metrics}", triton=address)

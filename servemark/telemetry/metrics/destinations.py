@@ -16,7 +16,7 @@ class Destinations:
     metrics_port: int | None = None
     """0: a free one; None: no endpoint."""
     metrics_host: str = LOOPBACK
-    metrics_linger_s: float = 0.0
+    metrics_grace_s: float = 0.0
     """Time for which the endpoint stays after the run."""
     push_gateway: str = ""
     otlp: str = ""
@@ -31,7 +31,7 @@ class Destinations:
         return cls(
             metrics_port=live.metrics_port,
             metrics_host=live.metrics_host,
-            metrics_linger_s=live.metrics_linger_s,
+            metrics_grace_s=live.metrics_grace_s,
             push_gateway=http_url("--push-gateway", live.push_gateway),
             otlp=http_url("--otlp", live.otlp),
             trace_requests=live.trace_requests or 0,

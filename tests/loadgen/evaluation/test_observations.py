@@ -28,9 +28,9 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
         *(answered(10.9, 0.5), answered(10.95, 0.5), answered(10.99, 0.5)),  # in flight when it ends, at 11 s
         answered(11.5, 0.01),
     ]
-    flags = ("--slo", "p90:50,service_p50:600,errors:0.1,throughput:5", "--max-error-share", "0.5")
+    flags = ("--slo", "p90:50,service_p50:600,errors:0.1,throughput:5", "--max-error-rate", "0.5")
     found = observed((*OPEN, *flags), outcomes)
-    assert (found.requests, found.errors, found.timeouts, found.max_error_share) == (95, 2, 1, 0.5)
+    assert (found.requests, found.errors, found.timeouts, found.max_error_rate) == (95, 2, 1, 0.5)
     assert found.unfinished_growth == 3 - 2
     assert found.in_flight_edges == 3 + 2
     assert [str(seen.slo) for seen in found.objectives] == flags[1].split(",")

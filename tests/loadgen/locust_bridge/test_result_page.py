@@ -162,7 +162,7 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
     assert "schedule delay of the generator" in live
     assert "http_500" in live
     assert "INVALID" in last
-    assert "allow more with --max-error-share" in last
+    assert "allow more with --max-error-rate" in last
     assert "stopped before its end" in last
     assert "MISSED" in last
     assert "requests/s: p90 " in last

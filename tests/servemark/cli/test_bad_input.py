@@ -58,7 +58,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --seed=-1", ["--seed"]),
     ("run ranking --repeat 0", ["--repeat"]),
     ("run ranking --request-distribution uniform", ["'uniform' is unknown", "poisson, constant, gamma"]),
-    ("run ranking --max-error-share 2", ["--max-error-share 2 is above 1"]),
+    ("run ranking --max-error-rate 2", ["--max-error-rate 2 is above 1"]),
     ("run ranking --max-in-flight 0", ["--max-in-flight 0 must be at least 1"]),
     ("run ranking --request-timeout 0", ["--request-timeout 0 must be above 0"]),
     ("run ranking --url ftp://localhost", ["'ftp://localhost' is not http://HOST:PORT"]),

@@ -88,7 +88,7 @@ def test_what_cannot_be_made_again_is_refused(saved: Path, servemark: Servemark)
     for changes, words in (
         ({"request": {**kept["request"], "odd": 1}}, "unknown field `odd`"),
         ({"request": {"load": {"kind": "constant-rate", "rate": 0}}}, "> 0.0 - at `$.load.rate`"),
-        ({"request": {"live": {"metrics_linger_s": 5}}}, "--metrics-linger is for the port"),
+        ({"request": {"live": {"metrics_grace_s": 5}}}, "--metrics-grace is for the port"),
         ({"kind": "comparison"}, "is of the kind comparison, no load run"),
         ({"kind": "mlperf", "command": ["servemark", "mlperf", "x"]}, "; this was made by `servemark mlperf x`"),
         ({"request": 5}, "cannot be read"),

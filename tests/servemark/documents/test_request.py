@@ -113,7 +113,7 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--stages", "10:0,5:0"], "sends nothing"),
         (["--stages", ",".join(["1:1"] * 51)], "51 stages, at most 50"),
         (["--stages", "1:1", "--request-rate", "5"], "--stages and --request-rate exclude each other"),
-        (["--metrics-linger", "5"], "--metrics-linger is for the port"),
+        (["--metrics-grace", "5"], "--metrics-grace is for the port"),
         (["--trace-requests", "5"], "nowhere to send its spans"),
         (["--power-boundary", "pdu"], "--power-boundary needs --power-command"),
         (["--lm-alpha", "1"], "--lm-alpha has no language model"),
@@ -122,7 +122,7 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--sequence-length", "3", "--shared-memory", "system"], "--sequence-length excludes"),
         (["--sampling-rate", "1000"], "--sampling-rate 1000 is above 100"),
         (["--slo", "p99"], "is not pXX:LIMIT"),
-        (["--max-error-share", "2"], "--max-error-share 2 is above 1"),
+        (["--max-error-rate", "2"], "--max-error-rate 2 is above 1"),
     ],
 )
 def test_rules_are_kept(flags: list[str], words: str) -> None:
@@ -135,8 +135,8 @@ def test_rules_are_kept(flags: list[str], words: str) -> None:
 def test_rules_hold_for_keyword_arguments_and_json() -> None:
     with pytest.raises(OptionError, match="--gamma-cv belongs"):
         ConstantRate(rate=5, gamma_cv=2)
-    with pytest.raises(OptionError, match="--metrics-linger"):
-        msgspec.convert({"live": {"metrics_linger_s": 5}}, RunRequest)
+    with pytest.raises(OptionError, match="--metrics-grace"):
+        msgspec.convert({"live": {"metrics_grace_s": 5}}, RunRequest)
     with pytest.raises(msgspec.ValidationError, match=r"unknown field `rtae` - at `\$.load`"):
         msgspec.convert({"load": {"kind": "constant-rate", "rtae": 5}}, RunRequest)
     with pytest.raises(msgspec.ValidationError, match=r"> 0.0 - at `\$.load.rate`"):

@@ -88,7 +88,7 @@ def test_the_p99_that_prometheus_computes_is_the_result_s(tmp_path: Path, kind: 
     prometheus = Prometheus(tmp_path / "prometheus", native=native, scrapes=port)
     series = LATENCY.name if native else f"{LATENCY.name}_bucket"
     with server_of(smallest("ranking"), delay_s=0.004, stall_s=0.05, stall_every_s=1.0) as server, prometheus.up():
-        flags = ["--metrics-port", str(port), "--metrics-linger", "60"]
+        flags = ["--metrics-port", str(port), "--metrics-grace", "60"]
         with started(load(tmp_path, server.url, *flags), tmp_path / "log"):
             until(lambda: "stays for" in (tmp_path / "log").read_text(), "the final figures")
             result = the_result(tmp_path / "out")
@@ -113,7 +113,7 @@ def exposed() -> set[str]:
 def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with server_of(smallest("ranking")) as server:
-        flags = ["--metrics-port", "0", "--metrics-linger", "60"]
+        flags = ["--metrics-port", "0", "--metrics-grace", "60"]
         with started(load(tmp_path, server.url, *flags), log):
             until(lambda: "stays for" in log.read_text(), "the final figures")
             [url] = set(re.findall(r"http://\S+/metrics", log.read_text()))

@@ -78,7 +78,7 @@ def test_the_reason_is_what_lies_behind_an_error() -> None:
         (["--push-gateway", "localhost:9091"], "not an HTTP URL"),
         (["--push-gateway", "http://h:x"], "not an HTTP URL"),
         (["--otlp", "http://me:secret@h:4318"], "netrc"),
-        (["--metrics-linger", "5"], "--metrics-port"),
+        (["--metrics-grace", "5"], "--metrics-port"),
     ],
 )
 def test_flags_that_cannot_be_are_refused(flags: list[str], words: str) -> None:
@@ -94,7 +94,7 @@ def test_a_run_whose_gateway_is_dead_has_its_result_and_says_so(tmp_path: Path) 
     load = ["--request-rate", "50", "--duration", "1", "--warmup", "0.2", "--metrics-port", "0", "--push-gateway", url]
     with server_of(workload) as server:
         flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
-        done = run("ranking", *flags, "--model-repository", str(tmp_path), "--metrics-linger", "0.1")
+        done = run("ranking", *flags, "--model-repository", str(tmp_path), "--metrics-grace", "0.1")
     result = the_result(tmp_path)
     assert done.returncode == result["verdict"]["exit_code"]
     assert result["metrics"]["errors"]["count"] == 0
