@@ -37,7 +37,7 @@ def test_the_largest_batch(found: Described, wished: int | None, largest: int) -
 
 
 def test_batches_of_a_file_without_are_refused() -> None:
-    with pytest.raises(ArtifactError, match=r"no batch: x FP32\[8,6\], y FP32\[8,4\]") as error:
+    with pytest.raises(ArtifactError, match=r"not a batch: x FP32\[8,6\], y FP32\[8,4\]") as error:
         largest_batch(FILE, of((8, 6), (8, 4)), wishes(max_batch=4))
     assert "--max-batch 0" in str(error.value.fix)
 

@@ -19,7 +19,7 @@ def test_a_saved_run_is_shown_as_at_its_end(servemark: Servemark, tmp_path: Path
     assert (done.code, done.out, done.err) == (0, shown(render, result), "")
     assert servemark("show", str(tmp_path / "result.json")).out == done.out
     everything = servemark("show", str(tmp_path), "-v").out
-    assert "error_rate          Yes" in everything
+    assert "error_rate           Yes" in everything
     assert "error_rate" not in servemark("show", str(tmp_path)).out
 
 

@@ -38,7 +38,7 @@ GOOD: SuiteRow = {
     "verdict": "VALID",
 }
 FEW: SuiteRow = {**GOOD, "requests": 8, "mean_ms": 1_204.6, "p50_ms": None, "p99_ms": None}
-SLOW: SuiteRow = {**FEW, "workload": "nmt", "verdict": "INVALID: samples"}
+SLOW: SuiteRow = {**FEW, "workload": "nmt", "verdict": "INVALID: enough_samples"}
 FAILED: SuiteRow = {**not_reached("vgg16", 138_357_544, 30.94), "failure": "export: no room"}
 
 
@@ -84,7 +84,7 @@ def test_page_holds_the_table_and_says_what_happened() -> None:
         "| date | 2026-11-20 |",
         "2 of 3 exports were there already",
         "p50 asks for 20",
-        "`samples`: fewer than 20",
+        "`enough_samples`: fewer than 20",
         "- **1 of 3 failed.**\n- vgg16: export: no room\n",
     ):
         assert words in page
@@ -92,7 +92,7 @@ def test_page_holds_the_table_and_says_what_happened() -> None:
 
 def test_page_says_only_what_happened() -> None:
     page = markdown(document({**GOOD, "export_up_to_date": False}))
-    for words in ("failed", "there already", "`samples`", "steady_state", "A dash", "not idle"):
+    for words in ("failed", "there already", "`enough_samples`", "steady_state", "A dash", "not idle"):
         assert words not in page
     assert "not idle" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
     assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
