@@ -1,4 +1,4 @@
-"""Figures that a run sends to the process that has started it and draws (`servemark.runs.watched`)."""
+"""Figures that a run sends to the process that has started it and draws (`servemark.report.terminal.watched`)."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from loadgen.evaluation.observations import seen
 from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
-from servemark.report.terminal.live import LiveFigures
+from servemark.results.live_figures import LiveFigures
 from servemark.results.objectives import judge_objective
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed

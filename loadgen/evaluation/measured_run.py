@@ -1,43 +1,35 @@
-"""Runs a measurement and keeps its result: written before, after and where it is cut short, then shown."""
+"""Runs a measurement and keeps its result: written before, after and where it is cut short."""
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 from loadgen.evaluation.live import Live
 from loadgen.evaluation.live_feed import descriptor, feed
 from loadgen.evaluation.result import complete, header, histograms
-from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement, Prepared
-from loadgen.measurement.recorder import Recorder
 from servemark import interrupts
 from servemark.errors import ResultError
-from servemark.output import ERRORS, note, say, says, stdout
-from servemark.paths import shown
-from servemark.report.terminal.load import render
+from servemark.output import note, stdout
 from servemark.results import directory as results
 from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.telemetry.metrics.publisher import Publisher
 
-PLAIN_PROGRESS_S = 5
-"""In a pipe a line of progress comes this often; a terminal's line is renewed every second."""
-
-
 Written = Callable[[Path, Result | PendingResult], None]
+Ended = Callable[[Path, Result], None]
 
 
 def _unseen(directory: Path, result: Result | PendingResult) -> None:
     """Nobody else looks at the result."""
 
 
-def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
-    """Measure, write the result directory and show it. Raises ServemarkError where nothing could be measured.
+def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ended = _unseen) -> Result:
+    """Measure, and write the result directory. Raises ServemarkError where nothing could be measured.
 
-    `on_written` sees the result each time it has been written: before the run and after it.
+    `on_written` sees the result each time it has been written: before the run and after it. `on_end` sees it once, when
+    the run has ended, also where it could not be written.
     """
     config = measurement.config
     try:
@@ -52,7 +44,7 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
             measurement.on_second = [live.publish] if live else []
             if (drawn_by := descriptor()) is not None:
                 measurement.on_second.append(feed(measurement, drawn_by))
-            whole = _run(measurement, prepared, directory, result, on_written)
+            whole = _run(measurement, prepared, directory, result, on_written, on_end)
             if live is not None:
                 whole = _told(live, whole, directory, measurement, on_written)
                 live.linger()
@@ -63,7 +55,12 @@ def record(measurement: Measurement, on_written: Written = _unseen) -> Result:
 
 
 def _run(
-    measurement: Measurement, prepared: Prepared, directory: Path, pending: PendingResult, on_written: Written
+    measurement: Measurement,
+    prepared: Prepared,
+    directory: Path,
+    pending: PendingResult,
+    on_written: Written,
+    on_end: Ended,
 ) -> Result:
     result: Result | None = None
     try:
@@ -78,7 +75,7 @@ def _run(
                     _write_series(directory, measurement)
                     on_written(directory, result)
                 finally:
-                    _show(result, directory)
+                    on_end(directory, result)
     assert result is not None
     return result
 
@@ -116,38 +113,3 @@ def _write_series(directory: Path, measurement: Measurement) -> None:
             results.write_series(directory, document)
         except ResultError as error:
             note(f"series.json is missing: {error}")
-
-
-def _show(result: Result, directory: Path) -> None:
-    if says(ERRORS) or descriptor() is not None:
-        return
-    if sys.stderr.isatty():
-        say("\r\x1b[K")
-    render(result, stdout(kept=True))
-    note(f"result: {shown(directory)}")
-
-
-def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
-    """Returns the function that shows where the run is, where no other process does."""
-    if descriptor() is not None:
-        return lambda _elapsed_s, _recorder: None
-    terminal = sys.stderr.isatty()
-    calls = 0
-
-    def show(elapsed_s: float, recorder: Recorder) -> None:
-        nonlocal calls
-        calls += 1
-        if not terminal and calls % PLAIN_PROGRESS_S:
-            return
-        whole_s = (recorder.interval.end - recorder.interval.start) / 1e9
-        if elapsed_s < 0:
-            most = "at most " if config.scenario.auto_warmup else ""
-            phase = f"warm-up {most}{-elapsed_s:.0f} s left"
-        else:
-            phase = f"{elapsed_s:.0f}/{whole_s:g} s" if elapsed_s < whole_s else f"{whole_s:g} s, waiting for answers"
-        latency = recorder.latency
-        figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
-        line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
-        say(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
-
-    return show

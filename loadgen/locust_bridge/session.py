@@ -14,7 +14,7 @@ from locust.util.timespan import parse_timespan
 
 from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
-from loadgen.evaluation.measured_run import progress, record
+from loadgen.evaluation.measured_run import record
 from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_internals import pass_over_garbage
@@ -32,6 +32,7 @@ from servemark.documents.order import Order
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import printable, stderr
+from servemark.report.terminal.run import ended, progress
 
 pass_over_garbage()
 
@@ -160,7 +161,7 @@ class Session:
         target = open_target(config)
         measurement = Measurement(config, target, self._load(config, target), on_progress=progress(config))
         self.measurement = measurement
-        return ExitCode(record(measurement, self.page.written)["verdict"]["exit_code"])
+        return ExitCode(record(measurement, self.page.written, ended)["verdict"]["exit_code"])
 
     def _load(self, config: LoadConfig, target: Target) -> Load:
         """Return the sender of the load: this process, or the workers of this master."""

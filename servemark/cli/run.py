@@ -6,6 +6,7 @@ import os
 import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,26 +32,27 @@ from servemark.cli._ranges import load_points
 from servemark.cli._report import Report, write_report
 from servemark.cli._run_file import ConfigFile, TakesDefaults
 from servemark.cli._trust import Trust
+from servemark.cli._watched import drawing_of, drive_watched
 from servemark.documents.fields import RUN, Names
-from servemark.documents.load import MaxRate
+from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, OptionError
 from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
 from servemark.paths import shown
-from servemark.report.terminal.live import Screen
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
+from servemark.report.terminal.run import ended, progress
 from servemark.report.terminal.series import render_curve, render_series
+from servemark.report.terminal.watched import Drawing
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import drive, drive_captured, drive_watched
+from servemark.runs.locust_process import drive, drive_captured
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
-from servemark.runs.watched import drawn_where_seen
 from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
@@ -125,7 +127,7 @@ def run(
         with server_for(configs, given=given, settings=settings) as [config]:
             raise typer.Exit(_search(config, request, search, json=json))
     target = (
-        engines_for(configs[0], settings, quiet=json)
+        engines_for(configs[0], settings, quiet=json, on_progress=progress, on_end=ended)
         if server.in_process
         else _served(configs[0], settings, given=given, workers=workers, quiet=json)
     )
@@ -190,7 +192,12 @@ def _mix(request: RunRequest, others: list[str], *, report: bool, json: bool) ->
     shares = parse_mix(request.workload)
     config = replace(resolved(changed(request, workload=next(iter(shares)))), request=request)
     given = bool(request.server.url)
-    folder, result = run_mix(shares, config, given=given, output=subprocess.DEVNULL, watched=not json)
+
+    def observed(load: ConstantRate) -> AbstractContextManager[Drawing | None]:
+        in_all = f"open loop, {load.distribution.value} {load.rate:g} requests/s in all"
+        return drawing_of(f"mix of {len(shares)}, {config.protocol}  |  {in_all}", config, quiet=json)
+
+    folder, result = run_mix(shares, config, given=given, output=subprocess.DEVNULL, observed=observed)
     if json:
         directory.print_json(result)
     else:
@@ -204,9 +211,9 @@ def _mix(request: RunRequest, others: list[str], *, report: bool, json: bool) ->
 def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
-    screen = Screen(f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}")
-    with drawn_where_seen(screen, config, quiet=json) as drawing:
-        drive = functools.partial(drive_captured, workers=request.limits.workers, drawing=drawing)
+    title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
+    with drawing_of(title, config, quiet=json) as drawing:
+        drive = functools.partial(drive_captured, workers=request.limits.workers, observer=drawing)
         say = drawing.say if drawing else (lambda _: None) if json else note
         runs = RateRuns(config, search.at(1.0), folder, drive, say=say, request=request)
         try:

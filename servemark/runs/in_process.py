@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from loadgen.evaluation.measured_run import progress, record
+from loadgen.evaluation.measured_run import Ended, record
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import Sender
 from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
 from loadgen.targets.in_process import InProcessTarget
@@ -20,23 +21,33 @@ from servemark.runs.entries import export_where_needed
 
 Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""
+Progress = Callable[[float, Recorder], None]
+"""Hears about once a second how many seconds have been measured, and what was recorded."""
 
 
 @contextlib.contextmanager
-def engines_for(config: LoadConfig, settings: Settings, *, quiet: bool) -> Iterator[Measure]:
+def engines_for(
+    config: LoadConfig,
+    settings: Settings,
+    *,
+    quiet: bool,
+    on_progress: Callable[[LoadConfig], Progress],
+    on_end: Ended,
+) -> Iterator[Measure]:
     """Load the model as Triton would, exported first where it is missing, and yield what measures one run of it.
 
-    `quiet` keeps stdout free. A run that is cut short keeps its result, then raises KeyboardInterrupt. Raises
-    ArtifactError, ServerError, and what the engine raises where it cannot be loaded.
+    `quiet` keeps stdout free. `on_progress` returns the listener of a run, `on_end` gets its result. A run that is cut
+    short keeps its result, then raises KeyboardInterrupt. Raises ArtifactError, ServerError, and what the engine raises
+    where it cannot be loaded.
     """
     with targets_for(config, settings) as target_of:
 
         def measure(config: LoadConfig) -> Result:
             target = target_of(config)
             sender = Sender(config, target, on_request=lambda *_: None)
-            measurement = Measurement(config, target, sender, on_progress=progress(config))
+            measurement = Measurement(config, target, sender, on_progress=on_progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
-                result = record(measurement)
+                result = record(measurement, on_end=on_end)
             if result["partial"]:
                 raise KeyboardInterrupt
             return result

@@ -16,15 +16,13 @@ from typing import IO, Any
 from loadgen.evaluation.live_feed import LIVE_FD
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
-from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
-from servemark.output import note, stdout
-from servemark.paths import LOCUSTFILES, shown
-from servemark.report.terminal.live import LiveRun, Screen
-from servemark.report.terminal.load import render
+from servemark.errors import ExitCode, NoResultError, OptionError
+from servemark.output import note
+from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
 from servemark.results.labels import title
 from servemark.results.schema.run import Result
-from servemark.runs.watched import Drawing, drawn_where_seen
+from servemark.runs.observer import Observer
 
 _GRACE_S = 30.0
 _PORTS = range(10_048, 32_768)
@@ -37,59 +35,34 @@ def drive(
     workers: int = 1,
     output: IO[Any] | int | None = None,
     errors: IO[Any] | int | None = None,
-    drawing: Drawing | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Run the task's locustfile and read its result, from a new directory where `config` names none.
 
-    `workers` is the number of processes that send the load; `output` and `errors` take the run's stdout and stderr. On
-    a `drawing` the run shows its progress, and prints nothing. Raises NoResultError with Locust's exit code if there is
-    no result; its stderr has the reason.
+    `workers` is the number of processes that send the load; `output` and `errors` take the run's stdout and stderr. A
+    run that has an `observer` reports its progress to it, and prints nothing. Raises NoResultError with Locust's exit
+    code if there is no result; its stderr has the reason.
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
     config = replace(config, result_dir=directory)
-    run = LiveRun(title(config.scenario.to_dict()))
-    with drawing.figures_of(run) if drawing else contextlib.nullcontext() as figures:
+    name = title(config.scenario.to_dict())
+    if observer:
+        observer.started(name)
+    with observer.figures_of(name) if observer else contextlib.nullcontext() as figures:
         process = launch(config, workers=workers, output=output, errors=errors, figures=figures)
-    if drawing:
-        drawing.screen.show(run)
     with stopping([process]):
         code = interrupts.wait(process)
     return read_result(directory, code)
 
 
-def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
-    """Drive a run and report it; this process draws how it stands where somebody looks. Raises as `drive`."""
-    directory = config.result_dir or results.new_directory(config.out, config.model)
-    config = replace(config, result_dir=directory)
-    screen = Screen(f"{config.model}, {config.protocol}")
-    drawing = None
-    try:
-        with drawn_where_seen(screen, config, quiet=False) as drawing:
-            words = drawing.words if drawing else None
-            result = drive(config, workers=workers, output=words, errors=words, drawing=drawing)
-    except KeyboardInterrupt:
-        if drawing:
-            with contextlib.suppress(NoResultError, ResultError):
-                _report(read_result(directory, interrupts.EXIT_CODE), directory)
-        raise
-    if drawing:
-        _report(result, directory)
-    return result
-
-
-def _report(result: Result, directory: Path) -> None:
-    render(result, stdout(kept=True))
-    note(f"result: {shown(directory)}")
-
-
-def drive_captured(config: LoadConfig, *, workers: int = 1, drawing: Drawing | None = None) -> Result:
+def drive_captured(config: LoadConfig, *, workers: int = 1, observer: Observer | None = None) -> Result:
     """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
     with tempfile.TemporaryFile("w+") as said:
         try:
-            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said, drawing=drawing)
+            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said, observer=observer)
         except NoResultError:
             said.seek(0)
-            (drawing.say if drawing else note)(said.read().rstrip())
+            (observer.say if observer else note)(said.read().rstrip())
             raise
 
 

@@ -8,7 +8,8 @@ own, at its share of the rate and with its own recorder and verdict; they begin 
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,13 +26,12 @@ from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError, ServerError
 from servemark.output import note
 from servemark.paths import shown
-from servemark.report.terminal.live import LiveRun, Screen
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import launch, read_result, stopping
+from servemark.runs.observer import Observer
 from servemark.runs.server import server_for
-from servemark.runs.watched import Drawing, drawn_where_seen
 from servemark.workload import get
 
 READY_TIMEOUT_S = 600.0
@@ -40,6 +40,9 @@ TOGETHER_S = 0.5
 """From the word to begin until the schedules begin: every process must have read it by then."""
 _POLL_S = 0.05
 
+Observed = Callable[[ConstantRate], AbstractContextManager[Observer | None]]
+"""Shows a mix while the block runs, if it yields an observer; gets the load of all workloads."""
+
 
 def run_mix(
     shares: Mapping[str, float],
@@ -47,12 +50,12 @@ def run_mix(
     *,
     given: bool = False,
     output: IO[Any] | int | None = None,
-    watched: bool = False,
+    observed: Observed = lambda _: contextlib.nullcontext(),
 ) -> tuple[Path, Result]:
     """Drive workloads at their shares of a configuration's rate; each has a seed of its own, counted from its seed.
 
-    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all. A
-    `watched` one is drawn where somebody looks.
+    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
+    `observed` is entered with the load of all while the processes run; it yields their observer, if they have one.
     Raises OptionError, ArtifactError, ServerError, NoResultError.
     """
     whole = same_warmup(config.request.load)
@@ -76,10 +79,8 @@ def run_mix(
         request = changed(config.request, load=whole)
         mix = _Mix(results.new_directory(config.out, "mix"), shares, served, request)
         try:
-            in_all = f"open loop, {whole.distribution.value} {whole.rate:g} requests/s in all"
-            screen = Screen(f"mix of {len(shares)}, {config.protocol}  |  {in_all}")
-            with drawn_where_seen(screen, config, quiet=not watched) as drawing:
-                mix.run(output, drawing)
+            with observed(whole) as observer:
+                mix.run(output, observer)
         except KeyboardInterrupt:
             # What each process measured until then is kept, and so is what it adds up to.
             with contextlib.suppress(NoResultError, ResultError):
@@ -117,19 +118,17 @@ class _Mix:
         ]
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def run(self, output: IO[Any] | int | None, drawing: Drawing | None) -> None:
+    def run(self, output: IO[Any] | int | None, observer: Observer | None) -> None:
         """Start a process for each workload, tell all of them to begin once they are ready, and wait for their end."""
-        runs = [
-            LiveRun(f"{config.model}, {share:.1%}")
-            for config, share in zip(self._configs, self._shares.values(), strict=True)
-        ]
-        if drawing:
-            drawing.screen.show(*runs)
+        shares = self._shares.values()
+        names = [f"{config.model}, {share:.1%}" for config, share in zip(self._configs, shares, strict=True)]
+        if observer:
+            observer.started(*names)
         with stopping(self._processes):
-            for config, run in zip(self._configs, runs, strict=True):
+            for config, name in zip(self._configs, names, strict=True):
                 (self.folder / config.model).mkdir()
-                with drawing.figures_of(run) if drawing else contextlib.nullcontext() as figures:
-                    errors = drawing.words if drawing else None
+                with observer.figures_of(name) if observer else contextlib.nullcontext() as figures:
+                    errors = observer.words if observer else None
                     self._processes.append(launch(config, output=output, errors=errors, figures=figures))
             try:
                 self._wait_until_ready()

@@ -13,7 +13,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.cli import run as command
 from servemark.errors import NoResultError
 from servemark.results import directory as results
-from servemark.runs.watched import Drawing
+from servemark.runs.observer import Observer
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
@@ -35,7 +35,7 @@ class Drive:
         self.template, self.limit, self.late_above = template, limit, late_above
         self.made: list[LoadConfig] = []
 
-    def __call__(self, config: LoadConfig, *, workers: int, drawing: Drawing | None = None) -> Result:  # noqa: ARG002
+    def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:  # noqa: ARG002
         self.made.append(config)
         result = copy.deepcopy(self.template)
         if config.concurrency:
@@ -187,10 +187,10 @@ def test_a_run_without_a_result_is_too_high_a_rate_but_two_in_a_row_are_an_error
     search: Search, tmp_path: Path, template: Result
 ) -> None:
     class Lost(Drive):
-        def __call__(self, config: LoadConfig, *, workers: int, drawing: Drawing | None = None) -> Result:
+        def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:
             if config.scenario.rate and config.scenario.rate > 2 * self.limit:
                 raise NoResultError(2)
-            return super().__call__(config, workers=workers, drawing=drawing)
+            return super().__call__(config, workers=workers, observer=observer)
 
     code, _, err = search(Lost(template, limit=90.0), "--max-rate", "50:800")
     assert code == 0
@@ -222,10 +222,10 @@ def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: 
 
 def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path: Path, template: Result) -> None:
     class Interrupted(Drive):
-        def __call__(self, config: LoadConfig, *, workers: int, drawing: Drawing | None = None) -> Result:
+        def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:
             if len(self.made) == 4:
                 raise KeyboardInterrupt
-            return super().__call__(config, workers=workers, drawing=drawing)
+            return super().__call__(config, workers=workers, observer=observer)
 
     code, _, _ = search(Interrupted(template, limit=350.0))
     assert code == 130

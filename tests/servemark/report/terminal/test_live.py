@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from servemark.report.terminal.live import LiveFigures, LiveRun, Screen, sparkline
+from servemark.report.terminal.live import LiveRun, Screen, sparkline
+from servemark.results.live_figures import LiveFigures
 
 FIGURES: LiveFigures = {
     "time_s": 1007.2,

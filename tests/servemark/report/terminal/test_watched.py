@@ -25,16 +25,15 @@ DEADLINE_S = 150.0
 DRAWN = """
 import json, os, sys, time
 from servemark import interrupts
-from servemark.report.terminal.live import LiveRun, Screen
-from servemark.runs.watched import can_draw, drawn
+from servemark.report.terminal.live import Screen
+from servemark.report.terminal.watched import can_draw, drawn
 from tests.servemark.report.terminal.test_live import FIGURES
 interrupts.install()
 assert can_draw()
-first, second = LiveRun("first run"), LiveRun("second run")
 with drawn(Screen("ranking")) as drawing:
     os.write(drawing.words, b"metrics: http://127.0.0.1:9100\\x1b[2J\\n")
-    for run in (first, second):
-        drawing.screen.show(run)
+    for run in ("first run", "second run"):
+        drawing.started(run)
         with drawing.figures_of(run) as figures:
             os.write(figures, b"{not json\\n" + json.dumps(FIGURES).encode() + b"\\n")
             interrupts.sleep(0.6)

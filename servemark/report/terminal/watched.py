@@ -11,9 +11,9 @@ from typing import cast
 from rich.console import Console
 from rich.live import Live
 
-from loadgen.load.load_config import LoadConfig
 from servemark.output import ERRORS, printable, say, says
-from servemark.report.terminal.live import LiveFigures, LiveRun, Screen
+from servemark.report.terminal.live import LiveRun, Screen
+from servemark.results.live_figures import LiveFigures
 from servemark.telemetry.native import start_thread
 
 DRAWN_PER_S = 2
@@ -34,14 +34,21 @@ class Drawing:
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
+        self._runs: dict[str, LiveRun] = {}
         self._said = bytearray()
         self._open = True
         said_by_runs, self.words = os.pipe()
         start_thread(lambda: self._follow_words(said_by_runs))
 
+    def started(self, *names: str) -> None:
+        """Show these runs from now on, side by side."""
+        self._runs = {name: LiveRun(name) for name in names}
+        self.screen.show(*self._runs.values())
+
     @contextlib.contextmanager
-    def figures_of(self, run: LiveRun) -> Iterator[int]:
+    def figures_of(self, name: str) -> Iterator[int]:
         """Start the run in this block, which gives it the end of a pipe that takes lines of JSON."""
+        run = self._runs[name]
         reading, writing = os.pipe()
         start_thread(lambda: _follow_figures(reading, run))
         try:
@@ -113,9 +120,9 @@ def drawn(screen: Screen) -> Iterator[Drawing]:
 
 
 @contextlib.contextmanager
-def drawn_where_seen(screen: Screen, config: LoadConfig, *, quiet: bool) -> Iterator[Drawing | None]:
+def drawn_where_seen(screen: Screen, *, quiet: bool, grace_s: float) -> Iterator[Drawing | None]:
     """Draw where somebody looks, else None. Metrics that linger would keep the report from the terminal."""
-    if quiet or config.metrics.metrics_grace_s or not can_draw():
+    if quiet or grace_s or not can_draw():
         yield None
     else:
         with drawn(screen) as drawing:
