@@ -41,11 +41,11 @@ from servemark.max_rate.curve import curve
 from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
 from servemark.paths import shown
+from servemark.report.live.watched import Drawing
 from servemark.report.terminal.max_rate import render_max_rate
 from servemark.report.terminal.mix import render_mix
 from servemark.report.terminal.run import ended, progress
 from servemark.report.terminal.series import render_curve, render_series
-from servemark.report.terminal.watched import Drawing
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.run import Result

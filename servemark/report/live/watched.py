@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from servemark.output import ERRORS, printable, say, says
-from servemark.report.terminal.live import LiveRun, Screen
+from servemark.report.live.screen import LiveRun, Screen
 from servemark.results.live_figures import LiveFigures
 from servemark.telemetry.native import start_thread
 

@@ -25,8 +25,8 @@ DEADLINE_S = 150.0
 DRAWN = """
 import json, os, sys, time
 from servemark import interrupts
-from servemark.report.terminal.live import Screen
-from servemark.report.terminal.watched import can_draw, drawn
+from servemark.report.live.screen import Screen
+from servemark.report.live.watched import can_draw, drawn
 from tests.servemark.report.terminal.test_live import FIGURES
 interrupts.install()
 assert can_draw()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from servemark.report.terminal.live import LiveRun, Screen, sparkline
+from servemark.report.live.screen import LiveRun, Screen, sparkline
 from servemark.results.live_figures import LiveFigures
 
 FIGURES: LiveFigures = {
