@@ -27,7 +27,7 @@ import json, os, sys, time
 from servemark import interrupts
 from servemark.report.live.screen import Screen
 from servemark.report.live.watched import can_draw, drawn
-from tests.servemark.report.terminal.test_live import FIGURES
+from tests.servemark.report.live.test_screen import FIGURES
 interrupts.install()
 assert can_draw()
 with drawn(Screen("ranking")) as drawing:
