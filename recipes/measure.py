@@ -17,12 +17,12 @@ from servemark.documents.server import Server
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.paths import CHECKOUT
-from servemark.report.pipes import circumstances, pipes
-from servemark.report.quality import number
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
 from servemark.runs.server import UNCHANGED
+from servemark.views.markdown_table import circumstances, pipes
+from servemark.views.quality import number
 from servemark.workload import get
 
 WORKLOADS = ("ncf_ml100k", "spatial_transformer")

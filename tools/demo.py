@@ -14,11 +14,11 @@ from pathlib import Path
 import servers
 from servemark.errors import ExitCode, ServemarkError
 from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
-from servemark.report.answer import answer
 from servemark.repository.entry import DEFAULT_ENGINE
 from servemark.results.directory import RESULT_FILE, new_directory, read_run
 from servemark.results.labels import describe
 from servemark.results.verdict import failed_constraints
+from servemark.views.headline import answer
 
 ENGINE = DEFAULT_ENGINE
 TIMEOUT_S = 300

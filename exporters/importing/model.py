@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
-from exporters.importing.apart import run_apart
-from exporters.importing.described import Described, Format, unusable
+from exporters.importing.model_file import Format, ModelDescription, unusable
 from exporters.importing.samples import Wishes, inputs_of, largest_batch
+from exporters.importing.sandbox import run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
 from exporters.pipeline.golden import golden_inputs
 from exporters.pipeline.imported import sha256_of
@@ -81,7 +81,7 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
             scratch = Path(temporary).absolute()
             draft = scratch / name
             own_data = [Path(wishes.requests_from)] if wishes.requests_from else []
-            said = run_apart(
+            said = run_sandboxed(
                 path,
                 [*format_.folders(path), *own_data],
                 own_data,
@@ -173,7 +173,7 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
     return {"document": document, "alone": alone}
 
 
-def _check_names(path: Path, found: Described) -> None:
+def _check_names(path: Path, found: ModelDescription) -> None:
     """Names go into requests, tables and the server's configuration. Raises ArtifactError."""
     for port in (*found.inputs, *found.outputs):
         if not port.name.isprintable() or not 0 < len(port.name) <= MAX_NAME or {'"', "\\"} & set(port.name):
@@ -196,7 +196,7 @@ def _taken(samples: Iterator[Sample]) -> list[Sample]:
     return taken
 
 
-def _answers(path: Path, run: Run, inputs: Arrays, found: Described, workload: Workload) -> Arrays:
+def _answers(path: Path, run: Run, inputs: Arrays, found: ModelDescription, workload: Workload) -> Arrays:
     """Answer each sample by itself. Raises ArtifactError."""
     rows = []
     for row in range(len(next(iter(inputs.values())))):

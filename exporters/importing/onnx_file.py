@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.importing.described import MAX_BYTES, MAX_SHOWN, OPEN, Described, Port, folders_of, shown, unusable
 from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept
+from exporters.importing.model_file import (
+    MAX_BYTES,
+    MAX_SHOWN,
+    OPEN,
+    ModelDescription,
+    TensorInfo,
+    folders_of,
+    shown,
+    unusable,
+)
 from exporters.importing.onnx_parts import parts
 from servemark.errors import ArtifactError, parsing
 
@@ -48,17 +57,17 @@ def recognises(path: Path) -> bool:
     return path.is_file() and path.suffix == ".onnx"
 
 
-def describe(path: Path) -> Described:
+def describe(path: Path) -> ModelDescription:
     """Read an ONNX file without its weights. Raises ArtifactError."""
     with parsing(path, ArtifactError, fix=AGAIN):
         return _described(path, _read(path))
 
 
-def _described(path: Path, model: "ModelProto") -> Described:
+def _described(path: Path, model: "ModelProto") -> ModelDescription:
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]  # old files list the weights there too
-    found = Described(
+    found = ModelDescription(
         inputs=tuple(_port(path, value, "input") for value in inputs),
         outputs=tuple(_port(path, value, "output") for value in graph.output),
         facts={
@@ -187,7 +196,7 @@ def _check_operators(path: Path, model: "ModelProto") -> None:
             )
 
 
-def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
+def _port(path: Path, value: "ValueInfoProto", side: str) -> TensorInfo:
     from onnx import TensorProto
 
     if not value.type.HasField("tensor_type"):
@@ -210,7 +219,7 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> Port:
     if not tensor.HasField("shape"):
         raise unusable(path, f"its {side} {value.name!r} has no shape", fix="onnx.shape_inference.infer_shapes")
     sizes = (dim.dim_value if dim.HasField("dim_value") else OPEN for dim in tensor.shape.dim)
-    return Port(value.name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))
+    return TensorInfo(value.name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))
 
 
 def _vocabulary(graph: "GraphProto", name: str) -> int:

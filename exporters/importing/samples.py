@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporters.importing.described import OPEN, Described, Port, unusable
+from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo, unusable
 from servemark.errors import OptionError
 from servemark.workload import Sample, Workload
 
@@ -29,7 +29,7 @@ class Wishes:
     """Path of the user's own data; None: requests are random."""
 
 
-def largest_batch(path: Path, found: Described, wishes: Wishes) -> tuple[int, str | None]:
+def largest_batch(path: Path, found: ModelDescription, wishes: Wishes) -> tuple[int, str | None]:
     """The largest batch, 0 without a batch dimension, and why a request is one sample. Raises ArtifactError."""
     ports = (*found.inputs, *found.outputs)
     if not found.inputs:
@@ -51,7 +51,7 @@ def largest_batch(path: Path, found: Described, wishes: Wishes) -> tuple[int, st
     return min(most, found.max_batch or most), None
 
 
-def inputs_of(path: Path, found: Described, wishes: Wishes, *, batched: bool) -> list[dict[str, Any]]:
+def inputs_of(path: Path, found: ModelDescription, wishes: Wishes, *, batched: bool) -> list[dict[str, Any]]:
     """The inputs with the sizes of a sample. Raises OptionError."""
     names = [port.name for port in found.inputs]
     for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
@@ -74,7 +74,7 @@ def inputs_of(path: Path, found: Described, wishes: Wishes, *, batched: bool) ->
     return inputs
 
 
-def _shape(port: Port, wished: tuple[int, ...] | None, *, batched: bool) -> list[int]:
+def _shape(port: TensorInfo, wished: tuple[int, ...] | None, *, batched: bool) -> list[int]:
     """The sizes of an input's sample. Raises OptionError where the wish does not fit."""
     sizes = port.sizes[1 if batched else 0 :]
     if wished is None:
@@ -88,10 +88,10 @@ def _shape(port: Port, wished: tuple[int, ...] | None, *, batched: bool) -> list
     return list(wished)
 
 
-def _written(port: Port) -> str:
+def _written(port: TensorInfo) -> str:
     return f"{port.name} {port.datatype}[{','.join('?' if size == OPEN else str(size) for size in port.sizes)}]"
 
 
-def _example(port: Port, *, batched: bool) -> str:
+def _example(port: TensorInfo, *, batched: bool) -> str:
     sizes = port.sizes[1 if batched else 0 :]
     return f"{port.name}:{','.join('N' if size == OPEN else str(size) for size in sizes)}"

@@ -8,7 +8,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from exporters.importing.described import MAX_BYTES, OPEN, Described, Port, folders_of, held, shown, unusable
+from exporters.importing.model_file import (
+    MAX_BYTES,
+    OPEN,
+    ModelDescription,
+    TensorInfo,
+    folders_of,
+    held,
+    shown,
+    unusable,
+)
 from exporters.importing.tensorflow_graph import SIGNATURE, keep_computing
 from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.tensorflow import import_tensorflow
@@ -37,13 +46,13 @@ def recognises(path: Path) -> bool:
     return (path / FILE).is_file()
 
 
-def describe(path: Path) -> Described:
+def describe(path: Path) -> ModelDescription:
     """Read the signature. Raises ArtifactError."""
     tf: Any = import_tensorflow()
     with parsing(path, ArtifactError, fix=ANEW):
         [graph] = _read(path).meta_graphs
     signature = graph.signature_def[SIGNATURE]
-    return Described(
+    return ModelDescription(
         inputs=tuple(_port(path, tf, name, signature.inputs[name]) for name in sorted(signature.inputs)),
         outputs=tuple(_port(path, tf, name, signature.outputs[name]) for name in sorted(signature.outputs)),
         facts={"opset": None, "producer": f"tensorflow {graph.meta_info_def.tensorflow_version}"},
@@ -97,7 +106,7 @@ def _read(path: Path) -> Any:
     return kept
 
 
-def _port(path: Path, tf: Any, name: str, tensor: Any) -> Port:
+def _port(path: Path, tf: Any, name: str, tensor: Any) -> TensorInfo:
     try:
         kind = tf.dtypes.as_dtype(tensor.dtype).name
     except TypeError:
@@ -107,4 +116,4 @@ def _port(path: Path, tf: Any, name: str, tensor: Any) -> Port:
     if tensor.tensor_shape.unknown_rank:
         raise unusable(path, f"its {name!r} has any number of dimensions", fix=ANEW)
     sizes = (dim.size for dim in tensor.tensor_shape.dim)
-    return Port(name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))
+    return TensorInfo(name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))

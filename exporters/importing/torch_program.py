@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.importing.described import OPEN, Described, Port, folders_of, unusable
+from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo, folders_of, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ def recognises(path: Path) -> bool:
     return path.is_file() and path.suffix == ".pt2"
 
 
-def describe(path: Path) -> Described:
+def describe(path: Path) -> ModelDescription:
     """Load a program and read its signature. Raises ArtifactError."""
     import torch
 
@@ -57,7 +57,7 @@ def describe(path: Path) -> Described:
     names = list(program.graph_signature.user_outputs)
     outputs = ["output"] if len(names) == 1 else [f"output_{number}" for number in range(len(names))]
     taken = [nodes[str(name)] for name in program.graph_signature.user_inputs]
-    return Described(
+    return ModelDescription(
         inputs=tuple(_port(path, node.name, node.meta["val"]) for node in taken),
         outputs=tuple(
             _port(path, shown, nodes[str(name)].meta["val"]) for shown, name in zip(outputs, names, strict=True)
@@ -80,13 +80,13 @@ def place(path: Path, version: Path) -> None:
     shutil.copyfile(path, version / "model.pt2")
 
 
-def _port(path: Path, name: str, value: Any) -> Port:
+def _port(path: Path, name: str, value: Any) -> TensorInfo:
     import torch
 
     kind = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
     if not isinstance(value, torch.Tensor) or kind not in DATATYPES:
         raise unusable(path, f"its {name!r} is {kind}, and a workload has tensors of {', '.join(DATATYPES)}", fix=ANEW)
-    return Port(name, DATATYPES[kind], tuple(size if isinstance(size, int) else OPEN for size in value.shape))
+    return TensorInfo(name, DATATYPES[kind], tuple(size if isinstance(size, int) else OPEN for size in value.shape))
 
 
 def _largest_batch(program: "ExportedProgram", value: "torch.Tensor") -> int | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.importing.described import unusable
+from exporters.importing.model_file import unusable
 from servemark.errors import ArtifactError
 from servemark.repository.model_config import parse
 

@@ -20,17 +20,17 @@ import psutil
 
 from exporters.onnx_passes.recurrence import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
+from exporters.pipeline.export_routes import SOURCE, route
 from exporters.pipeline.imported import golden_of, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
-from exporters.pipeline.routes import SOURCE, route
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
 from servemark.machine.instructions import int8_overflows
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
-from servemark.workload.checked import agreement_figures
+from servemark.workload.golden_check import agreement_figures
 from servemark.workload.spec import Source
 
 DRAFT = ".export-"

@@ -9,7 +9,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Tensor, Workload
 from servemark.workload.agreement import Agreement, Discrepancy, Rows, compare_rows, discrepancy
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
@@ -21,7 +21,7 @@ OVERFLOWS = "another precision, or a CPU with VNNI: without it sums of 8-bit pro
 
 def measure(
     run: Run, golden: Golden, workload: Workload, agreement: Agreement, *, overflows: bool = False
-) -> tuple[dict[int, dict[str, Discrepancy]], Checked]:
+) -> tuple[dict[int, dict[str, Discrepancy]], GoldenCheck]:
     """Run the artifact on all golden samples: batch size -> output -> discrepancy, and what was found of each sample.
 
     A run under load checks the same samples. Raises ArtifactError when a batch cannot be run, or an output has another
@@ -43,7 +43,7 @@ def measure(
             found[size][tensor.name] = _agreeing(each, tensor, agreement, workload, place, overflows)
             compared[tensor.name].append(each)
     samples = np.tile(np.arange(rows), len(sizes))
-    return found, Checked.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
+    return found, GoldenCheck.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
 
 
 def answers(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload) -> Arrays:

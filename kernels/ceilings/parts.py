@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernels.measurement.case import Case, Method, Unmeasured
 from kernels.measurement.device import Device
-from kernels.measurement.kernel import Bound, Maker
+from kernels.measurement.kernel import Bound, TensorFactory
 from kernels.measurement.measure import error_of, fastest_s, first_call_s, prepared_for, timed
 from kernels.measurement.precisions import PRECISIONS
 
@@ -97,7 +97,7 @@ def filled(sizes: Sequence[int], device: Device, fill_s: float, clock: Callable[
     """
     import torch
 
-    block = Maker("fp32", device.name).uniform(BLOCK)
+    block = TensorFactory("fp32", device.name).uniform(BLOCK)
     whole = torch.empty(max(sizes) // 4, device=device.name)
     begun, done = clock(), 0
     for size in sizes:
@@ -114,7 +114,7 @@ def filled(sizes: Sequence[int], device: Device, fill_s: float, clock: Callable[
     return whole[:done]
 
 
-class _Slices(Maker):
+class _Slices(TensorFactory):
     """Makes tensors of one that is filled already, one after the other."""
 
     def __init__(self, data: "torch.Tensor", device: str) -> None:

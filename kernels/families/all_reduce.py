@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 from kernels.measurement.precisions import PRECISIONS
 from servemark import interrupts
 
@@ -67,7 +67,7 @@ class AllReduce(Kernel):
         gbps = self.length * PRECISIONS["fp32"].read_bytes / seconds / 1e9
         return {"algorithm_gbps": gbps, "bus_gbps": gbps * 2 * (self.ranks - 1) / self.ranks}
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         """Start the other processes: they answer each call of this one, until they are ended."""
         from torch import distributed
 
@@ -120,7 +120,7 @@ def _backend(device: str) -> str:
 
 def _drawn(rank: int, length: int, device: "str | torch.device") -> "torch.Tensor":
     """Draw a process's first values on the CPU, because they must be the same on every device."""
-    return Maker("fp32", seed=rank).normal(length).to(device)
+    return TensorFactory("fp32", seed=rank).normal(length).to(device)
 
 
 def _peer(rank: int, ranks: int, length: int, backend: str, meeting: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ class Attention(Kernel):
         each = self.batch * self.heads * self.width
         return Elements(each * (self.queries + 2 * self.keys), each * self.queries)
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import scaled_dot_product_attention
 
         lengths = (self.queries, self.keys, self.keys)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,7 @@ class BatchNorm(Kernel):
     def node(self) -> Node | None:
         return Node("BatchNormalization", (0, 3, 4, 1, 2), (1, 2, 3, 4), {"epsilon": EPSILON})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import batch_norm
 
         data = make.normal(self.n, self.c, self.h, self.w)

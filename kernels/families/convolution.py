@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kernels.libraries import Attribute, Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ class Convolution(Kernel):
         }
         return Node("Conv", (0, 1), constants=(1,), attributes=attributes)
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         data = self._laid_out(make.normal(self.n, self.c, *self.size))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ class Dropout(Kernel):
     def elements(self) -> Elements:
         return Elements(self.length, self.length)
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import dropout
 
         data = make.normal(self.length)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ class ElementWise(Kernel):
     def node(self) -> Node | None:
         return Node({"maximum": "Max"}.get(self.operation, self.operation.capitalize()), (0, 1))
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         a, b, c = make.normal(self.length), make.uniform(self.length), make.empty(self.length)

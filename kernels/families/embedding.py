@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 from kernels.measurement.precisions import PRECISIONS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Embedding(Kernel):
     def node(self) -> Node | None:
         return Node("Gather", (0, 1), constants=(0,), attributes={"axis": 0})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         table, out = make.normal(self.rows, self.width), make.empty(self.lookups, self.width)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ class FullyConnected(Kernel):
     def node(self) -> Node | None:
         return Node("Gemm", (0, 1, 2), constants=(1, 2), attributes={"transB": 1})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         data, weights = make.normal(self.batch, self.inputs), make.normal(self.outputs, self.inputs)

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 from kernels.measurement.precisions import FLOATING
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Gemm(Kernel):
             return Node("MatMul", (1, 0))
         return Node("Gemm", (1, 0), attributes={"transA": int(self.b_t), "transB": int(self.a_t)})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         several = [size for size in (self.batch, self.groups) if size > 1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ class LayerNorm(Kernel):
     def node(self) -> Node | None:
         return Node("LayerNormalization", (0, 1, 2), (1, 2), {"axis": -1, "epsilon": EPSILON})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import layer_norm
 
         data, scale, shift = make.normal(self.rows, self.width), make.normal(self.width), make.normal(self.width)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class Lrn(Kernel):
         attributes = {"alpha": ALPHA, "beta": BETA, "bias": K, "size": self.window}
         return Node("LRN", (0,), attributes=attributes) if self.window % 2 else None
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import local_response_norm
 
         data = make.normal(self.n, self.c, self.h, self.w)

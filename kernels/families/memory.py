@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +41,7 @@ class Memory(Kernel):
     def refusal(self, precision: str, device: str, cores: int) -> str | None:
         return "there is no GPU to copy to" if device == "cpu" and "device" in self.operation else None
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         if self.operation == "sum":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class Pooling(Kernel):
             return Node("MaxPool", (0,), attributes=attributes)
         return Node("AveragePool", (0,), attributes={**attributes, "count_include_pad": 1})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         from torch.nn.functional import avg_pool2d, max_pool2d
 
         data = make.normal(self.n, self.c, self.h, self.w)

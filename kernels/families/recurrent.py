@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +67,7 @@ class Recurrent(Kernel):
     def figures(self, seconds: float) -> dict[str, float]:
         return {"tflops_with_inputs": self.full_flops() / seconds / 1e12}
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         gates, scale = GATES[self.cell] * self.hidden, 1 / math.sqrt(self.hidden)

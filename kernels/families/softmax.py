@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ class Softmax(Kernel):
     def node(self) -> Node | None:
         return Node("Softmax", (0,), attributes={"axis": -1})
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         data, out = make.normal(self.rows, self.width), make.empty(self.rows, self.width)

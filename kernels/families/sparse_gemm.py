@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Maker, Sample
+from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ class SparseGemm(Kernel):
         dense = 2 * self.m * self.n * self.k / seconds / 1e12
         return {"dense_equivalent_tflops": dense, "deepbench_tflops": dense * self.sparsity}
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         import torch
 
         if self.pattern == "2:4":
@@ -90,7 +90,7 @@ class SparseGemm(Kernel):
         b, out = make.normal(self.k, self.n), make.empty(self.m, self.n)
         return Bound((values, columns, b), lambda: torch.addmm(out, a, b, beta=0, out=out))
 
-    def _bind_two_of_four(self, make: Maker) -> Bound:
+    def _bind_two_of_four(self, make: TensorFactory) -> Bound:
         import torch
 
         values, fours = make.normal(self.m, self.in_row), self.k // 4

@@ -50,7 +50,7 @@ class Bound:
     """Read the output of the last call, for a call that does not return PyTorch's tensors."""
 
 
-class Maker:
+class TensorFactory:
     """Makes a kernel's tensors: on one device, in one precision, from a seed."""
 
     def __init__(self, precision: str, device: str = "cpu", seed: int = 0) -> None:
@@ -133,7 +133,7 @@ class Kernel(ABC):
         """Elements that one call has to read and write."""
 
     @abstractmethod
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         """Make the tensors, and the call that is timed."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from kernels.measurement.case import (
     refusal,
 )
 from kernels.measurement.device import Device
-from kernels.measurement.kernel import Bound, Maker, Sample
+from kernels.measurement.kernel import Bound, Sample, TensorFactory
 from kernels.measurement.precisions import PRECISIONS
 from kernels.measurement.probe import PROBE_S, probes_of
 from kernels.measurement.sensors import sensors_of
@@ -122,7 +122,7 @@ def _checked(case: Case, method: Method, ceiling: Ceiling | None = None) -> Iter
 
 def _bind(case: Case, device: Device, seed: int = 0) -> Bound:
     """The kernel with tensors, in the case's library."""
-    bound = case.kernel.bind(Maker(case.precision, device.name, seed))
+    bound = case.kernel.bind(TensorFactory(case.precision, device.name, seed))
     node = case.kernel.node()
     if case.library == TORCH or node is None:
         return bound
@@ -201,7 +201,7 @@ def _fixed(case: Case, seconds: float, method: Method) -> dict[str, float]:
     shorter = case.kernel.shorter()
     if shorter is None or case.library != TORCH:
         return {}
-    bound = shorter.bind(Maker(case.precision, method.device.name))
+    bound = shorter.bind(TensorFactory(case.precision, method.device.name))
     share = shorter.flops() / case.kernel.flops()
     fewer_s = timed(bound.call, first_call_s(bound.call, method.device), method).median
     return {"fixed_ms": (fewer_s - share * seconds) / (1 - share) * 1e3}

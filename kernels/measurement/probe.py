@@ -7,7 +7,7 @@ There are two probes because products and copies slow down at different times.
 import functools
 
 from kernels.measurement.device import Device
-from kernels.measurement.kernel import Maker, make_kernel
+from kernels.measurement.kernel import TensorFactory, make_kernel
 from kernels.measurement.timing import Call
 
 PROBE_S = 0.05
@@ -26,4 +26,4 @@ def probes_of(device: Device) -> dict[str, Call]:
         "product_ms": make_kernel("gemm", {"m": SIDE, "n": SIDE, "k": SIDE}),
         "copy_ms": make_kernel("memory", {"operation": "copy", "length": length}),
     }
-    return {name: kernel.bind(Maker("fp32", device.name)).call for name, kernel in kernels.items()}
+    return {name: kernel.bind(TensorFactory("fp32", device.name)).call for name, kernel in kernels.items()}

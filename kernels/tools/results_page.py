@@ -15,9 +15,9 @@ from typing import cast
 from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
 from kernels.views.tables import FAMILY_COLUMNS, LEFT, family_rows
 from servemark.errors import OptionError
-from servemark.report.plots.circumstances import made
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
+from servemark.views.plots.circumstances import made
 
 PACKAGES = ("servemark", "torch", "numpy")
 OMITTED_IF_EQUAL = ("precision", "library")

@@ -21,8 +21,8 @@ from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.running.run import begin, go_on
 from kernels.suites import cases_of
-from servemark.regression.differences import Gate
-from servemark.regression.kernels import PROBES, WHOLE, WITHOUT, compare_kernels
+from servemark.compare.saved.differences import Gate
+from servemark.compare.saved.kernels import PROBES, WHOLE, WITHOUT, compare_kernels
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, named, other_work
 

@@ -6,7 +6,6 @@ from statistics import quantiles
 
 from kernels.views.tables import range_of, rate, share_words
 from servemark.machine.cpu_time import QUIET_SHARE
-from servemark.report.words import figure
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.kernels import (
     Bandwidth,
@@ -19,6 +18,7 @@ from servemark.results.schema.kernels import (
     other_work,
     taken_shares,
 )
+from servemark.views.wording import figure
 
 SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
 DEFECTS = (

@@ -14,13 +14,13 @@ from kernels.views.tables import (
     published_rows,
     share_words,
 )
-from servemark.report.drawing.axis import logarithmic
-from servemark.report.drawing.plot import Plot
-from servemark.report.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
-from servemark.report.plots.circumstances import environment, made
-from servemark.report.words import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced, named, title
+from servemark.views.drawing.axis import logarithmic
+from servemark.views.drawing.plot import Plot
+from servemark.views.page.blocks import Article, Badge, Block, Figure, Lines, Section, Table
+from servemark.views.plots.circumstances import environment, made
+from servemark.views.wording import figure
 
 BOUNDS = ("compute", "cache", "memory", "latency")
 

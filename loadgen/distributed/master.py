@@ -20,18 +20,18 @@ from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
-from loadgen.load.warm_up import Warmed, WarmUp
-from loadgen.measurement.boundary_readings import Reading
+from loadgen.load.warm_up import WarmUp, WarmUpOutcome
+from loadgen.measurement.interval_edges import Reading
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick, interval_from, start_time
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
-from servemark.machine.scheduling import Granted, least
+from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
 from servemark.telemetry.metrics.snapshot import Span
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 
 READY_TIMEOUT_S = 600.0
 """Time limit of the workers' preparation: serialising the requests of a large model takes minutes."""
@@ -58,7 +58,7 @@ class Master:
     def __init__(self, config: LoadConfig, runner: MasterRunner) -> None:
         self.config = config
         self.interrupted: str | None = None
-        self.warmed: Warmed | None = None
+        self.warmed: WarmUpOutcome | None = None
         self.readings: Sequence[Reading] = ()
         self._runner = runner
         self._run = uuid4().hex
@@ -217,7 +217,7 @@ class Master:
         return max((worker.cpu_share for worker in self.workers if worker.cpu_share is not None), default=None)
 
     @property
-    def granted(self) -> Granted:
+    def granted(self) -> GrantedPriority:
         return least((str(worker), worker.priority, worker.priority_note) for worker in self.workers)
 
     @property
@@ -232,11 +232,11 @@ class Master:
     labelled = None
     """Workers keep no answers."""
 
-    def checked(self) -> Checked | None:
+    def checked(self) -> GoldenCheck | None:
         if not self._golden:
             return None
         parts = [worker.report["checked"] for worker in self._workers.values() if worker.report]
-        return Checked.joined([Checked(**part) for part in parts if part])
+        return GoldenCheck.joined([GoldenCheck(**part) for part in parts if part])
 
     def _invite(self, worker: WorkerView) -> None:
         """Answer a worker that asks for its part."""

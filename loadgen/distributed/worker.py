@@ -20,9 +20,9 @@ from loadgen.distributed.recorder_state import state_of
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
-from loadgen.measurement.boundary_readings import Boundaries
+from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
-from loadgen.measurement.sender import Opened, Prepared, Sender, Sending
+from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender
 from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.documents.request import RunRequest
@@ -62,7 +62,7 @@ class Worker:
         self._run = ""
         self._next_state = 0.0
         self._decided = False
-        self._sending: Sending | None = None
+        self._sending: ActiveLoad | None = None
         self._last: dict[str, Any] | None = None
         """Return the final figures."""
 
@@ -113,7 +113,7 @@ class Worker:
             if self._last:
                 self._report("state", **self._last)
 
-    def _send(self, opened: Opened, start_ns: int) -> None:
+    def _send(self, opened: OpenLoad, start_ns: int) -> None:
         """Send the share from the ordered time on, until the master or a signal ends it."""
         self._decided = opened.config.open_loop
         # The master knows when the warm-up is over, and when a closed loop has enough.
@@ -123,7 +123,7 @@ class Worker:
         finally:
             self._last = self._figures(sending, final=True)
 
-    def _prepare(self, first: Message) -> tuple[Prepared, dict[str, str]]:
+    def _prepare(self, first: Message) -> tuple[PreparedLoad, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
         config = self._resolve(msgspec.json.decode(first["request"], type=RunRequest), first["address"])
         target = open_target(config)
@@ -146,7 +146,7 @@ class Worker:
                 raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
             raise
 
-    def _tick(self, sending: Sending, boundaries: Boundaries, now: int) -> None:
+    def _tick(self, sending: ActiveLoad, boundaries: Boundaries, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
         interrupts.check()
         boundaries.tick(now, sending)
@@ -169,11 +169,11 @@ class Worker:
             undecided = not self._decided or self._warming(sending, now)
             self._next_state = time.monotonic() + (UNDECIDED_EVERY_S if undecided else STATE_EVERY_S)
 
-    def _warming(self, sending: Sending, now: int) -> bool:
+    def _warming(self, sending: ActiveLoad, now: int) -> bool:
         """Return True if the master may still end the warm-up."""
         return sending.warm_up is not None and now < sending.interval.start
 
-    def _figures(self, sending: Sending, *, final: bool) -> dict[str, Any]:
+    def _figures(self, sending: ActiveLoad, *, final: bool) -> dict[str, Any]:
         """Return all records; the outputs are compared at the end."""
         sending.recorder.flush()
         now = time.monotonic_ns()
@@ -211,6 +211,6 @@ class Worker:
         raise WorkerError(f"the master gave no order to {kind} within {timeout_s:g} s", fix="read its log")
 
 
-def _cut_short(sending: Sending, reason: str) -> NoReturn:
+def _cut_short(sending: ActiveLoad, reason: str) -> NoReturn:
     sending.interrupted = reason
     raise Stopped

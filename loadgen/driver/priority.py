@@ -8,7 +8,16 @@ from typing import Self
 
 from servemark.documents.load import AUTO
 from servemark.errors import OptionError
-from servemark.machine.scheduling import Attributes, Granted, Priority, is_realtime, named, ordinary, refusal, schedule
+from servemark.machine.scheduling import (
+    Attributes,
+    GrantedPriority,
+    Priority,
+    is_realtime,
+    named,
+    ordinary,
+    refusal,
+    schedule,
+)
 
 MOST_SHARE = 0.5
 """Of a core, in real time. A fair scheduler gives a thread as much beside one other, so up to here real time changes
@@ -33,7 +42,7 @@ class SendersPriority:
         open_loop: bool,
         clocks: tuple[Callable[[], float], Callable[[], float]] = _CLOCKS,
     ) -> None:
-        self.granted = Granted()
+        self.granted = GrantedPriority()
         self._asked, self._open_loop = asked, open_loop
         self._wall, self._used = clocks
         self._before: Attributes | None = None
@@ -55,7 +64,7 @@ class SendersPriority:
         try:
             self._before = Attributes.now()
         except OSError as error:
-            self.granted = Granted(note=error.strerror)
+            self.granted = GrantedPriority(note=error.strerror)
             return self
         self._take(self._wanted(self._before, reasons), self._before, reasons)
         return self
@@ -90,9 +99,9 @@ class SendersPriority:
                 reasons.append(f"{priority.value}: {error.strerror}")
             else:
                 got = Priority.REALTIME if is_realtime(before) and priority is Priority.NORMAL else priority
-                self.granted = Granted(got, "; ".join(reasons) or None)
+                self.granted = GrantedPriority(got, "; ".join(reasons) or None)
                 return
-        self.granted = Granted(note="; ".join(reasons))
+        self.granted = GrantedPriority(note="; ".join(reasons))
 
     def _wanted(self, before: Attributes, reasons: list[str]) -> list[Priority]:
         """List the priorities to try, in order, and append the reasons against the others."""

@@ -13,7 +13,7 @@ from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.observations import observe, seen
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import TraceReplay
-from loadgen.measurement.measurement import Measured, Measurement, Sending
+from loadgen.measurement.measurement import ActiveLoad, Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark import __version__, interrupts
 from servemark.output import note
@@ -74,7 +74,7 @@ class Live:
             with contextlib.suppress(KeyboardInterrupt, GreenletExit):
                 interrupts.sleep(seconds)
 
-    def _snapshot(self, sending: Sending, traffic: Traffic, now: int, constraints: Mapping[str, bool]) -> Snapshot:
+    def _snapshot(self, sending: ActiveLoad, traffic: Traffic, now: int, constraints: Mapping[str, bool]) -> Snapshot:
         config, recorder = self._measurement.config, sending.recorder
         measuring = recorder.interval.start <= now < recorder.interval.end
         samples = [self._info, *counters(recorder, traffic), Sample.of(catalog.MEASURING, measuring)]
@@ -166,7 +166,9 @@ def stage_of(config: LoadConfig, recorder: Recorder, now: int) -> list[Sample]:
     return [Sample.of(catalog.STAGE, stage.number), Sample.of(catalog.STAGE_START, time.time() - ago_s)]
 
 
-def standing(config: LoadConfig, measured: Measured, sending: Sending, traffic: Traffic, now: int) -> dict[str, bool]:
+def standing(
+    config: LoadConfig, measured: Measured, sending: ActiveLoad, traffic: Traffic, now: int
+) -> dict[str, bool]:
     """Judge the constraints that can be judged before the end; none before the interval."""
     recorder, interval = sending.recorder, sending.recorder.interval
     if now <= interval.start:

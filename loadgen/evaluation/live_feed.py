@@ -1,4 +1,4 @@
-"""Figures that a run sends to the process that has started it and draws (`servemark.report.live.watched`)."""
+"""Figures that a run sends to the process that has started it and draws (`servemark.views.live.watched`)."""
 
 import contextlib
 import json

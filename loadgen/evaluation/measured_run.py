@@ -9,7 +9,7 @@ from typing import cast
 from loadgen.evaluation.live import Live
 from loadgen.evaluation.live_feed import descriptor, feed
 from loadgen.evaluation.result import complete, header, histograms
-from loadgen.measurement.measurement import Measurement, Prepared
+from loadgen.measurement.measurement import Measurement, PreparedLoad
 from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.output import note, stdout
@@ -56,7 +56,7 @@ def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ende
 
 def _run(
     measurement: Measurement,
-    prepared: Prepared,
+    prepared: PreparedLoad,
     directory: Path,
     pending: PendingResult,
     on_written: Written,

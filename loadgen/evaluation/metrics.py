@@ -31,7 +31,7 @@ from servemark.results.schema.run import (
 )
 from servemark.stats.histogram import Latency
 from servemark.telemetry.run import RunTelemetry
-from servemark.workload.checked import agreement_figures, unchecked
+from servemark.workload.golden_check import agreement_figures, unchecked
 
 _CLOSED_LOOP_DELAY = "a closed loop has no schedule"
 NOT_BEGUN = "the run was cut short before its measured interval began"

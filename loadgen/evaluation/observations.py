@@ -12,7 +12,7 @@ from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.documents.load import Stage
-from servemark.machine.scheduling import Granted, Priority
+from servemark.machine.scheduling import GrantedPriority, Priority
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
 from servemark.results.objectives import Figure, Seen, Slo
@@ -125,7 +125,7 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
     return troubles
 
 
-def _not_realtime(granted: Granted) -> str | None:
+def _not_realtime(granted: GrantedPriority) -> str | None:
     return None if granted.priority is Priority.REALTIME else granted.note or f"--priority {granted.priority.value}"
 
 

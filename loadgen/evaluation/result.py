@@ -6,7 +6,7 @@ from typing import Any, cast
 from loadgen.evaluation.metrics import accuracy_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.warm_up import Warmed
+from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
@@ -97,7 +97,7 @@ def _warmed(config: LoadConfig, measured: Measured) -> dict[str, Any]:
     """Return the findings of a warm-up that ends by itself; nothing for a fixed one."""
     if not config.scenario.auto_warmup:
         return {}
-    found = measured.warmed or Warmed(None, None, None, "the run was cut short in its warm-up")
+    found = measured.warmed or WarmUpOutcome(None, None, None, "the run was cut short in its warm-up")
     judged = {"steady": found.steady, "steady_from_s": found.steady_from_s}
     figures = {"method": METHOD, "longest_s": config.warmup_s, **judged}
     return {

@@ -29,7 +29,7 @@ def longest_s(duration_s: float) -> float:
 
 
 @dataclass(frozen=True)
-class Warmed:
+class WarmUpOutcome:
     """Outcome of a warm-up."""
 
     seconds: float | None
@@ -75,21 +75,23 @@ class WarmUp:
             self._steady_since = passed
         return passed - self._steady_since >= HOLDS
 
-    def found(self, now: int, waiting_since: int | None, end: int) -> Warmed:
+    def found(self, now: int, waiting_since: int | None, end: int) -> WarmUpOutcome:
         """Return the present outcome of a warm-up with this end."""
         seconds = (end - self.start) / 1e9
         steady_from_s = self._steady_from(now, waiting_since, CUT_SHARE_AT_THE_END)
         if steady_from_s is not None:
-            return Warmed(seconds, True, steady_from_s, None)
+            return WarmUpOutcome(seconds, True, steady_from_s, None)
         answered = np.count_nonzero(self._counts)
         if answered < FEWEST_WINDOWS:
-            return Warmed(
+            return WarmUpOutcome(
                 seconds,
                 None,
                 None,
                 f"too few answers ({self._counts.sum()}) came to tell whether the latency is steady",
             )
-        return Warmed(seconds, False, None, f"the latency was not steady by {METHOD} within {self.longest_s:g} s")
+        return WarmUpOutcome(
+            seconds, False, None, f"the latency was not steady by {METHOD} within {self.longest_s:g} s"
+        )
 
     def _steady_from(self, now: int, waiting_since: int | None, cut_share: float) -> float | None:
         """After how many seconds the latency was steady, if it is.

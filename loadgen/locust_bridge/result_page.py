@@ -11,9 +11,9 @@ from flask import Blueprint, Response, request
 
 from loadgen.evaluation.metrics import SoFar
 from servemark.paths import shown
-from servemark.report.answer import answer
 from servemark.results.labels import title
 from servemark.results.schema.run import PendingResult, Result
+from servemark.views.headline import answer
 
 if TYPE_CHECKING:
     from locust.web import WebUI  # imported, it patches threads and sockets

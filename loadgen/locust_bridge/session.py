@@ -32,7 +32,7 @@ from servemark.documents.order import Order
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import printable, stderr
-from servemark.report.terminal.run import ended, progress
+from servemark.views.terminal.run import ended, progress
 
 pass_over_garbage()
 

@@ -11,8 +11,8 @@ from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.warm_up import Warmed
-from loadgen.measurement.boundary_readings import Boundaries, Energy, Reading, Statistics, Timed
+from loadgen.load.warm_up import WarmUpOutcome
+from loadgen.measurement.interval_edges import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
@@ -20,11 +20,11 @@ from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.errors import OptionError
-from servemark.machine.scheduling import Granted
+from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.telemetry.run import RunTelemetry
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 
 PROGRESS_NS = 1_000_000_000
 
@@ -35,28 +35,28 @@ class Load(Protocol):
     several: bool
     """True if several processes send the load."""
 
-    def prepare(self, golden: Golden | None) -> "Prepared":
+    def prepare(self, golden: Golden | None) -> "PreparedLoad":
         """Make the requests and the schedule. Raises ServemarkError."""
 
 
-class Prepared(Protocol):
+class PreparedLoad(Protocol):
     """A load whose requests and schedule are made."""
 
-    def start(self, directory: Path) -> "Sending":
+    def start(self, directory: Path) -> "ActiveLoad":
         """Get ready, and set the time at which the schedule begins; `directory` is the result's.
 
         Nothing slow is left after it. Raises ServemarkError.
         """
 
 
-class Sending(Timed, Protocol):
+class ActiveLoad(Timed, Protocol):
     """A load that is on its way."""
 
     interrupted: str | None
     """Reason why the run was cut short; None if it was not."""
     readings: Sequence[Reading]
     """Readings that it wants at the boundaries of the interval."""
-    warmed: Warmed | None
+    warmed: WarmUpOutcome | None
     """Result of a warm-up that ends by itself, None until then."""
 
     def run(self, on_tick: Callable[[int], None]) -> None:
@@ -84,7 +84,7 @@ class Sending(Timed, Protocol):
         """Share of one core that the generator used, of several processes the busiest."""
 
     @property
-    def granted(self) -> Granted:
+    def granted(self) -> GrantedPriority:
         """The priority of the sending thread, of several the least."""
 
     @property
@@ -99,7 +99,7 @@ class Sending(Timed, Protocol):
     def labelled(self) -> LabelledAnswers | None:
         """Answers to labelled examples, None where they are not scored."""
 
-    def checked(self) -> Checked | None:
+    def checked(self) -> GoldenCheck | None:
         """Compare the sampled answers with the golden ones; None if there are none."""
 
 
@@ -112,14 +112,14 @@ class Measured:
     energy: Energy
     machine: MachineUse
     cpu_share: float | None = None
-    granted: Granted = field(default_factory=Granted)
+    granted: GrantedPriority = field(default_factory=GrantedPriority)
     cpu_latency: dict[str, Any] = field(default_factory=dict)
     peak_in_flight: int = 0
-    checked: Checked | None = None
+    checked: GoldenCheck | None = None
     labelled: LabelledAnswers | None = None
     workers: list[WorkerFigures] = field(default_factory=list)
     interrupted: str | None = None
-    warmed: Warmed | None = None
+    warmed: WarmUpOutcome | None = None
     """Result of a warm-up that ends by itself."""
     measured_s: float = 0.0
     """Length of the interval that has passed: all of it, unless the run was cut short."""
@@ -138,7 +138,7 @@ class Measurement:
         self.placement = Placement(None, None, None)
         self.measured: Measured | None = None
         """Measured figures so far, None before the schedule begins."""
-        self.sending: Sending | None = None
+        self.sending: ActiveLoad | None = None
         """The load on its way, and after it; None before the schedule begins."""
         self.on_second: list[Callable[[int], None]] = []
         """Called about once a second with the time (ns), where somebody follows the run from outside."""
@@ -147,7 +147,7 @@ class Measurement:
         self._on_progress = on_progress
         self._next_progress = self._last_tick = 0
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedLoad:
         """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         self.placement = self.target.prepare()
@@ -157,7 +157,7 @@ class Measurement:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
         return self.load.prepare(self.golden)
 
-    def run(self, prepared: Prepared, directory: Path) -> Measured:
+    def run(self, prepared: PreparedLoad, directory: Path) -> Measured:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
         config, gpus = self.config, self.placement.gpus if self.target.local else []
         energy = Energy(self.target, self.placement.device, gpus, config.power)
@@ -176,7 +176,7 @@ class Measurement:
                 self.telemetry.stop()
                 energy.close()
 
-    def _run(self, prepared: Prepared, directory: Path, energy: Energy) -> Measured:
+    def _run(self, prepared: PreparedLoad, directory: Path, energy: Energy) -> Measured:
         statistics = Statistics(self.target)
         machine = MachineUse(self.target, self._workers_here)
         sending = self.sending = prepared.start(directory)
@@ -195,7 +195,7 @@ class Measurement:
         if self.sending is not None:
             self.sending.stop(reason)
 
-    def _finish(self, sending: Sending, measured: Measured) -> None:
+    def _finish(self, sending: ActiveLoad, measured: Measured) -> None:
         measured.statistics.wait()
         measured.machine.wait()
         measured.recorder, measured.workers = sending.recorder, sending.workers
@@ -218,7 +218,7 @@ class Measurement:
                 raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
         return [worker.pid for worker in workers]
 
-    def _tick(self, sending: Sending, boundaries: Boundaries, measured: Measured, now: int) -> None:
+    def _tick(self, sending: ActiveLoad, boundaries: Boundaries, measured: Measured, now: int) -> None:
         self._last_tick = now
         interrupts.check()
         boundaries.tick(now, sending)

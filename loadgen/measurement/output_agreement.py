@@ -9,7 +9,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Tensor
 from servemark.workload.agreement import Agreement, compare_rows
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 
 UNLIKE = (None, np.nan)
 """A whole number, and a float, that equals none."""
@@ -33,10 +33,10 @@ def require_fit(golden: Golden, entry: Entry, inputs: Sequence[Tensor], outputs:
                 )
 
 
-def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement) -> Checked:
+def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: Agreement) -> GoldenCheck:
     """Compare sampled answers with the golden outputs that there are."""
     if not sampled:
-        return Checked()
+        return GoldenCheck()
     samples = np.array([row for golden_rows, _ in sampled for row in golden_rows])
     known = [tensor for tensor in outputs if tensor.name in golden.outputs]
     decoded = [(len(golden_rows), answer.arrays(known)) for golden_rows, answer in sampled]
@@ -49,4 +49,4 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
             # Of another length, which agrees with nothing.
             found = [np.full((len(samples), reference.shape[1]), UNLIKE[tensor.dtype.kind == "f"])]
         rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits)
-    return Checked.of(len(sampled), samples, rows)
+    return GoldenCheck.of(len(sampled), samples, rows)

@@ -102,7 +102,7 @@ def probe(
     return min(good) / 1e6, len(good) / passed_s
 
 
-class Once:
+class OneShotLoop:
     """A closed loop over `count` requests, each of which is sent once: its arrivals, and its payloads."""
 
     def __init__(self, requests: Iterator[Payload], count: int, concurrency: int) -> None:
@@ -149,7 +149,7 @@ def answer_each(
         interrupts.check()
         on_tick(now)
 
-    loop = Once(requests, count, concurrency)
+    loop = OneShotLoop(requests, count, concurrency)
     driver = Driver(
         target.connect,
         loop.payloads(),

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.event_loop import MS
-from loadgen.exchanges.decoupled import AnswerRecorder
-from loadgen.exchanges.sequences import SequenceRecorder
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.seconds import Seconds
 from loadgen.measurement.windows import Interval, Window
+from loadgen.stateful.decoupled import AnswerRecorder
+from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Answer, Outcome
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import Histogram

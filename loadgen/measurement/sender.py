@@ -19,29 +19,29 @@ from loadgen.driver.pauses import Pauses
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
-from loadgen.exchanges.decoupled import AnswerRecorder
-from loadgen.exchanges.sequences import SequenceRecorder
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
-from loadgen.load.warm_up import Warmed, WarmUp
-from loadgen.measurement.boundary_readings import CpuTime, Reading
+from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.failures import Failures
+from loadgen.measurement.interval_edges import CpuTime, Reading
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
+from loadgen.stateful.decoupled import AnswerRecorder
+from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
-from servemark.machine.scheduling import Granted
+from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.telemetry.metrics.snapshot import Span
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 
 START_IN_S = 0.05
 """The schedule begins this long after the connections are open."""
@@ -74,7 +74,7 @@ class Sender:
         self.priority = SendersPriority(config.limits.priority, open_loop=config.open_loop)
         self.cpu_latency = CpuLatency(config.limits.cpu_latency_qos, power_command=config.power is not None)
 
-    def prepare(self, golden: Golden | None) -> "Prepared":
+    def prepare(self, golden: Golden | None) -> "PreparedLoad":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
         self.cpu_latency.require()
@@ -82,11 +82,11 @@ class Sender:
         requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
-        return Prepared(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
+        return PreparedLoad(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedLoad:
     """Requests and schedule of one process; nothing is open yet."""
 
     sender: Sender
@@ -97,22 +97,22 @@ class Prepared:
     probed: int
     """Requests that were sent before the load."""
 
-    def start(self, directory: Path) -> "Sending":
+    def start(self, directory: Path) -> "ActiveLoad":
         """Open and begin, for a process that waits for no other."""
         return self.open(directory).begin()
 
-    def open(self, directory: Path | None = None) -> "Opened":
+    def open(self, directory: Path | None = None) -> "OpenLoad":
         """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
-        return Opened(Sending(self), directory if self.sender.config.live.request_log else None)
+        return OpenLoad(ActiveLoad(self), directory if self.sender.config.live.request_log else None)
 
 
-class Opened:
+class OpenLoad:
     """Connections are open; what is left is to say when."""
 
-    def __init__(self, sending: "Sending", log_directory: Path | None) -> None:
+    def __init__(self, sending: "ActiveLoad", log_directory: Path | None) -> None:
         self.config, self._sending, self._log_directory = sending.config, sending, log_directory
 
-    def begin(self, start_ns: int | None = None, *, alone: bool = True) -> "Sending":
+    def begin(self, start_ns: int | None = None, *, alone: bool = True) -> "ActiveLoad":
         """Set the time at which the schedule begins: by default soon, or when --start-file says.
 
         What is `alone` decides when its warm-up is over, and that the interval of a closed loop holds one outcome for
@@ -127,12 +127,12 @@ class Opened:
         self._sending.close()
 
 
-class Sending:
+class ActiveLoad:
     """One process's load on its way, from the first request to the last answer. `Opened.begin` gives it."""
 
     recorder: Recorder
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedLoad) -> None:
         sender = prepared.sender
         self.config, self._share, self._tracing = sender.config, sender.share, sender.tracing
         self._on_request = self._tracing.seen(sender.on_request) if self._tracing else sender.on_request
@@ -142,7 +142,7 @@ class Sending:
             self._on_request = self.labelled.seen(self._on_request, lambda: self.interval.start)
         self._golden, self._schedule, self._probed = prepared.golden, prepared.schedule, prepared.probed
         self.interrupted: str | None = None
-        self.warmed: Warmed | None = None
+        self.warmed: WarmUpOutcome | None = None
         self._cpu = CpuTime()
         self.readings: Sequence[Reading] = (self._cpu,)
         self._priority, self._cpu_latency = sender.priority, sender.cpu_latency
@@ -262,7 +262,7 @@ class Sending:
         return self._cpu.share
 
     @property
-    def granted(self) -> Granted:
+    def granted(self) -> GrantedPriority:
         """The priority of the thread that sends."""
         return self._priority.granted
 
@@ -276,7 +276,7 @@ class Sending:
         """None: this process sent all of it."""
         return []
 
-    def checked(self) -> Checked | None:
+    def checked(self) -> GoldenCheck | None:
         """Compare the sampled answers with the golden ones; None if there are none."""
         if self._golden is None:
             return None

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.exchanges.decoupled import DecoupledStream, asking_for_final
-from loadgen.exchanges.sequences import stamp_grpc
 from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
+from loadgen.stateful.decoupled import DecoupledStream, asking_for_final
+from loadgen.stateful.sequences import stamp_grpc
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
 from loadgen.transport.limits import max_message_bytes

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.exchanges.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.kserve.grpc_inference import AnswerReader
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
+from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.control import control_of

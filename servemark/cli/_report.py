@@ -8,13 +8,13 @@ import typer
 
 from servemark.documents.fields import Names
 from servemark.errors import ResultError
-from servemark.max_rate.curve import curve
 from servemark.output import note
 from servemark.paths import shown
-from servemark.report.html import page
 from servemark.results import directory
 from servemark.results.saved import Saved, file_of, read_saved
 from servemark.results.schema.run import Result
+from servemark.search.max_rate.curve import curve
+from servemark.views.html import page
 
 PAGE = "report.html"
 Report = Annotated[

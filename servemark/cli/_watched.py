@@ -7,12 +7,12 @@ from dataclasses import replace
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.errors import NoResultError, ResultError
-from servemark.report.live.screen import Screen
-from servemark.report.live.watched import Drawing, drawn_where_seen
-from servemark.report.terminal.run import report
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive, read_result
+from servemark.views.live.screen import Screen
+from servemark.views.live.watched import Drawing, drawn_where_seen
+from servemark.views.terminal.run import report
 
 
 def drawing_of(title: str, config: LoadConfig, *, quiet: bool = False) -> AbstractContextManager[Drawing | None]:

@@ -12,25 +12,25 @@ from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Device, Js
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._ranges import load_points
 from servemark.cli._report import write_page
-from servemark.comparison import Request, compare_engines
-from servemark.comparison.contenders import parse_urls
-from servemark.comparison.validity import SHORTEST_S
+from servemark.compare.interleaved import Request, compare_engines
+from servemark.compare.interleaved.contenders import parse_urls
+from servemark.compare.interleaved.validity import SHORTEST_S
+from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
+from servemark.compare.saved.differences import Gate
+from servemark.compare.saved.figures import ALL, chosen
 from servemark.documents.fields import COMPARE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
 from servemark.quantities import PERCENT, SECONDS, text_of
-from servemark.regression.compare import compare_rounds, compare_saved, exit_code
-from servemark.regression.differences import Gate
-from servemark.regression.figures import ALL, chosen
-from servemark.report.terminal.comparison import markdown as comparison_page
-from servemark.report.terminal.comparison import render_comparison
-from servemark.report.terminal.regression import markdown as answer_table
-from servemark.report.terminal.regression import render_regression
 from servemark.results.directory import print_json, write_atomically
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument
-from servemark.tuning import BUDGET_S
+from servemark.search.tuning import BUDGET_S
+from servemark.views.terminal.comparison import markdown as comparison_page
+from servemark.views.terminal.comparison import render_comparison
+from servemark.views.terminal.regression import markdown as answer_table
+from servemark.views.terminal.regression import render_regression
 
 PAIRS = 5
 PAGE = "report.html"

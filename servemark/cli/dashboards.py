@@ -8,10 +8,10 @@ import typer
 from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
 from servemark.cli.serve import MAX_PORT
+from servemark.monitoring.files import GENERATOR, TRITON
 from servemark.output import note
 from servemark.paths import RESULTS
 from servemark.results.directory import print_json
-from servemark.watching.files import GENERATOR, TRITON
 
 _CHECK_S = 0.5
 DATA = RESULTS / "prometheus"
@@ -58,9 +58,9 @@ def up(
 
     Example: servemark dashboards up ranking_onnxruntime
     """
+    from servemark.monitoring import stack
+    from servemark.monitoring.files import dashboard_files
     from servemark.repository.entry import Entry
-    from servemark.watching import stack
-    from servemark.watching.files import dashboard_files
 
     folder = data.resolve()
     wanted = stack.Stack(
@@ -108,7 +108,7 @@ def export(
 
     Example: servemark dashboards export monitoring
     """
-    from servemark.watching import files
+    from servemark.monitoring import files
 
     written = files.export(folder, generator=metrics, triton=triton_metrics, force=force)
     if json:

@@ -10,9 +10,9 @@ from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Rep
 from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note, stderr
-from servemark.report.words import agreement_words
 from servemark.repository.entry import FULL
 from servemark.results.directory import print_json
+from servemark.views.wording import agreement_words
 from servemark.workload import get, names
 from servemark.workload.agreement import PRECISIONS
 

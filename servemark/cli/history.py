@@ -8,14 +8,14 @@ import typer
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, quantity
 from servemark.cli._report import write_page
+from servemark.compare.history.document import history as history_of
+from servemark.compare.history.metrics import metric as metric_named
 from servemark.errors import ExitCode
-from servemark.history.document import history as history_of
-from servemark.history.metrics import metric as metric_named
 from servemark.output import stdout
 from servemark.quantities import PERCENT, one_of
-from servemark.report.terminal.history import render_history
 from servemark.results.directory import print_json
 from servemark.results.saved import Saved
+from servemark.views.terminal.history import render_history
 
 CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
 

@@ -31,10 +31,10 @@ from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
 from servemark.quantities import RATES, SECONDS, one_of, text_of
-from servemark.report.terminal.mlperf import render_mlperf
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
+from servemark.views.terminal.mlperf import render_mlperf
 
 
 @takes_load(MLPERF)

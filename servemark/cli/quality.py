@@ -25,10 +25,10 @@ from servemark.documents.fields import QUALITY
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
-from servemark.report.quality import render_quality
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.runs.quality import run_quality
+from servemark.views.quality import render_quality
 
 
 @takes_load(QUALITY, input_data="dataset", concurrency="4")

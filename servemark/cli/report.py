@@ -10,12 +10,12 @@ from servemark.cli._command import one_command
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
 from servemark.errors import ResultError, parsing
 from servemark.quantities import one_of
-from servemark.report.formats.csv import to_csv
-from servemark.report.formats.junit import to_junit
-from servemark.report.formats.markdown import to_markdown
-from servemark.report.html import article
 from servemark.results import directory
 from servemark.results.saved import Saved
+from servemark.views.formats.csv import to_csv
+from servemark.views.formats.junit import to_junit
+from servemark.views.formats.markdown import to_markdown
+from servemark.views.html import article
 
 FORMATS: dict[str, Callable[[list[Saved]], str]] = {
     "md": lambda documents: to_markdown([article(saved) for saved in side_by_side(documents)]),

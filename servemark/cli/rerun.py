@@ -10,13 +10,13 @@ import typer
 from servemark.cli._command import one_command
 from servemark.cli._run_file import defaults, is_text
 from servemark.cli._trust import Trust, declared
+from servemark.compare.saved.saved_runs import differing
 from servemark.documents.files import text_of
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import OptionError, ResultError, parsing
 from servemark.machine.environment import collect
 from servemark.output import note
 from servemark.paths import MODEL_REPOSITORY
-from servemark.regression.saved_runs import differing
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.saved import file_of

@@ -37,15 +37,8 @@ from servemark.documents.fields import RUN, Names
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, OptionError
-from servemark.max_rate.curve import curve
-from servemark.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.output import note, stdout
 from servemark.paths import shown
-from servemark.report.live.watched import Drawing
-from servemark.report.terminal.max_rate import render_max_rate
-from servemark.report.terminal.mix import render_mix
-from servemark.report.terminal.run import ended, progress
-from servemark.report.terminal.series import render_curve, render_series
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.run import Result
@@ -53,6 +46,13 @@ from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive, drive_captured
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
+from servemark.search.max_rate.curve import curve
+from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_rate
+from servemark.views.live.watched import Drawing
+from servemark.views.terminal.max_rate import render_max_rate
+from servemark.views.terminal.mix import render_mix
+from servemark.views.terminal.run import ended, progress
+from servemark.views.terminal.series import render_curve, render_series
 from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 

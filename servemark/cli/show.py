@@ -12,16 +12,16 @@ from servemark.cli._command import one_command
 from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
-from servemark.report.quality import render_quality
-from servemark.report.terminal.comparison import render_comparison
-from servemark.report.terminal.load import render
-from servemark.report.terminal.max_rate import render_max_rate
-from servemark.report.terminal.mix import render_mix
-from servemark.report.terminal.mlperf import render_mlperf
-from servemark.report.terminal.suite import render_suite
-from servemark.report.terminal.tuning import render_tuning
 from servemark.results import directory
 from servemark.results.saved import file_of
+from servemark.views.quality import render_quality
+from servemark.views.terminal.comparison import render_comparison
+from servemark.views.terminal.load import render
+from servemark.views.terminal.max_rate import render_max_rate
+from servemark.views.terminal.mix import render_mix
+from servemark.views.terminal.mlperf import render_mlperf
+from servemark.views.terminal.suite import render_suite
+from servemark.views.terminal.tuning import render_tuning
 
 
 def show(

@@ -13,11 +13,11 @@ from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, shown
 from servemark.quantities import SECONDS, duration_text
-from servemark.report.terminal.suite import line, markdown, render_suite
 from servemark.results import directory as results
 from servemark.results.schema.suite import SuiteDocument
 from servemark.runs.suite import run_suite
 from servemark.runs.suite_plan import measured_flops_per_s, plan
+from servemark.views.terminal.suite import line, markdown, render_suite
 
 
 def suite(

@@ -26,11 +26,11 @@ from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
 from servemark.quantities import SECONDS
-from servemark.report.terminal.tuning import header, render_tuning
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.runs.entries import entries, export_where_needed
-from servemark.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
+from servemark.search.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
+from servemark.views.terminal.tuning import header, render_tuning
 from servemark.workload import get
 
 CODES = {

@@ -41,7 +41,7 @@ class Priority(StrEnum):
 
 
 @dataclass(frozen=True)
-class Granted:
+class GrantedPriority:
     """Priority of a thread, and the reason why it is not a better one."""
 
     priority: Priority = Priority.NORMAL
@@ -52,13 +52,13 @@ class Granted:
         return {"priority": self.priority.value, **({"priority_note": self.note} if self.note else {})}
 
 
-def least(several: Iterable[tuple[str, Priority | None, str | None]]) -> Granted:
+def least(several: Iterable[tuple[str, Priority | None, str | None]]) -> GrantedPriority:
     """The least priority of several, each with its name and note; None is one that is not known."""
     known = [(name, priority, note) for name, priority, note in several if priority is not None]
     if not known:
-        return Granted()
+        return GrantedPriority()
     name, priority, note = max(known, key=lambda each: list(Priority).index(each[1]))
-    return Granted(priority, note and f"{name}: {note}")
+    return GrantedPriority(priority, note and f"{name}: {note}")
 
 
 class Attributes(ctypes.Structure):

@@ -9,9 +9,9 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.mlperf.official_loadgen import read_accuracy_log
 from loadgen.sut.channel import Answer, Payload
 from loadgen.sut.target import Target
+from servemark.quality.answer_bytes import from_bytes, to_bytes
 from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
-from servemark.quality.logged import from_bytes, to_bytes
 from servemark.quality.scoring import NO_ANSWER, Scorer
 from servemark.results.schema.score import QualityScore
 from servemark.runs.labelled import Labels

@@ -43,7 +43,7 @@ class Labels:
     examples: Sequence[int]
 
 
-class Sending:
+class ScoredLoad:
     """The requests of one run."""
 
     def __init__(self, config: LoadConfig, target: Target, labels: Labels, scorer: Scorer) -> None:

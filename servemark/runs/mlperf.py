@@ -27,7 +27,7 @@ from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
 from servemark.runs.quality import labels_of
 from servemark.runs.server import UNCHANGED, server_for
-from servemark.workload.checked import agreement_figures, unchecked
+from servemark.workload.golden_check import agreement_figures, unchecked
 
 HEADROOM = 2.0
 """Factor from a short probe's rate to the expected rate, because LoadGen refuses runs faster than expected."""

@@ -20,7 +20,7 @@ from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfErrors
 from servemark.results.schema.quality import QualityResolved, QualityResult
 from servemark.runs.in_process import targets_for
-from servemark.runs.labelled import Labels, Sending
+from servemark.runs.labelled import Labels, ScoredLoad
 from servemark.runs.server import server_for
 
 KIND = "quality"
@@ -89,7 +89,7 @@ def measure(
         if continued:
             note(f"continuing {directory}: {continued:,} of {len(labels.examples):,} examples are scored")
         results.write(directory, pending)
-        sending = Sending(config, target, labels, Scorer(labels.metric, labels.data, journal))
+        sending = ScoredLoad(config, target, labels, Scorer(labels.metric, labels.data, journal))
         try:
             sending.run()
         except KeyboardInterrupt:
@@ -126,7 +126,7 @@ def _pending(
 
 
 def _whole(
-    pending: QualityResult, config: LoadConfig, labels: Labels, sending: Sending, continued: int, *, partial: bool
+    pending: QualityResult, config: LoadConfig, labels: Labels, sending: ScoredLoad, continued: int, *, partial: bool
 ) -> QualityResult:
     scored = list(sending.scorer.journal.scored.values())
     errors: MlperfErrors = {

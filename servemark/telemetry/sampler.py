@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from servemark.results.schema.machine_series import SeriesOf
-from servemark.telemetry.beat import Beat, Cost
 from servemark.telemetry.energy import Meter, open_meters
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.gpus import Gpus
 from servemark.telemetry.host import Host
+from servemark.telemetry.periodic import Cost, PeriodicThread
 from servemark.telemetry.power import Power
 from servemark.telemetry.recording import Column, Reading, Recording
 
@@ -41,11 +41,11 @@ class Sampler:
         self._sources = {name: _Guarded(source) for name, source in sources.items()}
         self._recording = Recording()
         self._latest: dict[Column, float] = {}
-        self._beat: Beat | None = None
+        self._beat: PeriodicThread | None = None
 
     def start(self) -> None:
         """Begin to read, in a thread of its own."""
-        self._beat = Beat(self.read, self.period_s)
+        self._beat = PeriodicThread(self.read, self.period_s)
 
     def stop(self) -> None:
         """Read no more. Nobody waits for a reading that goes on."""

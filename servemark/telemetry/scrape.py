@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.telemetry.energy.meter import UnavailableError
-from servemark.telemetry.native import native
+from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading
 
 PREFIXES = ("nv_inference_", "nv_gpu_", "nv_energy_", "nv_cpu_")

@@ -19,13 +19,13 @@ from loadgen.inputs import array_files, json_file
 from loadgen.load.trace import TIMES as TIME_NAMES
 from loadgen.load.trace import read_trace
 from loadgen.measurement.output_agreement import require_fit
+from servemark.compare.saved.compare import compare_files
+from servemark.compare.saved.differences import Gate
 from servemark.errors import ArtifactError, InputDataError, ResultError
-from servemark.regression.compare import compare_files
-from servemark.regression.differences import Gate
-from servemark.report.terminal.regression import render_regression
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named, parse
 from servemark.results import directory as results
+from servemark.views.terminal.regression import render_regression
 from servemark.workload import get
 from tests.fuzz.damage import damaged, hostile_json
 from tests.fuzz.target import Target

@@ -11,7 +11,7 @@ from loadgen.distributed.recorder_state import merged
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic
 from servemark.results import directory as results
-from servemark.workload.checked import Checked
+from servemark.workload.golden_check import GoldenCheck
 from tests.fuzz.damage import ODD_VALUES, damaged, places
 from tests.fuzz.target import Target
 from tests.loadgen.distributed.test_untrusted import EXPECTED, INTERVAL, WARM_UP, honest
@@ -41,7 +41,7 @@ def read_state(data: bytes) -> None:
     if report["warm_up"]:
         WARM_UP.merge([report["warm_up"]])
     if report["checked"]:
-        Checked.joined([Checked(**report["checked"]), Checked(**_HONEST["checked"])])
+        GoldenCheck.joined([GoldenCheck(**report["checked"]), GoldenCheck(**_HONEST["checked"])])
 
 
 @st.composite

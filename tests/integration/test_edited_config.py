@@ -5,7 +5,7 @@ from typing import Any
 
 from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_control import GrpcControl
-from servemark.regression.saved_runs import differing
+from servemark.compare.saved.saved_runs import differing
 from servemark.results.served_config import recorded
 from servers import open_server
 from servers.launch.reloading import load_model, unload_model

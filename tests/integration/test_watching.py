@@ -23,9 +23,9 @@ import yaml
 
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
+from servemark.monitoring.files import export
+from servemark.monitoring.stack import NATIVE_HISTOGRAMS, Stack, native
 from servemark.repository.entry import Entry
-from servemark.watching.files import export
-from servemark.watching.stack import NATIVE_HISTOGRAMS, Stack, native
 from servemark.workload import get
 from tests.support.locust_run import command as locust
 from tests.support.locust_run import server_of, started, the_result, until

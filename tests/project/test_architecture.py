@@ -30,9 +30,9 @@ TOGETHER = {
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
-    "servemark/report/html": "tests/servemark/report/html/test_pages.py",
-    "servemark/report/page": "tests/servemark/report/html/test_pages.py",
-    "servemark/report/plots": "tests/servemark/report/html/test_pages.py",
+    "servemark/views/html": "tests/servemark/views/html/test_pages.py",
+    "servemark/views/page": "tests/servemark/views/html/test_pages.py",
+    "servemark/views/plots": "tests/servemark/views/html/test_pages.py",
     "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from loadgen.evaluation.result import complete, header
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.boundary_readings import Energy, Statistics
+from loadgen.measurement.interval_edges import Energy, Statistics
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder

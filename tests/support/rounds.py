@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from servemark.comparison.document import Turn, document
-from servemark.max_rate.refinement import HighestRate
-from servemark.report.terminal.comparison import render_comparison
+from servemark.compare.interleaved.document import Turn, document
+from servemark.search.max_rate.refinement import HighestRate
+from servemark.views.terminal.comparison import render_comparison
 from tests.support import rendering
 from tests.support.results import histogram_of, latencies, result_of
 

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from kernels.ceilings.vendor import promised
-from servemark.history.collect import Measured
-from servemark.history.document import series_of
-from servemark.history.metrics import metric
-from servemark.max_rate.curve import curve
-from servemark.regression.differences import Gate, compare_sides
-from servemark.regression.saved_runs import Run
+from servemark.compare.history.collect import Measured
+from servemark.compare.history.document import series_of
+from servemark.compare.history.metrics import metric
+from servemark.compare.saved.differences import Gate, compare_sides
+from servemark.compare.saved.saved_runs import Run
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import not_reached
+from servemark.search.max_rate.curve import curve
 from tests.support.measured import S, answered, evenly, load_result
 from tests.support.results import histogram_of, latencies
 from tests.support.rounds import document_of, rounds_of

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from servemark.max_rate.search import Point
 from servemark.results.schema.run import ObjectiveStatus
-from servemark.tuning import Candidate, Objective, Space, Trial
+from servemark.search.max_rate.search import Point
+from servemark.search.tuning import Candidate, Objective, Space, Trial
 
 CONFIG = """max_batch_size: 16
 dynamic_batching { max_queue_delay_microseconds: 0 preferred_batch_size: [ 4, 16 ] }

@@ -85,7 +85,7 @@ def test_comparisons_are_of_what_can_use_the_gpu(monkeypatch: pytest.MonkeyPatch
 
 def test_every_stages_command_is_understood() -> None:
     """The contenders are read as the command line reads them."""
-    from servemark.comparison.contenders import parse_contenders
+    from servemark.compare.interleaved.contenders import parse_contenders
 
     for _, text in gpu_session.COMPARISONS.values():
         assert len(parse_contenders(text, "fp32")) == text.count(",") + 1

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from servemark import interrupts
 from servemark.errors import OptionError
 from servemark.telemetry.energy.meter import Boundary, Meter, UnavailableError
-from servemark.telemetry.native import start_thread
+from servemark.telemetry.os_threads import start_thread
 
 FIRST_LINE_S = 5.0
 """Maximum wait for its first line, before the run."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from servemark.telemetry.native import native, start_thread
+from servemark.telemetry.os_threads import native, start_thread
 
 Source = Literal["nvml_total_energy", "nvml_power", "amdsmi", "rapl", "power_command"]
 Boundary = str

@@ -40,7 +40,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(_: Path, __: object, ___: object, ____: Path, work: Any) -> Any:
         return {**json.loads(json.dumps(work(lambda: None))), "open": []}
 
-    monkeypatch.setattr(model, "run_apart", here)
+    monkeypatch.setattr(model, "run_sandboxed", here)
 
 
 def drawn(workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from exporters.importing.described import OPEN, Described, Port
+from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo
 from exporters.importing.samples import DEFAULT_MAX_BATCH, Wishes, inputs_of, largest_batch
 from servemark.errors import ArtifactError, OptionError
 
 FILE = Path("m.onnx")
 
 
-def of(first: tuple[int, ...], last: tuple[int, ...], **more: Any) -> Described:
-    return Described((Port("x", "FP32", first),), (Port("y", "FP32", last),), {}, **more)
+def of(first: tuple[int, ...], last: tuple[int, ...], **more: Any) -> ModelDescription:
+    return ModelDescription((TensorInfo("x", "FP32", first),), (TensorInfo("y", "FP32", last),), {}, **more)
 
 
 def wishes(**given: Any) -> Wishes:
@@ -32,7 +32,7 @@ def wishes(**given: Any) -> Wishes:
         (of((OPEN, 6), (4,)), None, 0),
     ],
 )
-def test_the_largest_batch(found: Described, wished: int | None, largest: int) -> None:
+def test_the_largest_batch(found: ModelDescription, wished: int | None, largest: int) -> None:
     assert largest_batch(FILE, found, wishes(max_batch=wished))[0] == largest
 
 

@@ -13,7 +13,7 @@ from kernels.families.dropout import Dropout
 from kernels.families.gemm import Gemm
 from kernels.families.recurrent import Recurrent
 from kernels.measurement.case import Case
-from kernels.measurement.kernel import Bound, Maker, Sample, families, make_kernel
+from kernels.measurement.kernel import Bound, Sample, TensorFactory, families, make_kernel
 from kernels.measurement.measure import error_of
 from kernels.measurement.precisions import PRECISIONS
 from servemark.errors import OptionError
@@ -112,7 +112,7 @@ def test_counts_are_those_by_hand(family: str, sizes: dict[str, Any], flops: int
 def test_a_kernel_is_right_and_a_wrong_element_is_noticed(case: Case) -> None:
     tolerance = PRECISIONS["fp32"].tolerance
     with torch.no_grad():
-        bound = case.kernel.bind(Maker("fp32", seed=0))
+        bound = case.kernel.bind(TensorFactory("fp32", seed=0))
         try:
             assert error_of(case, bound) <= tolerance
             assert error_of(case, replace(bound, call=lambda: with_a_wrong_element(bound))) > tolerance
@@ -126,7 +126,7 @@ def test_a_kernel_is_right_and_a_wrong_element_is_noticed(case: Case) -> None:
 
 @pytest.mark.parametrize(("case", "precision"), REDUCED, ids=str)
 def test_a_reduced_precision_is_within_its_tolerance(case: Case, precision: str) -> None:
-    bound = case.kernel.bind(Maker(precision))
+    bound = case.kernel.bind(TensorFactory(precision))
     assert error_of(case, bound) <= PRECISIONS[precision].tolerance
     assert error_of(case, replace(bound, call=lambda: with_a_wrong_element(bound))) > PRECISIONS[precision].tolerance
 
@@ -142,7 +142,7 @@ def test_two_of_four_values_are_there(monkeypatch: pytest.MonkeyPatch, precision
 
     monkeypatch.setattr(torch.sparse, "to_sparse_semi_structured", pack)
     case = Case.of("sparse_gemm", **TWO_OF_FOUR)
-    bound = case.kernel.bind(Maker(precision))
+    bound = case.kernel.bind(TensorFactory(precision))
     assert error_of(case, bound) <= PRECISIONS[precision].tolerance
     assert error_of(case, replace(bound, call=lambda: with_a_wrong_element(bound))) > PRECISIONS[precision].tolerance
     there = (packed[0].view(64, 16, 4) != 0).int()
@@ -153,10 +153,10 @@ def test_two_of_four_values_are_there(monkeypatch: pytest.MonkeyPatch, precision
 
 def test_inputs_are_random_and_no_type_makes_them_zero() -> None:
     for precision in PRECISIONS:
-        drawn = Maker(precision).normal(1000).double()
+        drawn = TensorFactory(precision).normal(1000).double()
         assert float((drawn == 0).double().mean()) < 0.01
         assert float(drawn.std()) > 0.5
-        assert not torch.equal(drawn, Maker(precision, seed=1).normal(1000).double())
+        assert not torch.equal(drawn, TensorFactory(precision, seed=1).normal(1000).double())
 
 
 def test_a_large_output_is_checked_in_part() -> None:
@@ -174,7 +174,7 @@ def test_parts_of_a_grouped_product_are_unequal_and_whole() -> None:
 
 def test_dropout_that_keeps_too_much_is_wrong() -> None:
     case = Case("dropout", Dropout(length=10_000))
-    data = Maker("fp32").normal(10_000)
+    data = TensorFactory("fp32").normal(10_000)
     assert error_of(case, Bound((data,), lambda: data * 2)) > 0.5
 
 

@@ -9,7 +9,7 @@ from kernels.families.softmax import Softmax
 from kernels.measurement import measure as module
 from kernels.measurement.case import Case, Method, copies, needed_bytes
 from kernels.measurement.device import Device
-from kernels.measurement.kernel import Bound, Maker
+from kernels.measurement.kernel import Bound, TensorFactory
 from kernels.measurement.measure import measure
 from kernels.measurement.timing import Samples
 from servemark.results.schema.header import reason_of
@@ -37,7 +37,7 @@ SMALL = Case.of("softmax", rows=64, width=100)
 class Wrong(Softmax):
     """Forgets to divide."""
 
-    def bind(self, make: Maker) -> Bound:
+    def bind(self, make: TensorFactory) -> Bound:
         data = make.normal(self.rows, self.width)
         return Bound((data,), lambda: torch.exp(data))
 
@@ -48,7 +48,7 @@ class Broken(Softmax):
 
     words: str = ""
 
-    def bind(self, make: Maker) -> Bound:  # noqa: ARG002 - the contract's
+    def bind(self, make: TensorFactory) -> Bound:  # noqa: ARG002 - the contract's
         def call() -> torch.Tensor:
             raise RuntimeError(self.words)
 

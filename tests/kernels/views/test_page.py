@@ -1,8 +1,8 @@
 """A kernels document as a page: its roofline, and the cases that were not measured."""
 
-from servemark.report.html import article, page
 from servemark.results.saved import Saved
 from servemark.results.schema.header import opening
+from servemark.views.html import article, page
 from tests.support.saved_documents import kernels
 
 

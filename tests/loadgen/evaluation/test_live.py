@@ -8,9 +8,9 @@ import pytest
 
 from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.live import Live, machine, run_labels, standing
-from loadgen.measurement.measurement import Measurement, Sending
+from loadgen.measurement.measurement import ActiveLoad, Measurement
 from loadgen.sut.channel import Outcome
-from servemark.machine.scheduling import Granted
+from servemark.machine.scheduling import GrantedPriority
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
@@ -37,13 +37,13 @@ def run(flags: list[str], outcomes: list[Outcome], traffic: Traffic) -> Measurem
     sending = SimpleNamespace(
         recorder=seen.recorder,
         cpu_share=0.25,
-        granted=Granted(),
+        granted=GrantedPriority(),
         workers=[],
         interrupted=None,
         traffic=lambda _now: traffic,
         spans=list,
     )
-    parts = {"config": settings, "measured": seen, "sending": cast(Sending, sending), "telemetry": None}
+    parts = {"config": settings, "measured": seen, "sending": cast(ActiveLoad, sending), "telemetry": None}
     return cast(Measurement, SimpleNamespace(**parts))
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from loadgen.load.warm_up import WINDOW_NS, Warmed, WarmUp, longest_s
+from loadgen.load.warm_up import WINDOW_NS, WarmUp, WarmUpOutcome, longest_s
 
 S = 1_000_000_000
 START = 7 * S
 
 
-def warm(latency_ms: Callable[[float], float], rate: float = 200.0, most_s: float = 15.0) -> Warmed:
+def warm(latency_ms: Callable[[float], float], rate: float = 200.0, most_s: float = 15.0) -> WarmUpOutcome:
     """A warm-up of evenly spaced answers whose latency depends on their time."""
     warm_up = WarmUp(START, most_s)
     bound = START + int(most_s * S)
@@ -24,7 +24,7 @@ def warm(latency_ms: Callable[[float], float], rate: float = 200.0, most_s: floa
 
 
 def test_an_even_latency_is_measured_after_the_shortest_warm_up() -> None:
-    assert warm(lambda _: 5) == Warmed(2.0, True, 0.0, None)
+    assert warm(lambda _: 5) == WarmUpOutcome(2.0, True, 0.0, None)
 
 
 @pytest.mark.parametrize("rate", [20.0, 2000.0])

@@ -11,7 +11,7 @@ from loadgen.measurement.output_agreement import check
 from servemark.repository.entry import Golden
 from servemark.results.schema.header import reason_of
 from servemark.workload import Agreement, Tensor, get
-from servemark.workload.checked import Checked, agreement_figures
+from servemark.workload.golden_check import GoldenCheck, agreement_figures
 
 
 class Golds:
@@ -45,7 +45,7 @@ def test_merged_comparisons_equal_one_of_everything(spoilt: float | None) -> Non
     one = check(sampled, golden, outputs, limits)
     # each sample's answers may come to several processes
     parts = [check(part, golden, outputs, limits) for part in (sampled[:1], sampled[1:4] * 3, sampled[2:], [])]
-    together = Checked.joined([Checked(**msgpack.loads(msgpack.dumps(asdict(part)))) for part in parts])
+    together = GoldenCheck.joined([GoldenCheck(**msgpack.loads(msgpack.dumps(asdict(part)))) for part in parts])
     assert (one.answers, together.answers) == (6, 14)
     assert together.samples == one.samples == list(range(6))
     found = together.discrepancies(outputs, limits)
@@ -74,5 +74,5 @@ def test_each_golden_sample_counts_once_however_often_it_was_asked() -> None:
     )
     figures, mismatch = agreement_figures(check(sampled, golden, workload.outputs, limits), workload, "int8")
     assert (figures["top1_samples"], figures["top1_agreement"], mismatch) == (4, 1, None)
-    nothing = agreement_figures(Checked(), workload, "int8")[0]
+    nothing = agreement_figures(GoldenCheck(), workload, "int8")[0]
     assert reason_of(nothing, "samples") == "no golden request was answered"

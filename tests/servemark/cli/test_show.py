@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from servemark.errors import ExitCode
-from servemark.report.terminal.load import render
 from servemark.results import directory
+from servemark.views.terminal.load import render
 from tests.support.command_line import Servemark
 from tests.support.measured import evenly, load_result
 from tests.support.rendering import shown

@@ -1,4 +1,4 @@
-"""Abilities of a confined process; tests/exporters/importing/test_apart.py attacks from inside a model."""
+"""Abilities of a confined process; tests/exporters/importing/test_sandbox.py attacks from inside a model."""
 
 import subprocess
 import sys

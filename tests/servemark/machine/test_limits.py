@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from servemark.comparison.hosting import fit_together
+from servemark.compare.interleaved.hosting import fit_together
 from servemark.machine.limits import Cores, Memory, cores, memory
 
 GB = 10**9

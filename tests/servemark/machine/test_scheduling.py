@@ -13,7 +13,16 @@ from typing import TypeVar
 import pytest
 
 from servemark.machine import scheduling
-from servemark.machine.scheduling import Attributes, Granted, Priority, least, named, ordinary, refusal, schedule
+from servemark.machine.scheduling import (
+    Attributes,
+    GrantedPriority,
+    Priority,
+    least,
+    named,
+    ordinary,
+    refusal,
+    schedule,
+)
 
 T = TypeVar("T")
 Apart = Callable[[Callable[[], T]], T]
@@ -98,6 +107,6 @@ def test_what_somebody_chose_is_seen(policy: int, nice: int, priority: int, word
 
 def test_of_several_the_least() -> None:
     several = [("a", Priority.REALTIME, None), ("b", Priority.NORMAL, "not permitted"), ("c", Priority.SLICE, "x")]
-    assert least(several) == Granted(Priority.NORMAL, "b: not permitted")
-    assert least([("a", None, None)]) == Granted()
-    assert least(several[:1]) == Granted(Priority.REALTIME)
+    assert least(several) == GrantedPriority(Priority.NORMAL, "b: not permitted")
+    assert least([("a", None, None)]) == GrantedPriority()
+    assert least(several[:1]) == GrantedPriority(Priority.REALTIME)

@@ -5,13 +5,13 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from servemark.history.collect import collect
-from servemark.history.metrics import METRICS
-from servemark.regression.saved_runs import subjects
+from servemark.compare.history.collect import collect
+from servemark.compare.history.metrics import METRICS
+from servemark.compare.saved.saved_runs import subjects
 from servemark.results import directory
 from servemark.results.same_load import load_key
 from servemark.results.schema.run import Scenario, TraceLoad
-from tests.servemark.regression.test_differences import run_of
+from tests.servemark.compare.saved.test_differences import run_of
 
 TRACE = {"file": "t.csv", "sha256": "ab" * 32, "arrivals": 100, "samples": False, "first": None, "speed": 1.0}
 STAGES = [{"duration_s": 5.0, "rate": 100.0 + number} for number in range(7)]

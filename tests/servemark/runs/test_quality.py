@@ -76,13 +76,13 @@ def test_an_interrupted_run_continues_where_it_stopped(
 ) -> None:
     stopped = False
 
-    def stop_once(self: labelled.Sending, _now: int) -> None:
+    def stop_once(self: labelled.ScoredLoad, _now: int) -> None:
         nonlocal stopped
         if not stopped and len(self.scorer.journal.scored) >= 5:
             stopped = True
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(labelled.Sending, "_tick", stop_once)
+    monkeypatch.setattr(labelled.ScoredLoad, "_tick", stop_once)
     with served(data, delay_s=0.02) as server:
         again = flags(server, data, tmp_path, "--concurrency", "1")
         cut = servemark(*again)

@@ -11,12 +11,12 @@ import typer
 from servemark import workload
 from servemark.cli.suite import suite as command
 from servemark.errors import OptionError
-from servemark.report.html.suite import article as suite_page
-from servemark.report.page.blocks import Table
-from servemark.report.terminal.suite import PUBLISHED_COLUMNS, line, markdown
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite, suite_plan
+from servemark.views.html.suite import article as suite_page
+from servemark.views.page.blocks import Table
+from servemark.views.terminal.suite import PUBLISHED_COLUMNS, line, markdown
 from servemark.workload import ai_matrix
 from tests.support.documents import validated
 

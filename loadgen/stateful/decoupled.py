@@ -1,0 +1,159 @@
+"""Models that answer a request any number of times (Triton's decoupled ones), over a gRPC stream.
+
+Source: Triton's ModelStreamInfer. The request parameter `triton_enable_empty_final_response` has each request end with
+a response whose parameter `triton_final_response` says so.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose
+from loadgen.kserve.grpc_messages import parse
+from loadgen.kserve.grpc_stream import GrpcStream
+from loadgen.stateful.sequences import with_parameters
+from loadgen.sut.channel import Outcome
+from loadgen.transport.http2_frames import END_STREAM, ProtocolViolation
+from servemark.stats.histogram import Histogram
+from servemark.workload import Arrays, Tensor
+
+FINAL = "triton_final_response"
+_ASKS_FOR_FINAL = with_parameters({"triton_enable_empty_final_response": True})
+
+
+def asking_for_final(request: bytes) -> bytes:
+    """An enclosed ModelInferRequest that asks for a response after the last answer. Made ahead."""
+    return enclose(_ASKS_FOR_FINAL + request[PREFIX_BYTES:])
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers to one request, already judged; `came` is when each of them was complete, in ns."""
+
+    body: bytes
+    """The last of them."""
+    error: str | None
+    status_message: str
+    came: tuple[int, ...]
+    method: Method
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def message(self) -> str:
+        return self.status_message or self.method.error_message(self.body)
+
+    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
+        return self.method.decode(self.body, outputs)
+
+
+class DecoupledStream(GrpcStream):
+    """A stream whose requests are answered by messages until one says that it is the last."""
+
+    __slots__ = ("_came", "_last", "_wrong")
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._begin_request()
+
+    def _begin_request(self) -> None:
+        self._came: list[int] = []
+        self._last = b""
+        self._wrong: str | None = None
+
+    def start(self) -> None:
+        self._begin_request()
+        super().start()
+
+    def _on_data(self, piece: bytes, flags: int) -> None:
+        if piece:
+            self._keep(piece)
+        while (size := self._next_size()) and self._have >= size:
+            whole = b"".join(self._pieces)
+            self._have -= size
+            self._pieces = [whole[size:]] if self._have else []
+            self._take_message(whole[:size])
+        if flags & END_STREAM:
+            self._on_end({})
+
+    def _next_size(self) -> int:
+        """Bytes of the message that has begun; 0 where its length has not come yet. Raises ProtocolViolation."""
+        if self._have < PREFIX_BYTES:
+            return 0
+        if len(self._pieces[0]) < PREFIX_BYTES:
+            self._pieces = [b"".join(self._pieces)]
+        if self._answer is not None:
+            raise ProtocolViolation("an answer after the last one")
+        return PREFIX_BYTES + int.from_bytes(self._pieces[0][1:PREFIX_BYTES], "big")
+
+    def _take_message(self, enclosed: bytes) -> None:
+        """Take one message: an answer, the word that it was the last, or both."""
+        if enclosed[0]:
+            raise ProtocolViolation("a compressed message, which was not asked for")
+        try:
+            found = parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:])
+        except DecodeError:
+            self._wrong, final = self._wrong or "malformed_response", True
+            self._last = enclosed
+        else:
+            final = _is_final(found)
+            if found.error_message or found.infer_response.outputs or not final:
+                self._came.append(time.monotonic_ns())
+                self._wrong = self._wrong or self._method.judge(enclosed)
+                self._last = enclosed
+        if final:
+            self._complete(self._last, self._wrong)
+
+    def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
+        if self._answer is not None:
+            raise ProtocolViolation("an answer after the last one")
+        self.done = time.monotonic_ns()
+        self._answer = Answers(body, error, status_message, tuple(self._came), self._method)  # type: ignore[assignment]
+
+
+def _is_final(response: Any) -> bool:
+    """Return True if no response follows this one. An error without a final flag ends its request."""
+    for parameter in response.infer_response.parameters:
+        if parameter.key == FINAL:
+            return bool(parameter.value.bool_param)
+    return bool(response.error_message)
+
+
+class AnswerRecorder:
+    """The answers to requests of the interval: how soon the first comes, how far they are apart, how many there are."""
+
+    def __init__(self) -> None:
+        self.first, self.between = Histogram(), Histogram()
+        self.answers = self.requests = self.came = 0
+        self._raw: list[tuple[int, tuple[int, ...]]] = []
+
+    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
+
+        def see(outcome: Outcome, words: str) -> None:
+            response = outcome.response
+            if isinstance(response, Answers) and outcome.error is None:
+                self._raw.append((outcome.scheduled, response.came))
+            on_request(outcome, words)
+
+        return see
+
+    def flush(self, start: int, end: int) -> None:
+        """Count what has been gathered, for an interval in ns: by the requests' schedule, `came` by its own time."""
+        raw, self._raw = self._raw, []
+        first, between = [], []
+        for scheduled, came in raw:
+            self.came += sum(start <= at < end for at in came)
+            if start <= scheduled < end:
+                self.requests += 1
+                self.answers += len(came)
+                if came:
+                    first.append(came[0] - scheduled)
+                    between += np.diff(came).tolist()
+        self.first.record(np.array(first, dtype=np.int64))
+        self.between.record(np.array(between, dtype=np.int64))

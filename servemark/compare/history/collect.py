@@ -1,0 +1,102 @@
+"""All results below a folder, grouped by subject and machine."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any, cast
+
+from servemark.compare.history.metrics import Metric
+from servemark.errors import ResultError
+from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.results import directory
+from servemark.results.labels import load_name
+from servemark.results.same_load import load_key
+from servemark.results.schema.kernels import KernelsDocument, other_work
+
+MAX_RATE = "max_rate"
+KERNEL_TIME = "kernel_time"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One result: its metric and the facts that a history shows."""
+
+    subject: str
+    machine: str
+    folder: str
+    created: str
+    commit: str | None
+    dirty: bool
+    value: float
+    valid: bool
+    key: tuple[str, ...] = ()
+    """Identity of the measured subject: results with equal keys are one series."""
+
+
+def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
+    """Collect the results that have the metric, oldest first, and the unreadable ones. Raises ResultError."""
+    if not root.is_dir():
+        raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
+    found, unreadable = [], []
+    for file in sorted(root.rglob(directory.RESULT_FILE)):
+        # The runs of a search and the parts of a mix belong to the result above them.
+        if (file.parent.parent / directory.RESULT_FILE).is_file():
+            continue
+        try:
+            document = directory.read(file)
+            found += list(_measured(document, file.parent.relative_to(root), metric))
+        except (ResultError, KeyError, TypeError) as error:
+            unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
+    return sorted(found, key=lambda each: each.created), unreadable
+
+
+def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
+    if result.get("kind") == "kernels" and metric.name == KERNEL_TIME:
+        yield from _kernels(cast(KernelsDocument, result), folder)
+    if result.get("kind") != "load" or result.get("verdict") is None:
+        return
+    searched = MAX_RATE in result
+    value = metric.of(result)
+    # A search's run is at whatever rate was found: only the rate itself can be compared.
+    if value is None or searched != (metric.keys[0] == MAX_RATE):
+        return
+    scenario = result["scenario"]
+    load_words = (
+        f"highest rate with {result['request']['objectives']['slo'] or None}" if searched else load_name(scenario)
+    )
+    load = load_words if searched else load_key(scenario)
+    place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
+    yield Measured(
+        f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}",
+        *_where(result, folder),
+        value,
+        result["verdict"]["valid"] and not result["partial"],
+        (result["workload"], place, load, str(result["batch_size"])),
+    )
+
+
+def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
+    """Each family of a run of kernels, and all of them: the geometric mean of their medians (ms)."""
+    measured = [(case["family"], case["ms"]["median"]) for case in document["cases"] if case["ms"]]
+    about = f"{document['suite']} on {document['device']}, {' '.join(document['precisions'])}"
+    about += f", cache {document['cache']}, {document['threads']} threads"
+    quiet = not document["partial"] and other_work(document) <= QUIET_SHARE
+    for family in ("all kernels", *document["families"]):
+        times = [ms for own, ms in measured if family in {own, "all kernels"}]
+        if times:
+            # Other cases would be another mean.
+            subject = f"{family}: {len(times)} cases of {about}"
+            yield Measured(subject, *_where(dict(document), folder), geometric_mean(times), quiet, (subject,))
+
+
+def _where(result: dict[str, Any], folder: Path) -> tuple[str, str, str, str | None, bool]:
+    """The machine, the folder, when, and of which commit."""
+    around = result["environment"]
+    return (
+        f"{around.get('hostname') or '?'} ({around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores)",
+        str(folder),
+        result["created"],
+        around.get("git_commit"),
+        bool(around.get("git_dirty")),
+    )

@@ -1,0 +1,155 @@
+"""Participants of a comparison: engines as the command line names them, exported and placed on a server."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from servemark.errors import OptionError, ServemarkError
+from servemark.output import note
+from servemark.quantities import one_of
+from servemark.repository.entry import Entry
+from servemark.repository.model_config import Settings, named
+from servemark.runs.entries import export_first
+from servemark.workload import Workload
+from servemark.workload.agreement import PRECISIONS
+
+_SYNTAX = re.compile(r"(?P<engine>[a-z0-9_]+)(?:@(?P<precision>[a-z0-9]+))?(?P<options>(?::[a-z0-9_]+=[^:,]+)*)")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One engine at one precision with options of its own; `label` names it in tables and is unique."""
+
+    engine: str
+    precision: str
+    label: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def entry(self, workload: Workload, repository: Path) -> Entry:
+        """Its entry in the model repository."""
+        return Entry(repository, workload.name, self.engine, self.precision)
+
+    @property
+    def slug(self) -> str:
+        """The label as part of a file name."""
+        return re.sub(r"[^a-z0-9_.@]+", "-", self.label)
+
+
+def parse_contenders(text: str, precision: str) -> list[Contender]:
+    """Read `--engines A,B@int8,C:key=value`; `precision` is that of engines without one. Raises OptionError.
+
+    An engine that is named twice takes part twice: what differs then is chance.
+    """
+    found = [_contender(part.strip(), precision) for part in text.split(",")]
+    seen: Counter[str] = Counter()
+    unique = []
+    for contender in found:
+        seen[contender.label] += 1
+        number = seen[contender.label]
+        unique.append(contender if number == 1 else replace(contender, label=f"{contender.label}#{number}"))
+    return unique
+
+
+def parse_urls(text: str) -> dict[str, str]:
+    """Read `--urls URL,URL` or `NAME=URL,...`: servers by name, without one by HOST:PORT. Raises OptionError."""
+    found = {}
+    for part in text.split(","):
+        name, equals, url = part.strip().rpartition("=")
+        label = name if equals else urlsplit(url if "//" in url else f"//{url}").netloc
+        if not label or not url or label in found:
+            raise OptionError(
+                f"--urls {text!r} has no two names", fix="--urls main=http://HOST:PORT,pr=http://HOST:PORT"
+            )
+        found[label] = url
+    if len(found) < 2:
+        raise OptionError(f"--urls {text!r} names one server, a comparison needs two", fix="--urls A,B")
+    return found
+
+
+def _contender(text: str, precision: str) -> Contender:
+    from servers.engines import engine_names
+
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise OptionError(
+            f"--engines: {text!r} is not ENGINE[@PRECISION][:KEY=VALUE]", fix="write it like onnxruntime@int8"
+        )
+    engine, own = match["engine"], match["precision"] or precision
+    one_of("engine", engine, engine_names())
+    one_of("precision", own, PRECISIONS)
+    options = dict(option.partition("=")[::2] for option in match["options"].split(":")[1:])
+    return Contender(engine, own, text, options)
+
+
+class Contestants:
+    """The contenders that can take part; those that cannot are left out with the reason, where they may be.
+
+    Raises ServemarkError with the label of one that may not be left out, OptionError where fewer than two remain.
+    """
+
+    def __init__(self, contenders: Sequence[Contender], *, may_leave_out: bool) -> None:
+        self.contenders = list(contenders)
+        self.left_out: dict[str, str] = {}
+        self._may_leave_out = may_leave_out
+
+    def require(self, step: Callable[[Contender], object]) -> None:
+        """Keep those for which a step does not fail."""
+        count, usable = len(self.contenders), []
+        for contender in self.contenders:
+            try:
+                step(contender)
+            except ServemarkError as error:
+                if not self._may_leave_out:
+                    leave_out = "leave it out with --skip-unavailable"
+                    fix = f"{error.fix}; or {leave_out}" if error.fix else leave_out
+                    raise type(error)(f"{contender.label} cannot be compared here: {error.what}", fix=fix) from error
+                self.left_out[contender.label] = error.what
+                note(f"{contender.label} is left out: {error.what}")
+            else:
+                usable.append(contender)
+        if len(usable) < 2:
+            raise OptionError(f"{len(usable)} of {count} engines can be used here", fix="servemark doctor says why")
+        self.contenders = usable
+
+    def export(self, workload: Workload, repository: Path) -> None:
+        """Export what is not exported yet."""
+        from exporters import require_exporter
+
+        def export(contender: Contender) -> None:
+            export_first(workload.name, contender.engine, contender.precision, repository, contender.label)
+
+        # A missing package is found before the minutes that the others' exports may take.
+        self.require(lambda contender: require_exporter(contender.engine, contender.precision))
+        self.require(export)
+
+
+def configuration(contender: Contender, entry: Entry, device: str) -> str:
+    """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
+    text = entry.config.read_text()
+    settings = Settings.from_options(device, [f"{key}={value}" for key, value in contender.options.items()])
+    return settings.apply(text) if settings else text
+
+
+def lay_out(
+    entries: Mapping[str, Entry], configurations: Mapping[str, str], repository: Path, scratch: Path
+) -> tuple[Path, dict[str, str]]:
+    """The repository to serve the entries of labels from, and the model's name of each label in it.
+
+    That is the model repository itself, unless `configurations` has another config.pbtxt for a label: then `scratch`,
+    where each entry is linked beside its own. Contenders that are alike share a model.
+    """
+    if all(entry.config.read_text() == configurations[label] for label, entry in entries.items()):
+        return repository, {label: entry.model for label, entry in entries.items()}
+    names: dict[tuple[str, str], str] = {}
+    models = {}
+    for label, entry in entries.items():
+        key = (entry.model, configurations[label])
+        if key not in names:
+            number = sum(model == entry.model for model, _ in names) + 1
+            names[key] = entry.model if number == 1 else f"{entry.model}_{number}"
+            entry.link(scratch / names[key], named(configurations[label], names[key]))
+        models[label] = names[key]
+    return scratch, models

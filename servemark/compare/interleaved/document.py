@@ -1,0 +1,317 @@
+"""Engines side by side: what interleaved rounds of real runs say about each, and about each against the first."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from servemark.compare.interleaved.quality import against_full, quality_of
+from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
+from servemark.results import directory as results
+from servemark.results.objectives import MET
+from servemark.results.schema.comparison import (
+    ComparisonDocument,
+    ComparisonHeader,
+    ComparisonRow,
+    ComparisonTurn,
+    MergedLatency,
+    RowAgreement,
+    RowEnergy,
+    RowRatios,
+    RowVerdict,
+    Variations,
+)
+from servemark.results.schema.header import reason_of, unknown
+from servemark.results.schema.run import Result
+from servemark.search.max_rate.refinement import HighestRate
+from servemark.stats.histogram import Histogram
+from servemark.stats.percentiles import percentile_key, samples_needed
+from servemark.stats.ratios import (
+    MINIMUM_PAIRS,
+    MINIMUM_REPEATS,
+    Ratio,
+    mean_interval,
+    merge,
+    merged_interval,
+    ratio_of_pairs,
+    variation,
+)
+from servemark.stats.trend import has_trend
+
+COMPARISON_FILE = "comparison.json"
+PERCENTILES = (50.0, 90.0, 99.0)
+SPARE = 1.1
+NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One run of one engine in one round, counted from 1, with its latencies."""
+
+    round: int
+    label: str
+    directory: str
+    result: Result
+    latency: Histogram
+
+    @classmethod
+    def read(cls, number: int, label: str, directory: Path) -> "Turn":
+        """Read a result directory. Raises ResultError."""
+        return cls(number, label, directory.name, results.read_run(directory), results.read_latency(directory))
+
+    def to_dict(self) -> ComparisonTurn:
+        """As comparison.json lists it."""
+        wrong = unmet(self.result)
+        return {
+            "round": self.round,
+            "label": self.label,
+            "directory": self.directory,
+            "seed": self.result["seed"],
+            "partial": self.result["partial"],
+            "valid": not wrong,
+            "failed": wrong,
+            "objective": self.result["verdict"]["objective"],
+            "unsteady": unsteady(self.result),
+            "disturbed": disturbed(self.result),
+            "p50_ms": p50(self.result),
+            "inferences_per_s": throughput(self.result),
+        }
+
+
+def rows(turns: Sequence[Turn], labels: Sequence[str]) -> list[ComparisonRow]:
+    """One row for each engine that has a whole run, the first being what the others are compared with."""
+    whole = {label: [t for t in turns if t.label == label and not t.result["partial"]] for label in labels}
+    first = whole[labels[0]]
+    made = [_row(label, whole[label], first if label != labels[0] else None) for label in labels if whole[label]]
+    against_full(made)
+    return made
+
+
+def throughput(result: Result) -> float:
+    """Inferences/s of a run; 0 where it measured nothing."""
+    return result["metrics"]["throughput"]["inferences_per_s"] or 0.0
+
+
+def measured_s(result: Result) -> float:
+    """Measured seconds of a run; as many as were asked for where it does not say."""
+    scenario = result["scenario"]
+    return scenario["measured_s"] or scenario["duration_s"]
+
+
+def longer_runs(needed: int, count: int, length_s: float) -> str:
+    """Return the --duration that gives `needed` requests, with a tenth to spare, if `length_s` gave `count`."""
+    return f"--duration {math.ceil(SPARE * length_s * needed / count)}" if count else "nothing was answered"
+
+
+def p50(result: Result) -> float | None:
+    """Median latency of a run in ms; None where it has too few requests for one."""
+    return result["metrics"]["latency_ms"]["p50"]
+
+
+def p99(result: Result) -> float | None:
+    """The 99th percentile of a run's latencies in ms; None where it has too few requests for one."""
+    return result["metrics"]["latency_ms"]["p99"]
+
+
+def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> ComparisonRow:
+    found = [turn.result for turn in turns]
+    rates = [throughput(result) for result in found]
+    row: ComparisonRow = {
+        "label": label,
+        "engine": found[0]["engine"],
+        "device": found[0]["device"],
+        "provider": found[0]["provider"],
+        "precision": found[0]["precision"],
+        "rounds": len(turns),
+        "latency_ms": latencies([turn.latency for turn in turns], max(map(measured_s, found))),
+        "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
+        "max_rate": None,
+        "energy": _energy(found),
+        "output_agreement": _agreement(found),
+        "quality": quality_of(found),
+        "verdict": _verdict(found),
+        "variation": _variations(found),
+        "drift": _drift(rates),
+        "ratio": _ratios(turns, first),
+        "configuration": None,
+    }
+    placed = ("engine", "device", "provider", "precision")
+    reasons = {f"{key}_reason": reason_of(found[0], key) for key in placed if found[0].get(key) is None}
+    return cast(ComparisonRow, {**row, **reasons, "max_rate_reason": NOT_SEARCHED})
+
+
+def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
+    """Percentiles of all rounds' requests together, with intervals over the rounds; never averaged percentiles.
+
+    `length_s` is how long a round measured.
+    """
+    merged = merge(rounds)
+    out: dict[str, Any] = {"count": merged.count}
+    intervals: dict[str, list[float] | None] = {}
+    for percentile in PERCENTILES:
+        key, needed = percentile_key(percentile), samples_needed(percentile)
+        if merged.count < needed:
+            longer = longer_runs(needed, merged.count, length_s)
+            out |= unknown([key], f"needs {needed:,} samples, has {merged.count:,}: {longer}")
+        else:
+            out[key] = merged.percentile(percentile)
+            intervals[key] = merged_interval(rounds, percentile)
+    return cast(MergedLatency, out | {"ci95": intervals})
+
+
+def _energy(found: Sequence[Result]) -> RowEnergy:
+    readings = [result["metrics"]["energy"] for result in found]
+    joules = inferences = 0.0
+    for reading in readings:
+        if reading["joules_per_inference"] is None or reading["joules"] is None:
+            gap = {"joules_per_inference": None, "reason": reason_of(reading, "joules_per_inference")}
+            return cast(RowEnergy, gap)
+        joules += reading["joules"]
+        inferences += reading["joules"] / reading["joules_per_inference"]
+    return {"joules_per_inference": joules / inferences, "boundary": readings[0]["boundary"] or ""}
+
+
+def _agreement(found: Sequence[Result]) -> RowAgreement:
+    """Combine the outputs of all rounds: the largest errors, the smallest cosine, the fewest equal first choices.
+
+    Each round checks the same golden samples. A short one may not come to all of them: its count says less.
+    """
+    each = [result["metrics"]["accuracy"]["output_agreement"] for result in found]
+    checked = [agreement for agreement in each if agreement["checked"]]
+    if not checked:
+        reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
+        return cast(RowAgreement, {"checked": 0, "reason": reason})
+    least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
+    return {
+        "checked": sum(agreement["checked"] or 0 for agreement in checked),
+        "samples": least["samples"],
+        "top1_samples": least["top1_samples"],
+        "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
+        "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
+        "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
+        "top1_agreement": least["top1_agreement"],
+        "tolerance": least["tolerance"],
+        "weights": least["weights"],
+    }
+
+
+def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
+    """None where one of the values is not known."""
+    known = [value for value in values if value is not None]
+    return choose(known) if len(known) == len(values) else None
+
+
+def _verdict(found: Sequence[Result]) -> RowVerdict:
+    wrong = [unmet(result) for result in found]
+    # The round with the fewest requests needs the longest --duration.
+    invalid = [(result, names) for result, names in zip(found, wrong, strict=True) if names]
+    remedies: list[str] = []
+    if invalid:
+        fewest, names = min(invalid, key=lambda pair: pair[0]["metrics"]["latency_ms"]["count"])
+        remedies = [each["remedy"] for each in fewest["verdict"]["constraints"] if each["name"] in names]
+    return {
+        "valid": not invalid,
+        "valid_rounds": len(found) - len(invalid),
+        "unsteady_rounds": sum(unsteady(result) for result in found),
+        "disturbed_rounds": sum(disturbed(result) for result in found),
+        "taken_share": max(map(_taken_share, found)),
+        "failed": dict(Counter(name for each in wrong for name in each)),
+        "remedy": next(filter(None, reversed(remedies)), None),
+        "objective_missed": _missed(found),
+    }
+
+
+def _missed(found: Sequence[Result]) -> int | None:
+    """Rounds that did not meet the objective, None where there is none."""
+    statuses = [result["verdict"]["objective"] for result in found]
+    return sum(status != MET for status in statuses) if any(statuses) else None
+
+
+def _taken_share(result: Result) -> float:
+    """The share of the cores that other work took; 0 where it is not known."""
+    cpu = result["metrics"].get("cpu")
+    return (cpu and cpu["taken_share"]) or 0.0
+
+
+def _drift(rates: Sequence[float]) -> float | None:
+    """By what share the throughput changed from the first round to the last, where it went one way all along."""
+    return rates[-1] / rates[0] - 1 if has_trend(rates) and rates[0] else None
+
+
+def _variations(found: Sequence[Result]) -> Variations:
+    """Coefficient of variation over the rounds, as AIBench reports run-to-run variation."""
+    out: Variations = {
+        "p50": variation([p50(result) for result in found]),
+        "inferences_per_s": variation([throughput(result) for result in found]),
+    }
+    if out["p50"] is not None and out["inferences_per_s"] is not None:
+        return out
+    reason = f"needs {MINIMUM_REPEATS} rounds, each with enough requests for the figure; has {len(found)}"
+    return cast(Variations, {**out, "reason": reason})
+
+
+def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
+    """This engine to the first, from the rounds that both have."""
+    if first is None:
+        names = ("p50", "p99", "inferences_per_s", "max_rate")
+        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the baseline: the others are compared with it"})
+    base = {turn.round: turn.result for turn in first}
+    both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
+    out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}
+    figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "p99": p99, "inferences_per_s": throughput}
+    for name, figure in figures.items():
+        ratio = _ratio([(figure(one), figure(other)) for one, other in both])
+        gap = unknown([name], "a round lacks the figure, or there is no whole round of both")
+        out |= {name: ratio.to_dict()} if ratio else gap
+    if len(both) < MINIMUM_PAIRS:
+        out["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --pairs"
+    return cast(RowRatios, out | unknown(["max_rate"], NOT_SEARCHED))
+
+
+def _ratio(pairs: Sequence[tuple[float | None, float | None]]) -> Ratio | None:
+    known = [(one, other) for one, other in pairs if one and other]
+    return ratio_of_pairs(known) if known and len(known) == len(pairs) else None
+
+
+def document(
+    opened: ComparisonHeader,
+    turns: Sequence[Turn],
+    labels: Sequence[str],
+    highest: Mapping[str, HighestRate],
+    partial: str | None,
+) -> ComparisonDocument:
+    """The whole comparison, as comparison.json holds it.
+
+    `opened` is what was known before the first turn, `highest` what is known of a label's highest rate, and `partial`
+    why it is not whole.
+    """
+    whole = [sum(not turn.result["partial"] for turn in turns if turn.label == label) for label in labels]
+    found = {
+        **opened,
+        "baseline": labels[0],
+        "scenario": turns[0].result["scenario"] if turns else None,
+        "rounds_done": min(whole),
+        "rows": [_with_rate(row, opened, labels[0], highest) for row in rows(turns, labels)],
+        "turns": [turn.to_dict() for turn in turns],
+        "partial": partial is not None,
+        "partial_reason": partial,
+    }
+    return cast(ComparisonDocument, found)
+
+
+def _with_rate(
+    row: ComparisonRow, opened: ComparisonHeader, baseline: str, highest: Mapping[str, HighestRate]
+) -> ComparisonRow:
+    """An engine's row with its configuration and its highest rate."""
+    configuration = opened["configurations"].get(row["label"])
+    reason = None if configuration else "a server that was already running has its own"
+    found: dict[str, Any] = {**row, "configuration": configuration, "configuration_reason": reason}
+    rate, first = highest.get(row["label"]), highest.get(baseline)
+    if rate is not None:
+        found |= {"max_rate": rate.to_dict(), "max_rate_reason": rate.reason}
+    if rate is not None and first is not None and row["label"] != baseline:
+        ratio, reason = rate.against(first)
+        found["ratio"] = {**row["ratio"], "max_rate": ratio, "max_rate_reason": reason}
+    return cast(ComparisonRow, found)

@@ -1,0 +1,173 @@
+"""Before a comparison: export, configure, tune and load its contenders, and open the server that they share."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from loadgen.load.load_config import LoadConfig
+from servemark.compare.interleaved.contenders import (
+    Contender,
+    Contestants,
+    configuration,
+    lay_out,
+    parse_contenders,
+)
+from servemark.compare.interleaved.hosting import (
+    Participant,
+    ServerFactory,
+    fit_together,
+    own_server,
+    running_servers,
+    server_each_turn,
+    shared_server,
+)
+from servemark.compare.interleaved.tuned import Tuned, tune_contenders
+from servemark.documents.load import ConstantRate
+from servemark.errors import OptionError, ServemarkError
+from servemark.machine.scratch import scratch_folder
+from servemark.output import note
+
+
+@dataclass(frozen=True)
+class Request:
+    """Request for a comparison: engines, and the run that each of them makes in every round."""
+
+    engines: str
+    """`A,B@int8,C:key=value`; the precision of those without one is the configuration's."""
+    config: LoadConfig
+    search: ConstantRate
+    """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
+    pairs: int = 5
+    urls: Mapping[str, str] = field(default_factory=dict)
+    """Servers that run already, by their labels: one engine of all of them is compared."""
+    server_runs: bool = False
+    """True if the configuration's server, or each of `urls`, runs already."""
+    device: str = ""
+    isolate: bool = False
+    """A server of its own for each turn."""
+    skip_unavailable: bool = False
+    max_rate: bool = False
+    choose_length: bool = False
+    """True if the rounds last as long as the slowest engine needs."""
+    tune_budget_s: float | None = None
+    """Time budget for tuning each engine; None: it is compared as configured."""
+
+    def contenders(self) -> list[Contender]:
+        """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
+        found = parse_contenders(self.engines, self.config.precision)
+        if self.urls:
+            if len(found) > 1:
+                raise OptionError("--urls with several engines", fix="one engine with --urls, or one --url")
+            found = [replace(found[0], label=label) for label in self.urls]
+        elif len(found) < 2:
+            raise OptionError(
+                f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"
+            )
+        changes = self.device or self.isolate or self.tune_budget_s is not None or any(c.options for c in found)
+        if self.server_runs and changes:
+            raise OptionError(
+                "a server that runs already cannot be given --device, --isolate, --tuned or an engine's options",
+                fix="leave them out, or leave out --url",
+            )
+        return found
+
+    def participant(self, contender: Contender, model: str | None = None) -> Participant:
+        """A contender with its runs, against a model of this name."""
+        # The objective is that of the searches, where there are some: the rounds are too short to judge it.
+        slo = "" if self.max_rate or self.tune_budget_s is not None else self.config.objectives.slo
+        # A model that only its server knows is called by its own name there.
+        config = self.config.changed(
+            model_name=model or self.config.server.model_name,
+            slo=slo,
+            engine=contender.engine,
+            precision=contender.precision,
+        )
+        url = self.urls.get(contender.label)
+        return Participant(contender, config.at(url) if url else config)
+
+
+class Preparation:
+    """Participants and servers of a comparison; the servers end with the context.
+
+    Entering it raises ServemarkError for the first contender that cannot take part, unless it may be left out.
+    """
+
+    participants: list[Participant]
+    server: ServerFactory
+    server_each_turn = False
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.tunings: Mapping[str, Tuned] = {}
+        self.configurations: dict[str, str] = {}
+        """The config.pbtxt of each label, where the server is our own."""
+        self._entrants = Contestants(request.contenders(), may_leave_out=request.skip_unavailable)
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            if self.request.server_runs:
+                self.participants = [self.request.participant(c) for c in self._entrants.contenders]
+                self.server = running_servers(self.participants)
+            else:
+                self._serve(*self._configure())
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._stack.__exit__(kind, error, trace)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """The label of each contender that cannot take part, and why."""
+        return self._entrants.left_out
+
+    def _configure(self) -> tuple[Path, dict[str, str]]:
+        """Export and configure the contenders, and lay them out; the repository, and each label's model in it."""
+        request, config = self.request, self.request.config
+        self._entrants.export(config.workload, config.model_repository)
+        contenders = self._entrants.contenders
+        entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
+        self.configurations = {c.label: configuration(c, entries[c.label], request.device) for c in contenders}
+        if request.tune_budget_s is not None:
+            load = config.changed(load=request.search)
+            self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=request.tune_budget_s)
+        self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
+        scratch = self._stack.enter_context(scratch_folder("models"))
+        return lay_out(entries, self.configurations, config.model_repository, scratch)
+
+    def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
+        """Open a server for all, or one for each turn where they do not fit together."""
+        if self.request.isolate or not fit_together([repository / model for model in models.values()]):
+            if not self.request.isolate:
+                note("the models do not fit into this machine's free memory together: a server for each turn")
+            self._require_loadable(repository, models)
+            self.server_each_turn = True
+            self.server = server_each_turn(repository, self.request.config.protocol)
+        else:
+            try:
+                self._share(repository, models)
+            except ServemarkError:
+                # Tried one by one, the one that cannot be loaded has a name.
+                self._require_loadable(repository, models)
+                self._share(repository, models)
+        self.participants = [self.request.participant(c, models[c.label]) for c in self._entrants.contenders]
+
+    def _share(self, repository: Path, models: Mapping[str, str]) -> None:
+        names = [models[contender.label] for contender in self._entrants.contenders]
+        shared = shared_server(repository, names, self.request.config.protocol)
+        self.server = self._stack.enter_context(shared)
+
+    def _require_loadable(self, repository: Path, models: Mapping[str, str]) -> None:
+        """Keep those that a server of their own can load."""
+
+        def load(contender: Contender) -> None:
+            with own_server(repository, models[contender.label], self.request.config.protocol):
+                pass
+
+        self._entrants.require(load)

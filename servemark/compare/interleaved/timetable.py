@@ -1,0 +1,99 @@
+"""Duration of a comparison and of its runs: chosen from the warm-ups, announced before it starts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadgen.load.scenario import ConstantRate
+from servemark.compare.interleaved.hosting import Participant
+from servemark.compare.interleaved.validity import (
+    MAX_DURATION_S,
+    SPARE,
+    requests_needed,
+    round_length_s,
+    search_length_s,
+)
+from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.output import note
+from servemark.results.objectives import Objectives, highest_percentile
+from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
+
+SEARCH_RUNS = 13
+"""Typical number of runs that a search for a highest rate takes, its probe included."""
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Seconds of each round's run and of each run of a search, and the number of rounds of both."""
+
+    round_s: float
+    rounds: int
+    search_s: float = 0.0
+    rate_rounds: int = 0
+
+    def minutes(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> tuple[float, float]:
+        """Estimate the minutes of the rounds and of the highest rates."""
+        found = []
+        runs = SEARCH_RUNS + self.rate_rounds * ROUND_RUNS if self.rate_rounds else 0.0
+        hosts = 1 + self.rate_rounds if self.rate_rounds else 0
+        for count, servers, length_s in ((self.rounds, self.rounds, self.round_s), (runs, hosts, self.search_s)):
+            seconds = 0.0
+            for participant in participants:
+                known = warmed[participant.label]
+                seconds += servers * known.server_s + count * (
+                    length_s + participant.config.warmup_s + known.overhead_s
+                )
+            found.append(seconds / 60)
+        return found[0], found[1]
+
+    def announce(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> None:
+        """Print the expected duration."""
+        rounds, rates = self.minutes(participants, warmed)
+        plural = "s" if self.rounds > 1 else ""
+        each = f"{self.rounds} round{plural} of {self.round_s:g} s"
+        note(f"{each} for each of {len(participants)} engines: about {_about(rounds)}")
+        if self.rate_rounds:
+            note(
+                f"then each engine's highest rate, by a search and {self.rate_rounds} rounds of runs of "
+                f"{self.search_s:g} s: about {_about(rates)}, {_about(rounds + rates)} in all"
+            )
+
+
+def timetable(
+    participants: Sequence[Participant],
+    warmed: Mapping[str, EngineWarmUp],
+    rounds: int,
+    slo: Objectives,
+    *,
+    chosen: bool,
+) -> Timetable:
+    """Return the durations: --duration or, if `chosen`, the time that the slowest engine needs for a verdict.
+
+    `slo` are the objectives of the searches for the highest rates; without searches there are none.
+    """
+    round_s = _round_s(participants, warmed) if chosen else participants[0].config.duration_s
+    if not slo:
+        return Timetable(round_s, rounds)
+    slowest, percentile = min(known.rate for known in warmed.values()), highest_percentile(slo) or 50.0
+    search_s = search_length_s(percentile, slowest) if chosen else participants[0].config.duration_s
+    return Timetable(round_s, rounds, search_s, max(MIN_ROUNDS, rounds // 2))
+
+
+def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> float:
+    """Return the length of the rounds for the slowest engine, and print the reason if it is not the shortest."""
+    config = participants[0].config
+    requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
+    slowest = min(warmed, key=lambda label: warmed[label].rate)
+    rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
+    if isinstance(config.scenario, ConstantRate):
+        rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
+    length_s = round_length_s(requests, rate)
+    why = f"{who} requests/s; a round's verdict needs {requests:,}"
+    if requests > length_s * rate:
+        note(f"{why}: too many for {MAX_DURATION_S:g} s; --duration {SPARE * requests / rate:.0f} would be enough")
+    elif SPARE * requests > config.duration_s * rate:
+        note(f"{why} (--duration sets another length)")
+    return length_s
+
+
+def _about(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"

@@ -1,0 +1,254 @@
+"""Figures of two sides, one by one: their values, their ratio with its interval, and the judgement of B."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from servemark.compare.interleaved.document import longer_runs, measured_s, throughput
+from servemark.compare.saved.samples import Side
+from servemark.errors import OptionError
+from servemark.quantities import one_of
+from servemark.results.constraint_kinds import Kind
+from servemark.results.schema.comparison import Difference, Reading
+from servemark.results.verdict import failed_constraints
+from servemark.stats.percentiles import samples_needed
+from servemark.stats.power import detectable, runs_needed
+from servemark.stats.ratios import (
+    MINIMUM_PAIRS,
+    Ratio,
+    merge,
+    ratio_of_merged,
+    ratio_of_percentiles,
+    ratio_of_repeats,
+    ratio_of_windows,
+    share_difference,
+)
+
+ALL = "regression"
+USUAL = ("p50", "p99", "throughput", "errors", "outputs")
+"""Figures that `--fail-on regression` stands for."""
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
+
+
+def chosen(fail_on: str) -> list[str]:
+    """Return the figures that `--fail-on` names, in the order of KNOWN. Raises OptionError naming the known ones."""
+    names = [name.strip() for name in fail_on.split(",")]
+    if not all(names):
+        raise OptionError(f"--fail-on {fail_on!r} has an empty name", fix="write it like --fail-on p99,throughput")
+    for name in names:
+        one_of("--fail-on figure", name, (ALL, *KNOWN))
+    wanted = {*names, *(USUAL if ALL in names else ())}
+    return [name for name in KNOWN if name in wanted]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides of a subject, B against A, and the rules of their judgement."""
+
+    first: Side
+    second: Side
+    threshold: float
+    """The share below which no difference counts."""
+    confidence: float
+    """Confidence of each interval, so that all judged ones together have 95 %."""
+    paired: bool = False
+    """True if the n-th runs of both sides belong to one round."""
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """A and B."""
+        return self.first, self.second
+
+    @property
+    def repeated(self) -> bool:
+        """True if both sides have several runs, which show the spread between runs."""
+        return min(len(side.runs) for side in self.sides) > 1
+
+    @property
+    def length_s(self) -> float:
+        """Measured seconds of the longest run."""
+        return max(measured_s(run.result) for side in self.sides for run in side.runs)
+
+    def compare(self, figure: str) -> Difference:
+        """Compare one figure of both sides."""
+        if figure in PERCENTILES:
+            return self._latency(figure)
+        methods: dict[str, Callable[[], Difference]] = {
+            "throughput": self._throughput,
+            "errors": self._errors,
+            "outputs": self._outputs,
+        }
+        return methods[figure]()
+
+    def can_differ(self, figure: str) -> bool:
+        """Return True if chance could make this figure differ between equal servers: not for sides without an error."""
+        if figure == "errors":
+            return any(failed for failed, _ in map(_failures, self.sides))
+        if figure == "outputs":
+            return any(equal < count for equal, count in map(_agreement, self.sides))
+        return True
+
+    def _latency(self, figure: str) -> Difference:
+        percentile, name = PERCENTILES[figure], f"{figure} ms"
+        needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
+        merged = [merge(side) for side in sides]
+        few = min(merged, key=lambda histogram: histogram.count)
+        if few.count < needed:
+            return unknown_difference(
+                name, f"needs {needed:,} samples, has {few.count:,}: {longer_runs(needed, few.count, self.length_s)}"
+            )
+        a, b = (histogram.percentile(percentile) for histogram in merged)
+        ratio: Ratio | None
+        if not self.repeated:
+            ratio = ratio_of_percentiles(merged[1], merged[0], percentile, self.confidence)
+        elif all(histogram.count >= needed for side in sides for histogram in side):
+            each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
+            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired)
+        else:
+            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired)
+        if ratio is None:
+            fewest = min(histogram.count for side in sides for histogram in side)
+            reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
+            return unknown_difference(name, reason, a, b)
+        return self._judged(name, a, b, ratio, worse_above=True)
+
+    def _throughput(self) -> Difference:
+        name = "inferences/s"
+        rates = [[throughput(run.result) for run in side.runs] for side in self.sides]
+        a, b = (float(np.mean(side)) for side in rates)
+        if not all(rate for side in rates for rate in side):
+            reason = "a run answered nothing"
+            return (
+                unknown_difference(name, reason, a, b)
+                if b or not a
+                else difference_of(name, a, b, None, "worse", reason)
+            )
+        if self.repeated:
+            ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
+        else:
+            windows = [
+                [w["requests_per_s"] * run.result["batch_size"] for run in side.runs for w in run.result["windows"]]
+                for side in self.sides
+            ]
+            few = min(len(side) for side in windows) < MINIMUM_PAIRS and all(rate for side in windows for rate in side)
+            method = ratio_of_repeats if few and min(len(side) for side in windows) > 1 else ratio_of_windows
+            ratio = method(windows[1], windows[0], self.confidence)
+        return self._judged(name, a, b, ratio, worse_above=False)
+
+    def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
+        """Compare a ratio with chance and the threshold."""
+        if ratio.low is None or ratio.high is None:
+            return unknown_difference(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
+        slower = ratio if worse_above else ratio.inverse
+        reading = read(slower, self.threshold)
+        found = difference_of(name, a, b, ratio, reading, None)
+        found["detects"] = detectable(ratio)
+        if reading == "undecided" and self.repeated:
+            found |= self._undecided(slower)
+        return found
+
+    def _undecided(self, ratio: Ratio) -> Difference:
+        """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
+        counts = (len(self.first.runs), len(self.second.runs))
+        seen = detectable(ratio) or 0.0
+        gap, words = self.threshold, f"would have seen {seen:.0%} or more; for {self.threshold:.0%}"
+        if seen < self.threshold:
+            # The runs suffice for the threshold, but what they found lies too near to it.
+            gap, words = abs((1 + self.threshold) / ratio.value - 1), f"too near to {self.threshold:.0%}; to tell"
+        needed = runs_needed(ratio, counts, gap, self.confidence, paired=self.paired)
+        many = f"about {needed} runs" if needed else "more than 1,000 runs"
+        now = f"{counts[0]} runs" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} runs"
+        reason = f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
+        return cast(Difference, {"runs_needed": needed, "reason": reason})
+
+    def _errors(self) -> Difference:
+        """Compare the share of failed requests of all runs; any rise beyond chance is worse."""
+        counts = [_failures(side) for side in self.sides]
+        name = "error share"
+        if not all(total for _, total in counts):
+            return unknown_difference(name, "no request was sent in the measured interval")
+        return self._shares(name, counts, worse_above=True)
+
+    def _outputs(self) -> Difference:
+        """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""
+        name, counts = "top-1 agreement", [_agreement(side) for side in self.sides]
+        broken = [_broken(side) for side in self.sides]
+        a, b = (equal / total if total else None for equal, total in counts)
+        if broken[1] and not broken[0]:
+            reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
+            return difference_of(name, a, b, None, "worse", reason)
+        checked = [_checked(side) for side in self.sides]
+        if not all(checked):
+            lacks = [side.name for side, found in zip(self.sides, checked, strict=True) if not found]
+            return unknown_difference(
+                name, f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model"
+            )
+        if not all(total for _, total in counts):
+            return difference_of(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
+        return self._shares(name, counts, worse_above=False)
+
+    def _shares(self, name: str, counts: Sequence[tuple[int, int]], *, worse_above: bool) -> Difference:
+        a, b = (count / total for count, total in counts)
+        low, high = share_difference(counts[1], counts[0], self.confidence)
+        worse: Reading = "worse" if (b > a) == worse_above else "better"
+        return difference_of(name, a, b, None, "not worse" if low <= 0 <= high else worse, None)
+
+
+def read(ratio: Ratio, threshold: float) -> Reading:
+    """Judge a loss by the interval of a ratio, which is worse above 1.
+
+    A ratio beyond the threshold and beyond chance is worse, or better. An interval that ends below the threshold
+    excludes such a loss: not worse. All else is undecided.
+    """
+    assert ratio.high is not None
+    # As factors, so that 5 % more and its inverse weigh the same.
+    if ratio.significant and max(ratio.value, 1 / ratio.value) > 1 + threshold:
+        return "worse" if ratio.value > 1 else "better"
+    return "not worse" if ratio.high < 1 + threshold else "undecided"
+
+
+def exists(difference: Difference, pair: Pair) -> bool:
+    """Return True if a figure can be judged: outputs that neither side checked cannot."""
+    return difference["figure"] != "top-1 agreement" or any(map(_checked, pair.sides))
+
+
+def _failures(side: Side) -> tuple[int, int]:
+    """Return the numbers of failed requests and of all requests."""
+    errors = sum(run.result["metrics"]["errors"]["count"] for run in side.runs)
+    return errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in side.runs)
+
+
+def _checked(side: Side) -> int:
+    """Count the answers that were compared with golden ones."""
+    return sum(run.result["metrics"]["accuracy"]["output_agreement"]["checked"] or 0 for run in side.runs)
+
+
+def _broken(side: Side) -> bool:
+    """Return True if answers lay outside the tolerance."""
+    return any(Kind.OUTPUT_AGREEMENT in failed_constraints(run.result["verdict"]) for run in side.runs)
+
+
+def _agreement(side: Side) -> tuple[int, int]:
+    """Count the equal top answers, and all that were compared."""
+    found = [run.result["metrics"]["accuracy"]["output_agreement"] for run in side.runs]
+    known = [(f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None]
+    return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
+
+
+def unknown_difference(
+    figure: str, reason: str, a: float | None = None, b: float | None = None, ratio: Ratio | None = None
+) -> Difference:
+    """Make a figure that says nothing about B, with the reason."""
+    return difference_of(figure, a, b, ratio, "not known", reason)
+
+
+def difference_of(
+    figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
+) -> Difference:
+    """Make a figure of A and B, with the judgement of B."""
+    found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
+    undecided = {"judged": False, "regression": False, "detects": None, "runs_needed": None, "reason": reason}
+    return cast(Difference, found | undecided)

@@ -1,0 +1,221 @@
+"""Highest rate of a model: a closed-loop probe, the search, and one result for both."""
+
+import contextlib
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import scenario_of
+from loadgen.measurement.probe import probe as first_look
+from loadgen.targets.open import open_target
+from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
+from servemark.documents.request import RunRequest
+from servemark.errors import NoResultError, OptionError, ServerError
+from servemark.output import note
+from servemark.results import directory as results
+from servemark.results.constraint_kinds import Kind
+from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
+from servemark.results.schema.header import command
+from servemark.results.schema.run import Result, VerdictOfRun
+from servemark.results.verdict import Constraint, Verdict
+from servemark.search.max_rate.search import (
+    MAX_RUNS,
+    START_SHARE,
+    TOLERANCE,
+    Bounds,
+    MaxRate,
+    Point,
+    interrupted,
+    lowest_rate,
+    point_of,
+    requests_in_run,
+    search,
+)
+
+PROBE_CONCURRENCY = 8
+PROBE_S = 5.0
+PROBE_WARMUP_S = 1.0
+MAX_RUN_S = 120.0
+"""Maximum measured time of a run at a low rate, which measures for longer than `--duration`."""
+RUN_OVERHEAD_S = 3.0
+"""Time of a run besides warm-up and measurement, for the estimate that is printed before the search."""
+SETTLE_ATTEMPTS = 3
+
+Drive = Callable[[LoadConfig], Result]
+"""Makes a run whose result directory exists and gets the run's report. Raises NoResultError."""
+
+
+@dataclass
+class RateRuns:
+    """Runs of `config` at given rates, each with the next seed and a directory of its own in `folder`; `points` grows.
+
+    `config` has the objective. `load` is the load of each run, except for its rate; its duration is the minimum,
+    because a run is as long as the percentile needs at its rate. `say` gets a line about each run.
+    """
+
+    config: LoadConfig
+    load: ConstantRate
+    folder: Path
+    drive: Drive
+    settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
+    say: Callable[[str], None] = note
+    points: list[Point] = field(default_factory=list)
+    request: RunRequest | None = None
+    """The request that repeats the search; None: that of the run that represents it."""
+
+    @property
+    def percentile(self) -> float:
+        """Percentile of the objectives that needs the most requests."""
+        return highest_percentile(self.config.slo) or 50.0
+
+    @property
+    def longest_s(self) -> float:
+        """Longest measured time of a run."""
+        return max(self.load.duration_s, MAX_RUN_S)
+
+    @property
+    def lowest(self) -> float:
+        """Lowest rate at which a run of the longest duration has enough requests."""
+        return lowest_rate(self.percentile, self.longest_s)
+
+    def duration_s(self, rate: float) -> float:
+        """Return the measured time of a run at this rate."""
+        return max(self.load.duration_s, math.ceil(requests_in_run(self.percentile) / rate))
+
+    def measure(self, rate: float) -> Point:
+        """Make the next run. A run without a result is a point too; two in a row raise NoResultError."""
+        slo = latency_objective(self.config.slo)
+        number = len(self.points) + 1
+        directory = self.folder / f"{number:02}-{rate:.6g}"
+        directory.mkdir()
+        load = msgspec.structs.replace(self.load, rate=rate, duration_s=self.duration_s(rate))
+        run = replace(self.config.changed(load=load, seed=self.config.seed + number), result_dir=directory)
+        try:
+            point = point_of(self.drive(run), directory.name)
+        except NoResultError:
+            if self.points and self.points[-1].result is None:
+                raise
+            point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
+        shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
+        self.say(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
+        self.points.append(point)
+        if not point.met:
+            self.settle(self.config)
+        return point
+
+
+def settled(config: LoadConfig) -> None:
+    """Wait until a server has answered the requests that an overload left in its queue, by sending one more request.
+
+    If the server does not answer, the next run's verdict says so.
+    """
+    for _ in range(SETTLE_ATTEMPTS):
+        with contextlib.suppress(ServerError):
+            target = open_target(config.changed(shared_memory="none"))
+            first_look(target, target.payloads(None), 1, least_s=0, timeout_s=config.limits.request_timeout_s)
+            return
+
+
+def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) -> MaxRate:
+    """Search for the highest rate, between two rates or around the rate that a short closed loop reaches.
+
+    Raises OptionError if the server is too slow for a run to hold enough requests. An interrupted search writes its
+    result so far.
+    """
+    if between and between[0] < runs.lowest:
+        raise OptionError(
+            f"at {between[0]:,.4g}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
+            fix=f"begin at {runs.lowest:,.3g}/s, or raise --duration",
+        )
+    bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)
+    length_s = runs.duration_s(bounds.start or bounds.lowest)
+    most_s = MAX_RUNS * (length_s + scenario_of(runs.load).warmup_s + RUN_OVERHEAD_S)
+    runs.say(
+        f"at most {MAX_RUNS} runs of {length_s:g} s, no more than {most_s / 60:.0f} min; "
+        f"no rate below {bounds.lowest:,.4g}/s"
+    )
+    try:
+        return search(runs.measure, bounds)
+    except KeyboardInterrupt:
+        if any(point.result for point in runs.points):
+            write_max_rate(runs, interrupted(runs.points))
+        raise
+
+
+def _capacity(runs: RateRuns) -> float:
+    """Measure the requests/s of a short closed loop: near the server's capacity, whatever the latency.
+
+    Raises ServerError, and OptionError if the server is too slow for runs of any length.
+    """
+    directory = runs.folder / "probe"
+    directory.mkdir()
+    lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, scenario_of(runs.load).warmup_s))
+    result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
+    rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
+    runs.say(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
+    if rate < runs.lowest:
+        needed = requests_in_run(runs.percentile)
+        raise OptionError(
+            f"p{runs.percentile:g} needs {needed:,.0f} requests in a run, and the server answers about {rate:,.3g}/s",
+            fix=f"--duration {needed / rate * 2:.0f}, or a lower percentile",
+        )
+    return rate
+
+
+def probe(
+    drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float | None = None
+) -> Result:
+    """Make a short closed loop without an objective; without a `warmup_s` its warm-up ends by itself.
+
+    Raises ServerError if no request is answered.
+    """
+    load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup=AUTO if warmup_s is None else warmup_s)
+    result = drive(config.changed(load=load, slo=""))
+    if not result["metrics"]["latency_ms"]["count"]:
+        messages = result["metrics"]["errors"]["messages"].values()
+        first = next((texts[0] for texts in messages if texts), "none in time")
+        raise ServerError(f"{config.model} answered no request of a first closed loop: {first}")
+    return result
+
+
+def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
+    """Write the search's result: that of the run that represents it, and every point that was tried.
+
+    The met run nearest to the rate represents the search. If no rate was met, the run at the lowest rate does, and its
+    verdict says why.
+    """
+    point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
+    run, folder = point.result, runs.folder
+    assert run is not None
+    result: Result = {
+        **run,
+        "request": run["request"] if runs.request is None else msgspec.to_builtins(runs.request),
+        "command": command(),
+        "scenario": {**run["scenario"], "mode": "max-rate"},
+        "verdict": _verdict(found, run["verdict"]),
+        "max_rate": found.to_dict(),
+        "partial": found.limited_by == "interrupted",
+    }
+    histograms = folder / str(point.directory) / results.HISTOGRAM_FILE
+    if histograms.exists():
+        shutil.copyfile(histograms, folder / results.HISTOGRAM_FILE)
+    results.write(folder, result)
+    return result
+
+
+def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
+    """Extend the run's verdict by the constraint that the search found the server's limit."""
+    if found.best is None:
+        return run
+    half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None
+    unit = "of the rate to both sides: its 95 % interval"
+    constraints = [
+        *(Constraint(**constraint) for constraint in run["constraints"]),
+        Constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason),
+    ]
+    return Verdict(constraints, run["objectives"], run["not_judged"]).to_dict()

@@ -1,0 +1,406 @@
+"""The search for the highest rate that meets the objectives: real runs where the posterior asks for them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any, Self, cast
+
+from servemark.results.bottleneck import GENERATOR
+from servemark.results.constraint_kinds import About, about, broken, overload
+from servemark.results.objectives import MET, MISSED
+from servemark.results.schema.header import unknown
+from servemark.results.schema.run import (
+    JudgedObjective,
+    MaxRateSearch,
+    ObjectiveStatus,
+    RateLimit,
+    RatePoint,
+    Result,
+    TriedRate,
+)
+from servemark.results.verdict import failed_constraints, verdict_words
+from servemark.search.max_rate.threshold import Threshold
+from servemark.stats.percentiles import samples_needed
+
+START_SHARE = 0.8
+"""Start of the search, as a share of a short closed loop's rate: most objectives' rates lie near it."""
+TOLERANCE = 0.05
+"""A rate counts as known if its 95 % interval reaches at most this far to both sides."""
+TIGHT = 0.04
+"""Limit that ends the search: tighter, because an interval checked after every run is too narrow at first."""
+MAX_RUNS = 24
+MIN_RUNS_EACH = 4
+"""Minimum number of met runs, and of missed runs, before a search may end: fewer do not show the spread of luck."""
+MAX_RATE_RATIO = 100
+"""Without bounds no rate lower than the first by this factor is tried."""
+STEP = 1.025
+"""Ratio between neighbouring rates that are tried, so that a rate has several runs."""
+SURE = 0.95
+"""The probability with which a rate outside the bounds ends the search."""
+_MET_OR_NOT = (0.1, 0.9)
+"""Once both sides are known runs are made at these quantiles of the posterior in turn: at its middle alone the slope,
+and with it how far a run is off, would stay unknown."""
+_INTERVAL = (0.025, 0.975)
+_CEILING = 1e9
+_CEILING_RATIO = 1e5
+"""Without bounds no rate higher than the lowest by this factor is tried."""
+
+_WORDS: dict[RateLimit, str] = {
+    "server": "the server missed the objective",
+    "generator": "the generator was late",
+    "other work": "other work took the machine",
+    "unsteady": "the runs were unsteady",
+    "broken": "runs broke off",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run at one rate in requests/s; `failed` names the constraints of its verdict that do not hold."""
+
+    rate: float
+    failed: frozenset[str] = frozenset()
+    latency_ms: float | None = None
+    """Latency at the objectives' highest percentile."""
+    objective: ObjectiveStatus = MET
+    conclusive: bool = False
+    """True if the generator did not limit this run, however late it was."""
+    over: int | None = None
+    """Requests over the limit of the latency objective that is nearest to be missed; None: there is none."""
+    requests: int = 0
+    allowed: float = 0.0
+    """Share of the requests that may exceed the limit."""
+    directory: str | None = None
+    result: Result | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def valid(self) -> bool:
+        """True if the run was measured well, whatever it found."""
+        return not self.failed
+
+    @property
+    def met(self) -> bool:
+        """True if the objectives were met, by a run that nothing but other work disturbed."""
+        disturbed = about(self.failed, About.MACHINE)
+        return len(disturbed) == len(self.failed) and self.objective == MET
+
+    @property
+    def words(self) -> str:
+        """Both answers of the run's verdict."""
+        return verdict_words(self.failed, self.objective)
+
+    @property
+    def limit(self) -> RateLimit | None:
+        """Reason why the rate was not met; None if it was."""
+        if self.met:
+            return None
+        if about(self.failed, About.MACHINE):
+            return "other work"
+        if about(self.failed, About.GENERATOR) and not self.conclusive:
+            return "generator"
+        if broken(self.failed):
+            return "broken"
+        return "server" if self.objective == MISSED or overload(self.failed) else "unsteady"
+
+    @property
+    def generator_limits(self) -> bool:
+        """True if this rate is too high for the generator, not for the server."""
+        return self.limit == "generator"
+
+    @property
+    def doubtful(self) -> bool:
+        """True if something else than too high a rate may be the reason, which is worth a second run."""
+        return self.limit in {"generator", "other work", "unsteady"}
+
+    @property
+    def counts(self) -> bool:
+        """True if the requests over the limit show the distance from the rate sought, not only the side."""
+        if self.over is None or not self.valid or not self.requests:
+            return False
+        return self.met == (self.over <= self.allowed * self.requests)
+
+    def kept(self) -> dict[str, Any]:
+        """Return all fields but the result, for `of_kept` to read."""
+        return {**vars(self), "failed": sorted(self.failed), "result": None}
+
+    @classmethod
+    def of_kept(cls, point: Mapping[str, Any]) -> Self:
+        """Read what `kept` gave."""
+        return cls(**{**point, "failed": frozenset(point["failed"])})
+
+    def to_dict(self) -> RatePoint:
+        """Convert to the form of result.json."""
+        return {
+            "rate": self.rate,
+            "valid": self.valid,
+            "objective": self.objective,
+            "met": self.met,
+            "limited_by": self.limit,
+            "failed": sorted(self.failed),
+            "latency_ms": self.latency_ms,
+            "over": self.over,
+            "requests": self.requests,
+            "directory": self.directory,
+        }
+
+
+@dataclass(frozen=True)
+class MaxRate:
+    """Outcome of a search. `best` is the met run nearest to the rate."""
+
+    best: Point | None
+    rate: float | None
+    """Rate in requests/s: the posterior's median or, if the server is not the limit, the highest met rate."""
+    interval: tuple[float, float | None] | None
+    """95 % interval; its end is None if the rate is a lower bound."""
+    confirmed: bool
+    """True if the server's rate is known to within the tolerance."""
+    above: float | None
+    """Lowest rate beyond `best` that was not met."""
+    limited_by: RateLimit
+    reason: str
+    points: tuple[Point, ...]
+
+    def to_dict(self) -> MaxRateSearch:
+        """Convert to the form of result.json."""
+        document = {
+            **({"rate": self.rate} if self.best else unknown(["rate"], self.reason)),
+            "ci95": list(self.interval) if self.interval else None,
+            "confirmed": self.confirmed,
+            "above": self.above,
+            "limited_by": self.limited_by,
+            "reason": self.reason,
+            "rates": tried(self.points),
+            "points": [point.to_dict() for point in self.points],
+        }
+        return cast(MaxRateSearch, document)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of the search in requests/s, and its first rate; without a `start` it begins in their middle."""
+
+    lowest: float
+    highest: float | None = None
+    start: float | None = None
+
+    @classmethod
+    def around(cls, start: float, lowest: float = 0.0) -> "Bounds":
+        """Make bounds around a first rate: down to a hundredth of it or to the `lowest`, up without a bound."""
+        first = max(start, lowest)
+        return cls(max(lowest, first / MAX_RATE_RATIO), None, first)
+
+
+def rounded(rate: float) -> float:
+    """Round to six digits, as in the names of runs, so that a rate that is computed in two ways is the same."""
+    return float(f"{rate:.6g}")
+
+
+def tried(points: Sequence[Point]) -> list[TriedRate]:
+    """Return each rate with the number of its runs and of the met ones, ascending."""
+    rates = sorted({point.rate for point in points})
+    runs = {rate: [point for point in points if point.rate == rate] for rate in rates}
+    return [{"rate": rate, "runs": len(made), "met": sum(p.met for p in made)} for rate, made in runs.items()]
+
+
+def requests_in_run(percentile: float) -> float:
+    """Return the mean number of requests with which a Poisson run has enough for the percentile, even by bad luck."""
+    needed = samples_needed(percentile)
+    return needed + 4 * math.sqrt(needed)
+
+
+def lowest_rate(percentile: float, duration_s: float) -> float:
+    """Return the rate below which a Poisson run of `duration_s` may by chance have too few requests."""
+    return requests_in_run(percentile) / duration_s
+
+
+def point_of(result: Result, directory: str | None = None) -> Point:
+    """Read a load result with an objective, at one rate, as a point of the search."""
+    rate, verdict = result["scenario"]["requested_rate"], result["verdict"]
+    assert rate is not None
+    over, requests, allowed = _over(verdict["objectives"])
+    return Point(
+        rate=rate,
+        failed=frozenset(failed_constraints(verdict)),
+        latency_ms=_latency_ms(verdict["objectives"]),
+        objective=verdict["objective"] or MET,
+        conclusive=result["limited_by"]["by"] != GENERATOR,
+        over=over,
+        requests=requests,
+        allowed=allowed,
+        directory=directory,
+        result=result,
+    )
+
+
+def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
+    """Return the latency at the objectives' highest percentile."""
+    timed = [(each["percentile"], each["value"]) for each in objectives if each["figure"] == "latency"]
+    return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
+
+
+def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float]:
+    """Return the requests over the limit, all requests and the share allowed, for the most critical objective."""
+    found = [
+        (shown["over"], shown["requests"], round(1 - each["percentile"] / 100, 12))
+        for each in objectives
+        if (shown := each["shown"]) and each["percentile"] and shown["requests"]
+    ]
+    return max(found, key=lambda seen: seen[0] / seen[1] / seen[2], default=(None, 0, 0.0))
+
+
+def interrupted(points: Sequence[Point]) -> MaxRate:
+    """Return the outcome of a search that was cut short, by its points."""
+    met = [point for point in points if point.met]
+    best = max(met, key=lambda point: point.rate) if met else None
+    above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
+    rate = best.rate if best else None
+    return MaxRate(
+        best, rate, None, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points)
+    )  # fmt: skip
+
+
+def search(
+    measure: Callable[[float], Point], bounds: Bounds, *, most_runs: int = MAX_RUNS, tolerance: float = TIGHT
+) -> MaxRate:
+    """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
+
+    After a run that is not met, whatever limited it, the next ones are slower, down to the lowest rate. So they are
+    after a run that breaks off, but two of these in a row end the search. It also ends when the 95 % interval lies
+    within `tolerance`, or when one of the bounds is the answer. `threshold` has the method and its sources.
+    """
+    state = _State(bounds)
+    for _ in range(most_runs):
+        point = measure(state.next_rate())
+        if ended := state.learn(point, tolerance):
+            return ended
+    return state.end()
+
+
+class _State:
+    """A running search."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        # Rounded like the runs' rates, so that a run at a bound is recognised.
+        self._bounds = bounds = Bounds(*(each and rounded(each) for each in astuple(bounds)))
+        self._highest = bounds.highest or min(bounds.lowest * _CEILING_RATIO, _CEILING)
+        self._posterior = Threshold(bounds.lowest, self._highest, bounds.start)
+        self._origin = bounds.start or math.sqrt(bounds.lowest * self._highest)
+        self._points: list[Point] = []
+
+    def next_rate(self) -> float:
+        """Choose the most informative rate: outwards until one rate is met and another is not, then on both sides."""
+        met, rates = {point.met for point in self._points}, [point.rate for point in self._points]
+        rate = self._posterior.quantile(_MET_OR_NOT[len(self._points) % 2] if len(met) > 1 else 0.5)
+        if met == {True}:
+            rate = max(rate, max(rates) * STEP)
+        elif met == {False}:
+            rate = min(rate, min(rates) / STEP)
+        step = round(math.log(rate / self._origin) / math.log(STEP))
+        return rounded(min(max(self._origin * STEP**step, self._bounds.lowest), self._highest))
+
+    def learn(self, point: Point, tolerance: float) -> MaxRate | None:
+        """Learn from a run; return the outcome if the search is over."""
+        self._points.append(point)
+        if point.counts and point.over is not None:
+            self._posterior.observe(point.rate, point.over, point.requests, point.allowed)
+        else:
+            self._posterior.observe_side(point.rate, above=not point.met)
+        if len(self._points) > 1 and all(each.limit == "broken" for each in self._points[-2:]):
+            return self._broken()
+        if self._beyond(self._bounds.lowest, 1 - self._posterior.chance_below(self._bounds.lowest), met=False):
+            return self.end()
+        if self._bounds.highest and self._beyond(
+            self._bounds.highest, self._posterior.chance_below(self._bounds.highest), met=True
+        ):
+            return self.end()
+        enough = min(self._count(met=True), self._count(met=False)) >= MIN_RUNS_EACH
+        return self.end() if enough and self._width() <= (1 + tolerance) ** 2 else None
+
+    def _beyond(self, bound: float, chance: float, *, met: bool) -> bool:
+        """Return True if the rate lies beyond a bound: two runs there with this outcome may show it, four always do.
+
+        Runs that other work disturbed move the posterior little, and more of them at the bound would not help.
+        """
+        there = [point.met for point in self._points if point.rate == bound]
+        sure = chance <= 1 - SURE or len(there) >= MIN_RUNS_EACH
+        return len(there) > 1 and set(there) == {met} and sure
+
+    def _count(self, *, met: bool) -> int:
+        return sum(point.met is met for point in self._points)
+
+    def _width(self) -> float:
+        low, high = (self._posterior.quantile(share) for share in _INTERVAL)
+        return high / low
+
+    def _broken(self) -> MaxRate:
+        last = self._points[-1]
+        reason = f"two runs in a row broke off, at {last.rate:,.4g}/s: {names(last)}; lower rates would not fix this"
+        found = interrupted(self._points)
+        return MaxRate(found.best, found.rate, None, False, found.above, "broken", reason, found.points)
+
+    def end(self) -> MaxRate:
+        """Return the outcome by all runs."""
+        met = [point for point in self._points if point.met]
+        if not met:
+            return self._none()
+        median = self._posterior.quantile(0.5)
+        best = min(met, key=lambda point: abs(math.log(point.rate / median)))
+        beyond = [point for point in self._points if not point.met]
+        limit = self._limit(beyond, median)
+        if limit != "server":
+            return self._at_least(met, limit)
+        low, high = (self._posterior.quantile(share) for share in _INTERVAL)
+        confirmed = self._width() <= (1 + TOLERANCE) ** 2
+        above = min((p.rate for p in beyond if p.rate > best.rate), default=None)
+        unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self._points)} runs: {self._longer()}"
+        reason = f"{self._around(median)}; beyond it {_WORDS[limit]}{unsure}"
+        return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self._points))
+
+    def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
+        """Return the most frequent limit of the runs that lie beyond the rate and nearest to it."""
+        if not beyond:
+            return "range" if self._bounds.highest else "runs"
+        nearest = sorted(beyond, key=lambda point: abs(math.log(point.rate / median)))[:MIN_RUNS_EACH]
+        limits = [point.limit for point in nearest if point.limit]
+        return max(sorted(set(limits)), key=limits.count)
+
+    def _at_least(self, met: Sequence[Point], limit: RateLimit) -> MaxRate:
+        """Return the highest rate that most of its runs met, as a lower bound of the server's limit."""
+        mostly = {each["rate"] for each in tried(self._points) if each["met"] * 2 > each["runs"]}
+        best = max(met, key=lambda point: (point.rate in mostly, point.rate))
+        above = min((p.rate for p in self._points if not p.met and p.rate > best.rate), default=None)
+        words = {
+            "range": f"at least: {best.rate:,.4g}/s is the highest that was asked for",
+            "runs": f"at least: {len(self._points)} runs were used up, and all were met",
+        }.get(limit) or f"at least: beyond it {_WORDS[limit]}, so the server's own limit is not known"
+        reason = f"{words}; {self._around(best.rate)}"
+        return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(self._points))
+
+    def _none(self) -> MaxRate:
+        slowest = min(self._points, key=lambda point: point.rate)
+        limit = slowest.limit or "server"
+        lowest = slowest.rate <= self._bounds.lowest
+        which = "the lowest rate tried" if lowest else f"the lowest of {len(self._points)} runs, which were used up"
+        reason = f"not met at {slowest.rate:,.4g}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
+        ended: RateLimit = limit if lowest else "runs"
+        return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self._points))
+
+    def _around(self, rate: float) -> str:
+        """Describe the runs at the rates on both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
+        rates = tried(self._points)
+        below = [each for each in rates if each["rate"] <= rate][-1:]
+        above = [each for each in rates if each["rate"] > rate][:1]
+        shown = [f"{each['met']} of {each['runs']} {{}}at {each['rate']:,.4g}/s" for each in below + above]
+        return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
+
+    def _longer(self) -> str:
+        """Advise a longer duration: the interval narrows with the square root of the measured time."""
+        wanted, seen = 2 * math.log(1 + TOLERANCE), math.log(self._width())
+        return f"a --duration {math.ceil((seen / wanted) ** 2 * 10) / 10:g} times as long would do"
+
+
+def names(point: Point) -> str:
+    """Name the constraints and the objective that a run does not meet."""
+    missed = [] if point.objective == MET else [f"objective {point.objective}"]
+    return ", ".join([*sorted(point.failed), *missed])

@@ -1,0 +1,197 @@
+"""A plot: axes, and what is drawn between them, as one SVG element whose colours are the page's."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET  # writes only: nothing is parsed
+
+from markupsafe import Markup
+
+from servemark.output import printable
+from servemark.views.drawing.axis import Axis
+
+WIDTH, HEIGHT = 560, 290
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 16, 30, 48
+_ROW = 40
+"""Height of a bar with its words above it."""
+_LEVELS = 8
+"""Shades of a heatmap."""
+Point = tuple[float, float | None]
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of the legend."""
+
+    words: str
+    colour: int
+    form: str = "line"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure with its interval and the words above it; a muted one may be chance."""
+
+    words: str
+    shown: str
+    value: float | None
+    interval: Sequence[float | None] | None = None
+    colour: int = 0
+    muted: bool = False
+
+
+class Plot:
+    """Draws marks in the order in which they are asked for. `name` is what a screen reader says of it."""
+
+    def __init__(self, name: str, x: Axis, y: Axis, *, height: int = HEIGHT) -> None:
+        self._x, self._y = x, y
+        self._bottom = height - _BOTTOM
+        self._svg = _root(name, height)
+        self.keys: list[Key] = []
+        for value, words in y.ticks:
+            at = self._at_y(value)
+            _add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
+            _text(self._svg, _LEFT - 6, at + 4, words, "end")
+        for value, words in x.ticks:
+            at = self._at_x(value)
+            _add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
+            _text(self._svg, min(at, WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
+        _text(self._svg, 4, 14, y.title, "start", "axis")
+        _text(self._svg, WIDTH - _RIGHT, height - 8, x.title, "end", "axis")
+
+    def line(self, points: Iterable[Point], words: str, colour: int, *, stepped: bool = False) -> None:
+        """Values joined; a gap where one is not known. `stepped`: each holds until the next."""
+        path, pen = [], "M"
+        for x, y in points:
+            if y is None:
+                pen = "M"
+                continue
+            at_x, at_y = self._at_x(x), self._at_y(y)
+            path.append(f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}")
+            pen = "L"
+        _add(self._svg, "path", {"class": f"line c{colour}", "d": "".join(path)})
+        if words:
+            self.keys.append(Key(words, colour))
+
+    def dots(
+        self, points: Iterable[tuple[float, float | None, str]], words: str, colour: int, form: str = "dot"
+    ) -> None:
+        """Values with their words under the pointer; the form `hollow` is for those that may not be quoted."""
+        drawn = 0
+        for x, y, said in points:
+            if y is not None:
+                at = {
+                    "class": f"{form} c{colour}",
+                    "cx": f"{self._at_x(x):.1f}",
+                    "cy": f"{self._at_y(y):.1f}",
+                    "r": "4",
+                }
+                _add(_add(self._svg, "circle", at), "title", {}, said)
+                drawn += 1
+        if drawn and words:
+            self.keys.append(Key(words, colour, form))
+
+    def stems(self, points: Iterable[Point], words: str, colour: int) -> None:
+        """Counts as columns from the bottom."""
+        path = "".join(f"M{self._at_x(x):.1f} {self._bottom}V{self._at_y(y):.1f}" for x, y in points if y is not None)
+        _add(self._svg, "path", {"class": f"stem c{colour}", "d": path})
+        self.keys.append(Key(words, colour))
+
+    def level(self, y: float, words: str) -> None:
+        """A limit across the plot."""
+        at = self._at_y(y)
+        _add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
+        _text(self._svg, WIDTH - _RIGHT - 4, at - 5 if at > _TOP + 16 else at + 14, words, "end", "said")
+
+    def mark(self, x: float, words: str) -> None:
+        """A place on the horizontal axis."""
+        at = self._at_x(x)
+        _add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
+        left = at > WIDTH / 2
+        _text(self._svg, at - 5 if left else at + 5, _TOP + 12, words, "end" if left else "start", "said")
+
+    def band(self, low: float, high: float) -> None:
+        """An interval on the horizontal axis."""
+        left, right = self._at_x(low), self._at_x(high)
+        box = {"x": f"{left:.1f}", "width": f"{max(right - left, 1):.1f}", "y": f"{_TOP}"}
+        _add(self._svg, "rect", {"class": "band", **box, "height": f"{self._bottom - _TOP}"})
+
+    def cells(self, xs: Sequence[float], ys: Sequence[float], counts: Sequence[Sequence[int]]) -> None:
+        """A heatmap: `counts[i][j]` lie between xs[i], xs[i + 1] and ys[j], ys[j + 1]; shades are logarithmic."""
+        most = max((count for row in counts for count in row), default=0)
+        paths = [""] * _LEVELS
+        for i, row in enumerate(counts):
+            left, right = self._at_x(xs[i]), self._at_x(xs[i + 1])
+            for j, count in enumerate(row):
+                if count:
+                    level = math.ceil(math.log(1 + count) / math.log(1 + most) * _LEVELS) - 1
+                    low, high = self._at_y(ys[j]), self._at_y(ys[j + 1])
+                    paths[level] += f"M{left:.1f} {high:.1f}H{right:.1f}V{low:.1f}H{left:.1f}z"
+        for level, path in enumerate(paths, 1):
+            if path:
+                _add(self._svg, "path", {"class": "cell", "fill-opacity": f"{level / _LEVELS:.3g}", "d": path})
+
+    @property
+    def svg(self) -> Markup:
+        """The element."""
+        return _markup(self._svg)
+
+    def _at_x(self, value: float) -> float:
+        return _LEFT + self._x.share(value) * (WIDTH - _LEFT - _RIGHT)
+
+    def _at_y(self, value: float) -> float:
+        return self._bottom - self._y.share(value) * (self._bottom - _TOP)
+
+
+def bars(name: str, axis: Axis, rows: Sequence[Bar], *, origin: float | None = 0.0) -> Markup:
+    """Figures below each other with their intervals: bars from the origin; without one, points."""
+    bottom = 8 + _ROW * len(rows)
+    svg = _root(name, bottom + 40)
+
+    def at(value: float) -> float:
+        return 8 + axis.share(value) * (WIDTH - 24)
+
+    for value, words in axis.ticks:
+        _add(svg, "path", {"class": "grid", "d": f"M{at(value):.1f} 4V{bottom}"})
+        _text(svg, min(max(at(value), 14), WIDTH - 22), bottom + 16, words, "middle")
+    if origin is None and axis.low < 1 < axis.high:
+        _add(svg, "path", {"class": "mark", "d": f"M{at(1.0):.1f} 4V{bottom}"})
+    for number, row in enumerate(rows):
+        top = 8 + number * _ROW
+        _text(svg, 8, top + 12, row.words, "start", "name")
+        _text(svg, WIDTH - 16, top + 12, row.shown, "end", "name")
+        if row.value is None:
+            continue
+        colour, middle = "muted" if row.muted else f"c{row.colour}", top + 25
+        if origin is not None:
+            left, right = sorted((at(origin), at(row.value)))
+            box = {"x": f"{left:.1f}", "y": f"{middle - 6}", "width": f"{max(right - left, 0.5):.1f}", "height": "12"}
+            _add(svg, "rect", {"class": f"bar {colour}", **box})
+        else:
+            _add(svg, "circle", {"class": f"dot {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"})
+        low, high = row.interval or (None, None)
+        if low is not None and high is not None:
+            ends = at(low), at(high)
+            whisker = f"M{ends[0]:.1f} {middle - 5}v10m0 -5H{ends[1]:.1f}m0 -5v10"
+            _add(svg, "path", {"class": "whisker", "d": whisker})
+    _text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
+    return _markup(svg)
+
+
+def _root(name: str, height: int) -> ET.Element:
+    return ET.Element("svg", {"viewBox": f"0 0 {WIDTH} {height}", "role": "img", "aria-label": printable(name)})
+
+
+def _text(svg: ET.Element, x: float, y: float, words: str, anchor: str, style: str = "tick") -> None:
+    _add(svg, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor, "class": style}, words)
+
+
+def _add(parent: ET.Element, tag: str, attributes: dict[str, str], words: str = "") -> ET.Element:
+    element = ET.SubElement(parent, tag, attributes)
+    element.text = printable(str(words)) or None  # a damaged document has a number where words belong
+    return element
+
+
+def _markup(svg: ET.Element) -> Markup:
+    """Words are escaped by the writer."""
+    return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704

@@ -1,0 +1,87 @@
+"""A run's answer in one line, for whoever reads no further."""
+
+from servemark.results.schema.comparison import ComparisonDocument
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import JudgedObjective, Result
+from servemark.results.verdict import failed_constraints
+from servemark.stats.percentiles import percentile_key
+from servemark.views.wording import figure, rate
+
+_TAILS = ("p99", "p95", "p90", "p50")
+
+
+def answer(result: Result) -> str:
+    """Summarise a load result: the engine, its speed, and both answers of the verdict.
+
+    Like "1,200.0 requests/s: p99 4.80 ms (95 % interval 4.70 to 4.95), objective 20 ms met, VALID".
+    """
+    throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
+    load = f"{rate(throughput['requests_per_s'])} requests/s"
+    if result["batch_size"] > 1:
+        load += f", {rate(throughput['inferences_per_s'])} inferences/s"
+    valid = f"INVALID ({', '.join(failed)})" if failed else "VALID"
+    return f"{load}: {', '.join([*_figures(result), valid])}"
+
+
+def _figures(result: Result) -> list[str]:
+    """The latency, at the objective's percentile where there is one, and each objective's answer."""
+    objectives = result["verdict"]["objectives"]
+    if "mix" in result:
+        said = result["verdict"]["objective"]
+        return [_latency(result, None), *([f"objectives {said}"] if said else [])]
+    timed = [each for each in objectives if each["figure"] == "latency"]
+    first = max(timed, key=lambda each: each["percentile"] or 0.0, default=None)
+    asked = [f"objective {figure(first['limit'])} ms {first['status']}"] if first else []
+    return [_latency(result, first), *asked, *(_asked(each) for each in objectives if each is not first)]
+
+
+def _latency(result: Result, objective: JudgedObjective | None) -> str:
+    """Format the objective's percentile or, without one, the highest that the requests support."""
+    latency = result["metrics"]["latency_ms"]
+    if not latency["count"]:
+        return "no request succeeded"
+    if objective is None:
+        key = next((key for key in _TAILS if figure_of(latency, key) is not None), "max")
+        value = figure_of(latency, key)
+    else:
+        key, value = percentile_key(objective["percentile"] or 0.0), objective["value"]
+    interval = dict(latency["ci95"]).get(key)
+    within = f" (95 % interval {figure(interval[0])} to {figure(interval[1])})" if isinstance(interval, list) else ""
+    return f"{key.replace('_', '.')} {figure(value)} ms{within}"
+
+
+def _asked(objective: JudgedObjective) -> str:
+    """Another objective: its figure, its limit and its answer."""
+    name, limit = objective["objective"].partition(":")[0].replace("_", " "), objective["limit"]
+    if objective["figure"] == "errors":
+        return f"errors {_percent(objective['value'])}, objective {_percent(limit)} {objective['status']}"
+    if objective["figure"] == "throughput":
+        return f"objective {figure(limit)} requests/s {objective['status']}"
+    return f"{name} {figure(objective['value'])} ms, objective {figure(limit)} ms {objective['status']}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.3g} %"
+
+
+def answer_of_comparison(document: ComparisonDocument) -> str:
+    """Name the engine that serves most, and its lead beyond chance.
+
+    Like "openvino serves most: 1.320 times the throughput of onnxruntime (95 % interval 1.280 to 1.360)".
+    """
+    first, rows = document["baseline"], document["rows"]
+    known = [(row["label"], ratio) for row in rows if (ratio := row["ratio"]["inferences_per_s"])]
+    if not known:
+        return (
+            f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "nothing measured"
+        )
+    label, best = max(known, key=lambda each: each[1]["value"])
+    times = f"{best['value']:.3f} times the throughput of {first}"
+    if best["ci95"] is None:
+        return f"{label} has {times}, without an interval: too few rounds"
+    within = f"{times} (95 % interval {best['ci95'][0]:.3f} to {best['ci95'][1]:.3f})"
+    if not best["significant"]:
+        return f"no engine is beyond chance faster than {first}: {label} has {within}"
+    if best["value"] < 1:
+        return f"{first} serves most: {label}, the next, has {within}"
+    return f"{label} serves most: {within}"

@@ -1,0 +1,172 @@
+"""Runs that go on, on the terminal: what they last said of themselves, drawn by the process that waits for them."""
+
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from servemark.results.live_figures import LiveFigures
+from servemark.views.wording import figure, rate
+
+SECONDS_SHOWN = 60
+"""Maximum time span of a sparkline, in seconds."""
+WORDS_KEPT = 100
+_BARS = "▁▂▃▄▅▆▇█"
+_LABEL, _WORDS = 10, 24
+"""Widths of the first column, and of the words before a sparkline."""
+_NARROWEST = 22
+"""Columns of runs that go on at once are at least as wide; those that do not fit stand below."""
+_LABELS = (
+    *("run", "now", "rate", "p50 ms", "p99 ms", "delay p99", "in flight", "errors", "power", "objective", "so far"),
+)
+
+
+class LiveRun:
+    """Figures that one run has sent so far; `name` is the run's."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last: LiveFigures | None = None
+        self._rates: deque[float] = deque(maxlen=SECONDS_SHOWN)
+        self._p50: deque[float] = deque(maxlen=SECONDS_SHOWN)
+        self._p99: deque[float] = deque(maxlen=SECONDS_SHOWN)
+        self.ended = False
+
+    def take(self, figures: LiveFigures) -> None:
+        """Take what the run says now."""
+        before, self._last = self._last, figures
+        if before is not None and (passed_s := figures["time_s"] - before["time_s"]) > 0:
+            self._rates.append((figures["answered"] - before["answered"]) / passed_s)
+        for kept, value in ((self._p50, figures["second_p50_ms"]), (self._p99, figures["second_p99_ms"])):
+            if value is not None:
+                kept.append(value)
+
+    def rows(self, width: int, *, stopping: bool) -> dict[str, Text]:
+        """Label -> value, some of several lines, in a column of this width; a wide one has room for sparklines."""
+        now, bars = self._last, width - _WORDS - 1
+        phase = "ended" if self.ended else "stopping" if stopping else "starting" if now is None else _phase(now)
+        rows = {"run": Text(self._name), "now": Text(phase)}
+        if now is None:
+            return rows
+        asked = f" (asked {rate(now['asked_rate'])})" if now["asked_rate"] is not None else ""
+        seen = f"{rate(self._rates[-1])}/s" if self._rates else "-"
+        rows |= {
+            "rate": _with_bars(f"{seen}{asked}", self._rates, bars),
+            "p50 ms": _with_bars(figure(now["p50_ms"]), self._p50, bars),
+            "p99 ms": _with_bars(figure(now["p99_ms"]), self._p99, bars),
+            "delay p99": Text("-" if now["delay_p99_ms"] is None else f"{figure(now['delay_p99_ms'])} ms"),
+            "in flight": Text(_in_flight(now)),
+            "errors": _errors(now["errors"]),
+            "so far": _verdict(now["constraints"]),
+        }
+        if now["power_w"]:
+            rows["power"] = Text(", ".join(f"{watts:.3g} W {name}" for name, watts in now["power_w"].items()))
+        if now["objectives"]:
+            rows["objective"] = Text("\n").join(_objective(*each) for each in now["objectives"].items())
+        return rows
+
+
+class Screen:
+    """All that a terminal shows while runs go on: one, several at once, or one after another."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._runs: Sequence[LiveRun] = ()
+        self._words: deque[str] = deque(maxlen=WORDS_KEPT)
+        self._stopping = False
+
+    def show(self, *runs: LiveRun) -> None:
+        """Show these runs from now on, side by side."""
+        self._runs = runs
+
+    def say(self, line: str) -> None:
+        """Take a line about what goes on; the last ones are shown, as many as there is room for."""
+        self._words.append(line)
+
+    @contextlib.contextmanager
+    def until_stopped(self) -> Iterator[None]:
+        """Show of a block that is cut short that it ends."""
+        try:
+            yield
+        except BaseException:
+            self._stopping = True
+            raise
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self._title, no_wrap=True, overflow="ellipsis", style="bold")
+        room = options.max_height - 1
+        runs, beside = self._runs, max((options.max_width - _LABEL) // (_NARROWEST + 1), 1)
+        for first in range(0, len(runs), beside):
+            table, lines = self._table(runs[first : first + beside], options.max_width - _LABEL)
+            room -= lines
+            yield table
+        words = list(self._words)[-room:] if room > 0 else []
+        yield from (Text(line, no_wrap=True, overflow="ellipsis", style="dim") for line in words)
+
+    def _table(self, runs: Sequence[LiveRun], width: int) -> tuple[Table, int]:
+        """A column for each run, and how many lines they take."""
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(style="dim", width=_LABEL, no_wrap=True)
+        for _ in runs:
+            table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        columns = [run.rows(width // len(runs) - 1, stopping=self._stopping) for run in runs]
+        lines = 0
+        for label in _LABELS:
+            cells = [column.get(label, Text()) for column in columns]
+            if any(cells):
+                table.add_row(label, *cells)
+                lines += max(len(cell.split("\n")) for cell in cells)
+        return table, lines
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last values as bars from 0 to the largest of them."""
+    shown = list(values)[-width:]
+    most = max(shown, default=0.0)
+    top = len(_BARS) - 1
+    return "".join(_BARS[round(top * value / most) if most > 0 else 0] for value in shown)
+
+
+def _with_bars(words: str, values: Sequence[float], bars: int) -> Text:
+    if bars <= 0:
+        return Text(words)
+    return Text.assemble(f"{words:<{_WORDS}} ", (sparkline(values, bars), "cyan"))
+
+
+def _phase(now: LiveFigures) -> str:
+    elapsed_s, whole_s = now["elapsed_s"], now["whole_s"]
+    if elapsed_s < 0:
+        return f"warm-up, {'at most ' if now['auto_warmup'] else ''}{-elapsed_s:.0f} s left"
+    if elapsed_s >= whole_s:
+        return f"{whole_s:g} s measured, waiting for answers"
+    return f"measuring, {whole_s - elapsed_s:.0f} of {whole_s:g} s left"
+
+
+def _in_flight(now: LiveFigures) -> str:
+    waiting = f", {now['backlog']:,} wait to be sent" if now["backlog"] else ""
+    queue = "" if now["queue"] is None else f", {now['queue']:,.0f} in the server's queue"
+    return f"{now['in_flight']:,}{waiting}{queue}"
+
+
+def _errors(errors: Mapping[str, int]) -> Text:
+    if not errors:
+        return Text("0")
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(errors.items(), key=lambda each: -each[1]))
+    return Text(f"{sum(errors.values()):,}: {kinds}", style="red")
+
+
+def _objective(name: str, status: str) -> Text:
+    style = {"met": "green", "missed": "bold red"}.get(status, "")
+    return Text.assemble(f"{name} ", (status.upper(), style))
+
+
+def _verdict(constraints: Mapping[str, bool]) -> Text:
+    if not constraints:
+        return Text("not judged yet")
+    failed = [name for name, ok in constraints.items() if not ok]
+    if failed:
+        return Text.assemble(("INVALID", "bold red"), f" {', '.join(failed)}")
+    return Text.assemble(("VALID", "bold green"), f" {len(constraints)} constraints hold")

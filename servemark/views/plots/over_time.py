@@ -1,0 +1,188 @@
+"""Latency and rate over time: from the windows of a run, and from its request log."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.results.saved import Request
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import Result, StageFigures, WindowFigures
+from servemark.views.drawing.axis import Axis, linear, logarithmic
+from servemark.views.drawing.plot import Plot
+from servemark.views.page.blocks import Figure, Table
+from servemark.views.plots.distribution import Level
+from servemark.views.wording import figure, rate
+
+_LINES = {"p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1), "max_ms": ("max", 7)}
+Floats = npt.NDArray[np.float64]
+COLUMNS, ROWS = 80, 28
+"""Cells of the heatmap, at most."""
+MAX_POINTS, MAX_ROWS = 1000, 500
+"""Of a line and of its table: beyond them neighbours are shown by their extremes. A plot is 560 wide."""
+
+
+def windows(result: Result, levels: Sequence[Level] = ()) -> list[Figure]:
+    """Latency and rate of each window; none where nothing was measured."""
+    found = result["windows"]
+    if not found:
+        return []
+    return [_latency(result, levels), _rate(result)]
+
+
+def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level] = ()) -> Figure | None:
+    """Plot the number of requests by time and latency; None if none succeeded."""
+    good = [(each.due_s, each.latency_ms) for each in requests if not each.error and each.latency_ms > 0]
+    if not good:
+        return None
+    due, latency = np.array(good).T
+    x = linear("s", [0.0, length_s])
+    y = logarithmic("ms", [float(latency.min()), float(latency.max())])
+    xs: Floats = np.linspace(0.0, length_s, min(COLUMNS, max(math.ceil(len(good) / 10), 2)) + 1)
+    ys: Floats = np.geomspace(y.low, y.high, ROWS + 1)
+    counts = _counts(due, latency, xs, ys)
+    plot = Plot("Requests by time and latency; darker means more", x, y)
+    plot.cells(xs.tolist(), ys.tolist(), counts.astype(int).tolist())
+    for words, limit in levels:
+        if y.low < limit < y.high:
+            plot.level(limit, words)
+    return Figure.of(
+        plot,
+        "Requests by time and latency",
+        _coarse(due, latency, xs, y),
+        note=f"{len(good):,} requests of the request log by when they were due; darker means more.",
+    )
+
+
+def _latency(result: Result, levels: Sequence[Level]) -> Figure:
+    found = result["windows"]
+    shown = {key: line for key, line in _LINES.items() if any(window.get(key) is not None for window in found)}
+    values = [figure_of(window, key) if key in window else None for window in found for key in shown]
+    plot = Plot(
+        f"Latency over time: {', '.join(name for name, _ in shown.values())}",
+        _time(result),
+        logarithmic("ms", [*values, *(limit for _, limit in levels)]),
+    )
+    for key, (name, colour) in shown.items():
+        points = [(window["start_s"], figure_of(window, key) if key in window else None) for window in found]
+        plot.line(_held(thinned(points), _end(result)), name, colour, stepped=True)
+    for words, limit in levels:
+        plot.level(limit, words)
+    _begin_stages(plot, result["stages"])
+    head = ["start s", "requests/s", "requests", "failed", *(f"{name} ms" for name, _ in shown.values())]
+    rows = [
+        [
+            f"{window['start_s']:g}",
+            rate(window["requests_per_s"]),
+            f"{window['count']:,}" if "count" in window else "-",
+            f"{window['errors']:,}",
+            *(figure(figure_of(window, key) if key in window else None) for key in shown),
+        ]
+        for window in _told(found)
+    ]
+    return Figure.of(plot, "Latency over time", Table(head, rows), note=f"{_missing(found)} {_left_out(found)}".strip())
+
+
+def _rate(result: Result) -> Figure:
+    found = result["windows"]
+    asked = _asked(result)
+    failed = any(window["errors"] for window in found)
+    lengths = _lengths(result)
+    errors = [window["errors"] / length if length else 0.0 for window, length in zip(found, lengths, strict=True)]
+    values = [*(window["requests_per_s"] for window in found), *(per_s for _, per_s in asked), *errors]
+    plot = Plot("Requests per second over time", _time(result), linear("requests/s", values))
+    answered = [(window["start_s"], window["requests_per_s"]) for window in found]
+    plot.line(_held(thinned(answered), _end(result)), "answered", 0, stepped=True)
+    if asked:
+        plot.line(_held(asked, _end(result)), "asked for", 7, stepped=True)
+    if failed:
+        points = [(window["start_s"], per_s) for window, per_s in zip(found, errors, strict=True)]
+        plot.line(_held(thinned(points), _end(result)), "failed", 1, stepped=True)
+    _begin_stages(plot, result["stages"])
+    per_second = {id(window): per_s for window, per_s in zip(found, errors, strict=True)}
+    rows = [
+        [f"{window['start_s']:g}", rate(window["requests_per_s"]), figure(per_second[id(window)])]
+        for window in _told(found)
+    ]
+    head = ["start s", "answered/s", "failed/s"]
+    return Figure.of(plot, "Rate over time", Table(head, rows), note=_left_out(found))
+
+
+def thinned(points: Sequence[tuple[float, float | None]]) -> Sequence[tuple[float, float | None]]:
+    """At most MAX_POINTS of them: of neighbours the least and the greatest, and a gap where none is known."""
+    if len(points) <= MAX_POINTS:
+        return points
+    length = math.ceil(len(points) / (MAX_POINTS // 2))
+    kept: list[tuple[float, float | None]] = []
+    for first in range(0, len(points), length):
+        known = [(value, x) for x, value in points[first : first + length] if value is not None]
+        ends = sorted({(x, value) for value, x in (min(known), max(known))}) if known else [(points[first][0], None)]
+        kept += ends
+    return kept
+
+
+def _told(found: Sequence[WindowFigures]) -> list[WindowFigures]:
+    """At most MAX_ROWS windows: of neighbours the one with most failures, or with the longest latency."""
+    length = math.ceil(len(found) / MAX_ROWS)
+    groups = (found[first : first + length] for first in range(0, len(found), length))
+    return [max(group, key=lambda window: (window["errors"], window.get("max_ms") or 0.0)) for group in groups]
+
+
+def _left_out(found: Sequence[WindowFigures]) -> str:
+    length = math.ceil(len(found) / MAX_ROWS)
+    return f"The table has the worst of each {length:,} windows, the plot their extremes." if length > 1 else ""
+
+
+def _time(result: Result) -> Axis:
+    return linear("s", [0.0, _end(result)])
+
+
+def _end(result: Result) -> float:
+    starts = [window["start_s"] for window in result["windows"]]
+    measured = result["scenario"]["measured_s"] or result["scenario"]["duration_s"]
+    return max(measured, starts[-1])
+
+
+def _lengths(result: Result) -> list[float]:
+    starts = [*(window["start_s"] for window in result["windows"]), _end(result)]
+    return [after - before for before, after in itertools.pairwise(starts)]
+
+
+def _asked(result: Result) -> list[tuple[float, float]]:
+    """The rate that was asked for, from when; none in a closed loop and for a trace, whose windows differ."""
+    if result["stages"]:
+        return [(stage["start_s"], stage["requested_rate"]) for stage in result["stages"]]
+    asked = result["scenario"]["requested_rate"]
+    return [(0.0, asked)] if asked is not None else []
+
+
+def _held(points: Sequence[tuple[float, float | None]], end_s: float) -> list[tuple[float, float | None]]:
+    """Each value holds until the next, the last one until the end."""
+    return [*points, (end_s, points[-1][1])]
+
+
+def _begin_stages(plot: Plot, stages: Sequence[StageFigures]) -> None:
+    for stage in stages[1:]:
+        plot.mark(stage["start_s"], f"{stage['requested_rate']:g}/s")
+
+
+def _missing(found: Sequence[WindowFigures]) -> str:
+    lacking = [name for key, (name, _) in _LINES.items() if any(window.get(key) is None for window in found)]
+    return f"A gap, or no {', '.join(lacking)}: too few requests in the window." if lacking else ""
+
+
+def _counts(due: Floats, latency: Floats, xs: Floats, ys: Floats) -> Floats:
+    """Count the requests in each cell between the edges."""
+    return np.histogramdd(np.column_stack([due, latency]), [xs, ys])[0]
+
+
+def _coarse(due: Floats, latency: Floats, xs: Floats, y: Axis) -> Table:
+    """Fewer cells than are drawn, for reading."""
+    times = np.linspace(xs[0], xs[-1], min(10, len(xs) - 1) + 1)
+    limits = [y.low, *(tick for tick, _ in y.ticks if y.low < tick < y.high), y.high]
+    counts = _counts(due, latency, times, np.array(limits))
+    head = ["from s", *(f"to {figure(limit)} ms" for limit in limits[1:])]
+    rows = [[f"{start:.4g}", *(f"{int(count):,}" for count in row)] for start, row in zip(times, counts, strict=False)]
+    return Table(head, rows)

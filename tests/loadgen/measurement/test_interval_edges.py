@@ -1,0 +1,155 @@
+"""Readings at the edges of the measured interval: the energy of the target, idle and under load."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from loadgen.evaluation import metrics
+from loadgen.measurement import interval_edges
+from loadgen.measurement.measurement import Measured
+from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Interval
+from loadgen.sut.target import Target
+from servemark.telemetry.energy import Meter
+from tests.support.load_config import config
+
+S = 1_000_000_000
+STILL = "rapl: it did not move within"
+
+
+class LocalTarget:
+    """A target on this machine that has no statistics."""
+
+    local = True
+
+    def statistics(self) -> None:
+        return None
+
+
+def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The figures of a counter that shows these values at the edges: idle's two, then the interval's."""
+    values = iter(joules)
+    meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0], period_s=1e3)
+    monkeypatch.setattr(interval_edges, "open_meter", lambda _boundary, **_: (meter, None))
+    monkeypatch.setattr(interval_edges, "IDLE_S", 0.005)
+    target = cast(Target, LocalTarget())
+    found = interval_edges.Energy(target, "cpu")
+    found.begin()
+    time.sleep(0.05)
+    found.finish()
+    recorder = Recorder(Interval(0, S, 1))
+    recorder.completed = completed
+    measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
+    return metrics._energy(config("ranking_tiny", "--batch-size", "4"), measured)
+
+
+def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = energy([10, 10.5, 900, 100], 50, monkeypatch)
+    assert figures["joules"] == 200  # it wrapped around at 1000
+    assert figures["joules_per_inference"] == 200 / (50 * 4)
+    assert figures["joules_per_request"] == 200 / 50
+    assert not [key for key in figures if key.endswith("_reason")]
+
+
+@pytest.mark.parametrize(
+    ("joules", "completed", "unknown"),
+    [
+        ([10, 10, 20, 30], 1, {"idle_w": STILL}),
+        (
+            [10, 20, 30, 30],
+            1,
+            dict.fromkeys(("joules", "average_w", "joules_per_inference", "joules_per_request"), STILL),
+        ),
+        (
+            [10, 20, 30, 40],
+            0,
+            dict.fromkeys(("joules_per_inference", "joules_per_request"), "no inference was completed"),
+        ),
+    ],
+)
+def test_each_figure_that_is_not_known_has_its_own_reason(
+    joules: list[float], completed: int, unknown: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = energy(joules, completed, monkeypatch)
+    assert {key for key, value in figures.items() if value is None} == unknown.keys()
+    for key, why in unknown.items():
+        assert str(figures[f"{key}_reason"]).startswith(why)
+
+
+class Timed:
+    """An interval of one second that may go on."""
+
+    interval = Interval(S, 2 * S, 1)
+    over = False
+
+    def is_over(self, now: int) -> bool:
+        return self.over and now >= self.interval.end
+
+
+class Noted:
+    """A reading that notes when it was taken."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def begin(self) -> None:
+        self.taken.append("begin")
+
+    def finish(self) -> None:
+        self.taken.append("finish")
+
+
+def test_each_reading_is_taken_once_at_each_boundary() -> None:
+    timed, noted = Timed(), Noted()
+    boundaries = interval_edges.Boundaries(noted)
+    boundaries.tick(S - 1, timed)
+    assert noted.taken == []
+    boundaries.tick(S, timed)
+    boundaries.tick(2 * S, timed)  # it goes on
+    assert noted.taken == ["begin"]
+    timed.over = True
+    boundaries.tick(2 * S + 1, timed)
+    boundaries.tick(2 * S + 2, timed)
+    boundaries.finish()
+    assert noted.taken == ["begin", "finish"]
+
+
+def test_a_run_that_is_cut_short_has_its_readings_too() -> None:
+    noted = Noted()
+    interval_edges.Boundaries(noted).finish()
+    assert noted.taken == ["begin", "finish"]
+
+
+def test_cpu_time_is_this_thread_s_share_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([(1.0, 10.0), (1.5, 11.0), (2.0, 14.0)])
+    monkeypatch.setattr(interval_edges, "_thread_and_clock_s", lambda: next(times))
+    cpu = interval_edges.CpuTime()
+    assert cpu.share is None
+    cpu.begin()
+    assert cpu.share == 0.5  # so far
+    cpu.finish()
+    assert cpu.share == 0.25
+
+
+class Busy(LocalTarget):
+    """A target that gives its counters before the load, and again when it is no longer asked for anything else."""
+
+    def __init__(self, silent: int) -> None:
+        self.asked, self._silent = 0, silent
+
+    def statistics(self) -> Any:
+        self.asked += 1
+        return {"asked": self.asked} if self.asked <= 2 or self.asked > 2 + self._silent else None
+
+
+@pytest.mark.parametrize(("silent", "after", "late"), [(0, 3, None), (1, None, 4), (9, None, None)])
+def test_a_busy_target_is_asked_again_when_the_run_is_over(silent: int, after: int | None, late: int | None) -> None:
+    statistics = interval_edges.Statistics(cast(Target, Busy(silent)))
+    statistics.begin()
+    statistics._wait()
+    statistics.finish()
+    statistics.wait()
+    found = [reading and reading["asked"] for reading in (statistics.before, statistics.after, statistics.late)]
+    assert found == [2, after, late]

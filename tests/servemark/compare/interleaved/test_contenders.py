@@ -1,0 +1,81 @@
+"""The engines of a comparison: how they are named, who can take part, and as which models they are served."""
+
+from pathlib import Path
+
+import pytest
+
+from exporters.pipeline import config_pbtxt
+from servemark.compare.interleaved.contenders import Contender, Contestants, configuration, lay_out, parse_contenders
+from servemark.errors import ArtifactError, OptionError
+from servemark.repository.entry import Entry
+from servemark.workload import get
+
+TINY = "ranking_tiny"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("onnxruntime,nope", "engine 'nope' is unknown"),
+        ("onnxruntime,pytorch@fp7", "precision 'fp7' is unknown"),
+        ("onnxruntime,py torch", "is not ENGINE"),
+        ("onnxruntime,pytorch:compile", "is not ENGINE"),
+        ("onnxruntime,,pytorch", "is not ENGINE"),
+    ],
+)
+def test_engines_that_make_no_sense(text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        parse_contenders(text, "fp32")
+
+
+def test_engines_with_precision_options_and_twice() -> None:
+    found = parse_contenders("onnxruntime, pytorch@fp16:compile=true:x=2,onnxruntime", "int8")
+    assert found == [
+        Contender("onnxruntime", "int8", "onnxruntime", {}),
+        Contender("pytorch", "fp16", "pytorch@fp16:compile=true:x=2", {"compile": "true", "x": "2"}),
+        Contender("onnxruntime", "int8", "onnxruntime#2", {}),
+    ]
+    assert found[1].slug == "pytorch@fp16-compile-true-x-2"
+
+
+def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason() -> None:
+    chosen = parse_contenders("onnxruntime,pytorch,onnxruntime", "fp32")
+
+    def step(contender: Contender) -> None:
+        if contender.engine == "pytorch":
+            raise ArtifactError("no such package", fix="install it")
+
+    with pytest.raises(ArtifactError, match="pytorch cannot be compared here: no such package") as error:
+        Contestants(chosen, may_leave_out=False).require(step)
+    assert error.value.fix == "install it; or leave it out with --skip-unavailable"
+    found = Contestants(chosen, may_leave_out=True)
+    found.require(step)
+    assert ([c.label for c in found.contenders], found.left_out) == (
+        ["onnxruntime", "onnxruntime#2"],
+        {"pytorch": "no such package"},
+    )
+    with pytest.raises(OptionError, match="1 of 2 engines"):
+        Contestants(chosen[:2], may_leave_out=True).require(step)
+
+
+def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None:
+    workload = get(TINY)
+    entry = Entry(tmp_path / "models", TINY, "pytorch")
+    entry.version.mkdir(parents=True)
+    (entry.version / "model.pt2").write_bytes(b"a program")
+    text = config_pbtxt.render(workload, model=entry.model, engine="pytorch", artifact="model.pt2", device="cpu")
+    entry.config.write_text(text)
+    chosen = parse_contenders("pytorch,pytorch:compile=true,pytorch:compile=true", "fp32")
+    entries = {contender.label: entry for contender in chosen}
+    configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
+    served, models = lay_out(entries, configs, tmp_path / "models", tmp_path / "scratch")
+    assert served == tmp_path / "scratch"
+    assert list(models.values()) == [f"{TINY}_pytorch", f"{TINY}_pytorch_2", f"{TINY}_pytorch_2"]
+    changed = (served / f"{TINY}_pytorch_2" / "config.pbtxt").read_text()
+    assert f'name: "{TINY}_pytorch_2"' in changed
+    assert "compile" in changed
+    assert "compile" not in (served / f"{TINY}_pytorch" / "config.pbtxt").read_text()
+    assert (served / f"{TINY}_pytorch_2" / "1" / "model.pt2").is_file()
+    unchanged = {"pytorch": configuration(chosen[0], entry, "")}
+    plain, names = lay_out({"pytorch": entry}, unchanged, tmp_path / "models", tmp_path / "scratch")
+    assert (plain, names) == (tmp_path / "models", {"pytorch": f"{TINY}_pytorch"})

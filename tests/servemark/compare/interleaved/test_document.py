@@ -1,0 +1,169 @@
+"""Engines side by side: the arithmetic on made-up rounds, the report, and the command against real servers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servemark.compare.interleaved.document import Turn, rows
+from servemark.search.max_rate.refinement import HighestRate
+from servemark.views.terminal.comparison import markdown
+from tests.support.results import NO_METER, histogram_of, result_of
+from tests.support.rounds import document_of, rounds_of, shown, turn
+
+
+def rows_of(turns: list[Turn], labels: list[str]) -> Any:
+    """The rows, whose reasons the types do not list."""
+    return rows(turns, labels)
+
+
+def test_known_ratios_come_out_of_a_drifting_machine() -> None:
+    first, slow, same = rows_of(rounds_of(a=1, b=2, c=1), ["a", "b", "c"])
+    assert first["ratio"] == {
+        "p50": None,
+        "p99": None,
+        "inferences_per_s": None,
+        "max_rate": None,
+        "reason": "the baseline: the others are compared with it",
+    }
+    assert slow["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
+    assert slow["ratio"]["p50"]["ci95"] == pytest.approx([2, 2], rel=0.01)
+    assert slow["ratio"]["inferences_per_s"]["value"] == pytest.approx(0.5)
+    assert slow["ratio"]["inferences_per_s"]["significant"] is True
+    assert same["ratio"]["p50"]["significant"] is False
+    assert slow["variation"]["p50"] > 0.2
+
+
+def test_percentiles_are_of_all_rounds_together_and_never_averaged() -> None:
+    fast, slow = histogram_of(np.full(900, 10.0)), histogram_of(np.full(300, 50.0))
+    turns = [Turn(n, "a", "d", result_of(h), h) for n, h in enumerate((fast, slow), start=1)]
+    [row] = rows(turns, ["a"])
+    assert row["latency_ms"]["count"] == 1200
+    assert row["latency_ms"]["p50"] == pytest.approx(10, rel=1e-3)
+    assert row["latency_ms"]["p99"] == pytest.approx(50, rel=1e-3)
+
+
+def test_a_percentile_needs_its_samples() -> None:
+    [row, _] = rows_of(rounds_of(2, a=1, b=1), ["a", "b"])
+    assert row["latency_ms"]["p99"] is None
+    assert row["latency_ms"]["p99_reason"] == "needs 1,000 samples, has 800: --duration 14"
+    assert row["latency_ms"]["p90"] > 0
+
+
+def test_few_rounds_have_a_ratio_without_an_interval() -> None:
+    _, row = rows_of(rounds_of(3, a=1, b=3), ["a", "b"])
+    assert row["ratio"]["p50"]["value"] == pytest.approx(3, rel=0.01)
+    assert (row["ratio"]["p50"]["ci95"], row["ratio"]["p50"]["significant"]) == (None, None)
+    assert row["ratio"]["ci95_reason"] == "needs 5 rounds, has 3: raise --pairs"
+    assert row["variation"]["reason"].startswith("needs 4 rounds")
+
+
+def test_a_run_that_was_cut_short_is_listed_and_takes_no_part() -> None:
+    turns = [*rounds_of(5, a=1, b=2), turn(6, "a", 10), turn(6, "b", 900, partial=True)]
+    found = document_of(turns, ["a", "b"], "interrupted")
+    assert (found["rounds_done"], len(found["turns"]), found["partial"]) == (5, 12, True)
+    assert found["turns"][-1]["partial"] is True
+    [_, row] = found["rows"]
+    assert row["rounds"] == 5
+    assert row["ratio"]["p50"]["value"] == pytest.approx(2, rel=0.01)
+    assert "partial: interrupted" in shown(found)
+
+
+def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
+    turns = [*rounds_of(4, a=1, b=2), turn(5, "a", 10), turn(5, "b", 20, failed=("error_rate",))]
+    found = document_of(turns, ["a", "b"])
+    [a, b] = found["rows"]
+    assert (a["verdict"]["valid"], b["verdict"]["valid_rounds"]) == (True, 4)
+    assert b["verdict"]["failed"] == {"error_rate": 1}
+    text = shown(found)
+    assert "INVALID 1 of 5" in text
+    assert "b: not every round is VALID (error_rate in 1 of 5): fix error_rate" in text
+    assert "2.00" in text
+    assert "* this ratio includes INVALID rounds" in text
+
+
+def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
+    metered = [turn(n, "a", 10, joules=joules) for n, joules in enumerate((1.0, 3.0), start=1)]
+    assert rows(metered, ["a"])[0]["energy"] == {"joules_per_inference": 2.0, "boundary": "cpu_package"}
+    [row] = rows([*metered, turn(3, "a", 10)], ["a"])
+    assert row["energy"] == {"joules_per_inference": None, "reason": NO_METER}
+
+
+def test_outputs_are_those_of_all_rounds() -> None:
+    [row] = rows([turn(1, "a", 10, top1=1.0), turn(2, "a", 10, top1=0.5)], ["a"])
+    found = row["output_agreement"]
+    assert (found["checked"], found["top1_samples"], found["samples"], found["top1_agreement"]) == (100, 8, 16, 0.5)
+
+
+def test_a_round_that_came_to_fewer_golden_samples_says_less() -> None:
+    short = turn(1, "a", 10, top1=0.25)
+    short.result["metrics"]["accuracy"]["output_agreement"]["samples"] = 4
+    [row] = rows([short, turn(2, "a", 10, top1=0.5)], ["a"])
+    assert (row["output_agreement"]["top1_samples"], row["output_agreement"]["samples"]) == (8, 16)
+
+
+def test_reduced_precision_shows_its_limit_and_that_weights_are_random() -> None:
+    reduced = turn(1, "b", 10, top1=0.5, precision="int8")
+    reduced.result["metrics"]["accuracy"]["output_agreement"] |= {"cosine_min": 0.976, "tolerance": {"min_cosine": 0.9}}
+    found = document_of([turn(1, "a", 10), reduced], ["a", "b"])
+    text = shown(found)
+    assert "max error 1e-06, top-1 16 of 16" in text
+    assert "cosine 0.9760 (at least 0.9), top-1 8 of 16" in text
+    assert "random weights: agreement with fp32, no accuracy" in text
+
+
+def test_a_round_without_answers_leaves_no_ratio() -> None:
+    turns = [*rounds_of(5, a=1, b=2), turn(6, "a", 10), turn(6, "b", 20, rate=0.0)]
+    _, row = rows_of(turns, ["a", "b"])
+    assert row["ratio"]["inferences_per_s"] is None
+    assert row["ratio"]["inferences_per_s_reason"]
+
+
+def test_highest_rates_have_a_ratio_of_their_rounds_or_the_reason() -> None:
+    starts = ([400.0, 410.0], [800.0, 820.0], [405.0, 400.0])
+    [first, fast, same] = [HighestRate(None, None, "x", rounds) for rounds in starts]
+    for rate in (first, fast, same):
+        rate.rounds.append(rate.rounds[0] * 1.01)
+    found = document_of(rounds_of(5, a=1, b=1, c=1), list("abc"), highest={"a": first, "b": fast, "c": same})
+    [a, b, c] = found["rows"]
+    assert (a["max_rate"]["rate"], a["ratio"]["max_rate"]) == (pytest.approx(first.rate), None)
+    assert b["ratio"]["max_rate"]["value"] == pytest.approx(2, rel=0.1)
+    assert (b["ratio"]["max_rate"]["significant"], c["ratio"]["max_rate"]["significant"]) == (True, False)
+    assert "max rate ratio" in shown(found)
+    assert "not searched for" not in shown(found)
+    none = HighestRate(None, "p99 needs 1,126 requests in a run; --duration 60", "max-rate-a")
+    found = document_of(rounds_of(5, a=1, b=1), ["a", "b"], highest={"a": none})
+    assert found["rows"][0]["max_rate"]["rate"] is None
+    assert "max rate: p99 needs 1,126 requests in a run; --duration 60 (a)" in shown(found)
+
+
+def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
+    left_out = [{"label": "tensorrt", "reason": "no GPU"}]
+    found = document_of(rounds_of(a=1, b=2, c=1), ["a", "b", "c"], left_out=left_out)
+    found["rows"][1]["precision"] = "int8"
+    text = shown(found)
+    assert text.count("not significant") == 2
+    assert "tensorrt was left out: no GPU" in text
+    assert "precisions differ (fp32, int8)" in text
+    assert f"J/inference: {NO_METER}" in text
+    assert "max rate: not searched for" in text
+    table = markdown(found)
+    assert "| a | cpu | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 |" in table
+    assert "| max rate |" not in table
+    assert "| against a | p50 ratio | throughput ratio |" in table
+
+
+def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> None:
+    better = {"outcome": "better", "ratio": {"value": 1.318}, "reason": "it does more", "taken": "2 x 1 threads"}
+    same = {"outcome": "same", "ratio": None, "reason": "none is faster", "taken": "1 x all threads"}
+    tuned = {"a": better, "b": same}
+    configurations = {"a": {"instances": 2, "threads": 1}, "b": {"instances": 1, "threads": 0}}
+    turns = [turn(n, "a", 10, provider="CPUExecutionProvider") for n in range(1, 3)]
+    turns += [turn(n, "b", 10, provider="CPU:0 graph") for n in range(1, 3)]
+    found = document_of(turns, ["a", "b"], tuned=tuned, configurations=configurations)
+    table = markdown(found)
+    assert "| a | cpu | 2 x 1 | fp32 | max error 1e-06, top-1 16 of 16 | better, 1.32 |" in table
+    assert "| b | cpu, graph | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 | same |" in table
+    assert "b was tuned first, same: none is faster; it ran with 1 x all threads" in table
+    given = document_of(turns, ["a", "b"], configurations={})
+    assert "configuration: a server that was already running has its own" in shown(given)

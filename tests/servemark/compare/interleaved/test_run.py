@@ -1,0 +1,118 @@
+"""`servemark compare` against real servers: its rounds, its files, and what is left when it is interrupted."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.compare.interleaved import warm_up
+from servemark.workload import get
+from tests.golden.server import GoldenServer
+from tests.support.command_line import Servemark
+from tests.support.documents import validated
+from tests.support.locust_run import server_of, started, until
+from tests.support.rounds import Row
+
+TINY = "ranking_tiny"
+
+
+def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
+    """The directories tell the order, and each holds a whole result with its round's seed."""
+    directories = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    assert directories == [f"{number:02}-{label}" for number, label in enumerate(turns, start=1)]
+    assert [each["directory"] for each in found["turns"]] == directories
+    for each in found["turns"]:
+        result = json.loads((folder / each["directory"] / "result.json").read_text())
+        assert result["partial"] is False
+        assert result["request"]["engine"] == each["label"].partition("#")[0]
+        assert result["seed"] == each["seed"] == found["seed"] + each["round"] - 1
+        assert result["metrics"]["errors"]["count"] == 0
+
+
+@pytest.mark.timeout(600)  # two exports, a server and six runs, on a machine that may be doing other things
+def test_two_engines_on_the_embedded_triton(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+    flags = ["--pairs", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
+    places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
+    # so short a run is never steady, which is said and not hidden
+    code, out, _ = servemark("compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places)
+    assert code == 2
+    found = json.loads(out)
+    [folder] = (tmp_path / "out").iterdir()
+    assert validated(json.loads((folder / "comparison.json").read_text())) == found
+    check_rounds(found, folder, ["onnxruntime", "pytorch", "pytorch", "onnxruntime"])
+    assert [row["label"] for row in found["rows"]] == ["onnxruntime", "pytorch"]
+    assert (found["partial"], found["rounds_done"], found["kind"]) == (False, 2, "comparison")
+    for row in found["rows"]:
+        runs = [json.loads((folder / t["directory"] / "result.json").read_text()) for t in found["turns"]]
+        own = [run["metrics"]["latency_ms"]["count"] for run in runs if run["engine"] == row["engine"]]
+        assert row["latency_ms"]["count"] == sum(own)
+        assert (row["device"], row["precision"], row["rounds"]) == ("cpu", "fp32", 2)
+        assert row["output_agreement"]["checked"] > 0
+    assert "side by side" in (folder / "comparison.md").read_text()
+    assert "Ratios" in (folder / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def ranking() -> Any:
+    with server_of(get(TINY), delay_s=0.01) as server:
+        yield server
+
+
+def test_an_engine_twice_on_a_given_server(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
+) -> None:
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+    ranking.reset()
+    flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
+    code, out, err = servemark("compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
+    [folder] = tmp_path.iterdir()
+    found = validated(json.loads((folder / "comparison.json").read_text()))
+    assert code == 2
+    check_rounds(found, folder, ["onnxruntime", "onnxruntime-2"])
+    assert "against onnxruntime" in out
+    assert "round 1/1  onnxruntime#2" in err
+    # what was sent besides the rounds is the two warm-ups
+    assert len(ranking.requests()) > sum(row["latency_ms"]["count"] for row in found["rows"])
+
+
+@pytest.mark.timeout(600)  # four runs, on a machine that may be doing other things
+def test_two_servers_in_turns_and_a_gate(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
+) -> None:
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+    # The same server by two names: what differs is chance, and one round of half a second cannot exclude it.
+    flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
+    urls = f"main={ranking.url},pr={ranking.url}"
+    code, out, _ = servemark("compare", TINY, "--urls", urls, "--fail-on", "p99,errors", "--json", *flags)
+    [folder] = tmp_path.iterdir()
+    found = validated(json.loads((folder / "comparison.json").read_text()))
+    assert found == json.loads(out)
+    assert [turn["label"] for turn in found["turns"]] == ["main", "pr"]
+    gate = found["gate"]
+    assert (gate["a"], gate["b"], gate["judged"]) == ("main", "pr", ["p99", "errors"])
+    assert (code, gate["outcome"]) == (2, "undecided")
+    assert gate["subjects"][0]["runs"] == [1, 1]
+    assert (folder / "comparison.md").read_text().startswith("**undecided: ")
+
+
+def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: GoldenServer) -> None:
+    ranking.reset()
+    flags = ["--pairs", "50", "--duration", "0.3", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "servemark", "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags]
+    with started(command, tmp_path / "log") as process:
+        until(lambda: list(tmp_path.glob("*/comparison.json")), "the first round")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    [folder] = [path for path in tmp_path.iterdir() if path.is_dir()]
+    found = validated(json.loads((folder / "comparison.json").read_text()))
+    assert (found["partial"], found["partial_reason"]) == (True, "interrupted")
+    assert found["rounds_done"] >= 1
+    assert [row["rounds"] >= 1 for row in found["rows"]] == [True, True]
+    assert (folder / "report.html").exists()
+    assert "Traceback" not in (tmp_path / "log").read_text()

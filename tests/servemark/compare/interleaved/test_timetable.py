@@ -1,0 +1,104 @@
+"""Lengths of rounds and searches, by the speed of each engine, and the measurement of that speed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadgen.load.load_config import LoadConfig
+from servemark.compare.interleaved import warm_up
+from servemark.compare.interleaved.contenders import Contender
+from servemark.compare.interleaved.hosting import Participant
+from servemark.compare.interleaved.timetable import timetable
+from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.results import directory as results
+from servemark.results.objectives import parse_objectives
+from tests.support.load_config import config
+from tests.support.results import Result, histogram_of, result_of
+
+TINY = "ranking_tiny"
+
+
+def places(*labels: str, duration: str = "8") -> list[Participant]:
+    """Contenders that exist by name only."""
+    settings = config(TINY, "--duration", duration, "--warmup", "1")
+    return [Participant(Contender(label, "fp32", label), settings) for label in labels]
+
+
+def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    warmed = {"a": EngineWarmUp(100.0, 2.0), "b": EngineWarmUp(5.0, 3.0)}
+    times = timetable(places("a", "b"), warmed, 5, (), chosen=True)
+    assert (times.round_s, times.rate_rounds) == (15, 0)
+    said = capsys.readouterr().err
+    assert "b answers about 5 requests/s; a round's verdict needs 60" in said
+    # 5 rounds of 15 + 1 s and what starting a run takes
+    rounds, rates = times.minutes(places("a", "b"), warmed)
+    assert rounds == pytest.approx(5 * (18 + 19) / 60)
+    assert rates == 0
+    given = timetable(places("a", "b", duration="3"), warmed, 5, (), chosen=False)
+    assert given.round_s == 3
+    timetable(places("a", "b"), {**warmed, "b": EngineWarmUp(0.25, 3.0)}, 5, (), chosen=True)
+    assert "too many for 120 s; --duration 300 would be enough" in capsys.readouterr().err
+
+
+def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    warmed = {"a": EngineWarmUp(1000.0, 2.0, 6.0), "b": EngineWarmUp(50.0, 2.0, 6.0)}
+    times = timetable(places("a", "b"), warmed, 8, parse_objectives("p99:50"), chosen=True)
+    assert (times.round_s, times.search_s, times.rate_rounds) == (8, 46, 4)
+    times.announce(places("a", "b"), warmed)
+    said = capsys.readouterr().err
+    assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
+    assert "then each engine's highest rate, by a search and 4 rounds of runs of 46 s" in said
+
+
+@pytest.mark.parametrize(
+    ("runs_ms", "rate"),
+    [([[100.0] * 20], 10.0), ([[60_000.0], [250.0] * 8], 4.0), ([[9000.0] * 3, [1000.0] * 2], 1.0)],
+    ids=["many answers", "compiled on the first", "slow"],
+)
+def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_took(
+    runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = iter(runs_ms)
+
+    def run(made_of: LoadConfig) -> Result:
+        directory, load = made_of.result_dir, made_of.scenario
+        assert directory
+        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, warm_up.WARM_S, ())
+        histogram = histogram_of(np.array(next(made)))
+        result = result_of(histogram)
+        result["scenario"]["measured_s"] = 0.0
+        results.write(directory, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(warm_up, "drive_captured", run)
+    [place] = places("a")
+    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert next(made, None) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("steady", [[True], [False, False, True], [None], [False] * 6])
+def test_an_engine_answers_until_it_is_steady_but_not_for_ever(
+    steady: list[bool | None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = iter(steady)
+
+    def run(made_of: LoadConfig) -> Result:
+        assert made_of.result_dir
+        assert made_of.scenario.auto_warmup
+        histogram = histogram_of(np.array([100.0] * 20))
+        result = result_of(histogram)
+        warm = {"method": "MSER", "longest_s": 3.0, "steady": next(found), "steady_from_s": None}
+        result["scenario"] |= {"measured_s": 0.0, "warmup_s": 0.0, "warmup": warm}
+        results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(warm_up, "drive_captured", run)
+    [place] = places("a")
+    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(10, rel=0.001)
+    assert next(found, "no more") == "no more"
+    assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)

@@ -1,0 +1,98 @@
+"""The throughput-latency curve: its knee by the formula of M/M/1, and by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.search.max_rate.curve import curve
+from servemark.views.terminal.series import render_curve
+from servemark.workload import get
+from tests.support.command_line import Servemark
+from tests.support.locust_run import server_of
+
+CAPACITY = 1000.0
+
+
+def run(
+    rate: float, mean_ms: float | None, completed: float = 1.0, *, valid: bool = True, objective: str = "met"
+) -> Any:
+    """As much of a result as the curve is made from."""
+    return {
+        "scenario": {"mode": "open", "requested_rate": rate, "distribution": "poisson"},
+        "verdict": {"valid": valid, "objective": objective, "constraints": []},
+        "metrics": {
+            "latency_ms": dict.fromkeys(("mean", "p50", "p90", "p99", "max"), mean_ms),
+            "throughput": {"requests_per_s": rate * completed, "scheduled_rate": rate},
+            "errors": {"count": 0},
+        },
+    }
+
+
+def mm1(rate: float) -> Any:
+    if rate >= CAPACITY:
+        return run(rate, 5000.0, CAPACITY / rate, valid=False)
+    return run(rate, 1e3 / (CAPACITY - rate))
+
+
+def test_the_knee_of_mm1_is_where_its_power_is_greatest() -> None:
+    """Throughput over mean latency, rate * (capacity - rate), is greatest at half the capacity."""
+    rates = [1.0, *[50.0 * n for n in range(1, 30)]]
+    found = curve([mm1(rate) for rate in rates])
+    assert found["knee"] == 500
+    assert max(rates, key=lambda rate: rate * (CAPACITY - rate)) == 500
+    assert "at 550/s the mean latency is 2.22 times that of 1/s" in found["knee_reason"]
+    assert [point["rate"] for point in found["points"]] == rates
+
+
+def test_a_rate_that_falls_behind_ends_the_curve_too() -> None:
+    found = curve([run(100, 1.0), run(200, 1.2), run(300, 1.3, 0.985), run(400, 1.1)])
+    assert found["knee"] == 200
+    assert found["knee_reason"] == "at 300/s only 98.5% of what was scheduled was completed"
+
+
+def test_a_range_that_does_not_reach_the_knee_or_begins_beyond_it() -> None:
+    below = curve([run(100, 1.0), run(200, 1.5)])
+    assert (below["knee"], below["knee_reason"]) == (
+        None, "not reached: at 200/s the mean latency is 1.5 times that of 100/s",
+    )  # fmt: skip
+    beyond = curve([run(100, 1.0, 0.7), run(200, 1.5, 0.4)])
+    assert beyond["knee"] is None
+    assert "already at 100/s, the lowest rate, only 70.0%" in beyond["knee_reason"]
+    assert curve([run(100, None, 0.0)])["knee"] is None
+
+
+def test_repeats_are_one_point_at_their_median() -> None:
+    runs = [run(100, ms) for ms in (1.0, 1.1, 9.0)] + [run(200, ms) for ms in (1.5, 1.4, 8.0)]
+    found = curve(runs)
+    assert [(p["rate"], p["runs"], p["mean_ms"]) for p in found["points"]] == [(100, 3, 1.1), (200, 3, 1.5)]
+
+
+def test_the_table_marks_the_knee(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [mm1(rate) for rate in (1.0, 400.0, 600.0)]
+    render_curve(found, curve(found))
+    out = capsys.readouterr().out
+    [marked] = [line for line in out.splitlines() if "<- knee" in line]
+    assert marked.startswith("400/s poisson")
+    assert "knee: 400 requests/s (at 600/s the mean latency is 2.5 times that of 1/s)" in out
+
+
+def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:
+    """400/s at most, whatever the machine: 1,200/s cannot all be completed."""
+    with server_of(get("ranking_tiny"), capacity_per_s=400.0) as server:
+        flags = ["--request-rate-range", "100:1200:1100", "--duration", "1", "--warmup", "0.1", "--json"]
+        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path)]
+        _, out, _ = servemark("run", "ranking_tiny", "-u", server.url, *flags)
+    document = json.loads(out)
+    low, high = document["curve"]["points"]
+    assert (low["rate"], high["rate"]) == (100, 1200)
+    assert high["completed_share"] < 0.5
+    assert document["curve"]["knee"] in {100, None}  # None: this machine was too busy even for 100/s
+    assert len(document["results"]) == 2
+    # One folder, with a run beneath for each rate.
+    [folder] = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["01-100", "02-1200"]
+    page = (folder / "report.html").read_text()
+    assert "100/s requested" in page
+    assert "Latency over the answered rate" in page

@@ -1,0 +1,350 @@
+"""The search for a configuration, against servers whose best one is known by formula."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import OptionError, ResultError, ServerError
+from servemark.search.max_rate.refinement import MIN_ROUNDS
+from servemark.search.max_rate.search import TOLERANCE, Point
+from servemark.search.tuning import Candidate, Log, Space, Trial, Tuning, tune
+from servemark.search.tuning.log import LOG_FILE
+from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server
+
+
+def two_instances_are_best(candidate: Candidate) -> float:
+    """Two instances of two threads do half as much again, small batches a tenth less each time; delays cost nothing."""
+    layout = 1.5 if (candidate.instances, candidate.threads) == (2, 2) else 1.0
+    return float(1000.0 * layout * 0.9 ** math.log2(16 / candidate.max_batch))
+
+
+def flat(_: Candidate) -> float:
+    return 1000.0
+
+
+def met(capacity: float) -> float:
+    """The highest rate of an M/M/1 server within the objective."""
+    return capacity - math.log(100) / (OBJECTIVE.limit_ms / 1e3)
+
+
+def check(tuning: Tuning, budget_s: float) -> None:
+    """Check the properties of every outcome."""
+    assert tuning.reason
+    assert tuning.spent_s <= budget_s
+    assert tuning.standing(PRESENT)
+    assert (tuning.winner is not None) == (tuning.outcome == "better")
+    assert (tuning.lacked is not None) == (tuning.outcome == "undecided")
+    assert tuning.winner != PRESENT
+
+
+# The space
+
+
+def test_the_space_is_that_of_the_machine() -> None:
+    assert Candidate(instances=1, threads=0, max_batch=16, queue_delay_us=0) == PRESENT
+    assert set(SPACE.layouts) == {(1, 4), (1, 2), (2, 2), (2, 1), (4, 1)}
+    fixed = replace(PRESENT, threads=4).settings(PRESENT).apply(CONFIG)
+    assert (1, 4) not in Space.of(fixed, cores=4, batch_size=1, largest=16).layouts
+    assert all(instances * threads <= 4 for instances, threads in SPACE.layouts)
+    assert SPACE.batches == (16, 8, 4, 2, 1)
+    crowded = Space.of(CONFIG, cores=4, batch_size=1, largest=16, oversubscribe=True)
+    assert max(instances * threads for instances, threads in crowded.layouts) == 8
+    assert Space.of(CONFIG, cores=1, batch_size=1, largest=16).layouts == ((1, 1),)
+
+
+def test_batch_limits_hold_the_requests_and_keep_to_the_workload() -> None:
+    assert Space.of(CONFIG, cores=2, batch_size=3, largest=12).batches == (12, 8, 4)
+
+
+def test_a_model_without_batching_has_no_batches_to_tune() -> None:
+    space = Space.of("max_batch_size: 0", cores=2, batch_size=1, largest=8)
+    assert space.present == Candidate(1, 0, 0, None)
+    assert (space.batches, space.delays_us) == ((), ())
+
+
+def test_on_a_gpu_only_the_instances_are_laid_out_anew() -> None:
+    config = CONFIG.replace("KIND_CPU", "KIND_GPU gpus: [ 0 ]")
+    assert Space.of(config, cores=64, batch_size=1, largest=16).layouts == ((2, 0), (4, 0))
+
+
+def test_a_candidate_changes_what_differs_and_nothing_else() -> None:
+    candidate = Candidate(instances=2, threads=1, max_batch=8, queue_delay_us=500)
+    text = candidate.settings(PRESENT).apply(CONFIG)
+    assert Candidate.of_config(text) == candidate
+    assert "preferred_batch_size: 4" in text
+    assert "preferred_batch_size: 16" not in text  # Triton would refuse it above the limit
+    assert not PRESENT.settings(PRESENT)
+    assert (candidate.changes(PRESENT), PRESENT.changes(PRESENT)) == (4, 0)
+
+
+# The search
+
+
+def test_the_best_configuration_is_found() -> None:
+    server = Server(two_instances_are_best)
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome == "better"
+    # Neither batches nor delays that change nothing are changed.
+    assert tuning.winner == Candidate(2, 2, 16, 0)
+    assert tuning.ratio is not None
+    assert tuning.ratio.low is not None
+    assert tuning.ratio.high is not None
+    assert tuning.ratio.low > 1
+    assert tuning.ratio.low <= met(1500) / met(1000) <= tuning.ratio.high
+    assert tuning.not_tried == ()
+
+
+def test_rounds_are_interleaved_and_each_side_is_measured_in_each() -> None:
+    server = Server(two_instances_are_best)
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    order = [key for key, _ in itertools.groupby(t.candidate for t in server.trials if t.stage == "round")]
+    # A B, B A, A B: where a round ends with the side that the next one begins with, they are one group here.
+    assert order == [[PRESENT, tuning.winner][n % 2] for n in range(len(order))]
+    counts = [len(tuning.standing(c).rounds) for c in (PRESENT, tuning.winner or PRESENT)]
+    assert counts[0] == counts[1] >= MIN_ROUNDS
+
+
+def test_on_a_plateau_the_present_configuration_stays() -> None:
+    tuning = tune(Server(flat), SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.winner) == ("same", None)
+    assert tuning.standing(PRESENT).rate == pytest.approx(met(1000), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_noise_makes_no_winner(seed: int) -> None:
+    tuning = tune(Server(flat, noise=0.05, seed=seed), SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome != "better"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_real_difference_is_found_in_noise(seed: int) -> None:
+    server = Server(lambda c: two_instances_are_best(c) * (4 / 3 if c.instances == 2 else 1), noise=0.02, seed=seed)
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome == "better"
+    assert tuning.winner
+    assert (tuning.winner.instances, tuning.winner.threads) == (2, 2)
+
+
+def test_of_equally_good_ones_the_one_that_changes_least_wins() -> None:
+    """Smaller batches screen better but meet the same rates."""
+    winner = Candidate(2, 2, 16, 0)
+
+    class Deceived(Server):
+        def measured(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+            trial = super().measured(stage, candidate, load, number)
+            if stage == "screen" and candidate.max_batch == 4 and candidate.instances == 2:
+                return Trial(stage, candidate, load, number, SCREEN_S, throughput=2 * (trial.throughput or 0))
+            return trial
+
+    server = Deceived(lambda c: 1500.0 if c.instances == 2 and c.threads == 2 else 1000.0)
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    searched = {s.candidate for s in tuning.standings if s.found}
+    assert any(candidate.max_batch == 4 for candidate in searched)
+    assert tuning.outcome == "better"
+    assert tuning.winner is not None
+    assert tuning.winner.changes(PRESENT) <= winner.changes(PRESENT) + 1
+    alike = [s for s in tuning.standings if s.rate and s.candidate in searched and s.candidate != PRESENT]
+    assert tuning.winner.changes(PRESENT) == min(s.candidate.changes(PRESENT) for s in alike)
+
+
+def test_candidates_that_fail_are_listed_and_do_not_end_the_search() -> None:
+    server = Server(two_instances_are_best)
+    best = Candidate(2, 2, 16, 0)
+    server.failing = {best: "Triton cannot load it: out of memory"}
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.standing(best).failure == "Triton cannot load it: out of memory"
+    assert tuning.winner is None or tuning.winner != best
+    assert sum(t.candidate == best for t in server.trials) == 1
+
+
+def test_a_candidate_that_fails_under_load_has_no_rate() -> None:
+    best = Candidate(2, 2, 16, 0)
+
+    class Crashing(Server):
+        def measured(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+            if stage == "search" and candidate == best:
+                return Trial(stage, candidate, load, number, RUN_S, failure="the server ended with exit status 139")
+            return super().measured(stage, candidate, load, number)
+
+    tuning = tune(Crashing(two_instances_are_best), SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.winner != best
+    assert tuning.standing(best).failure == "the server ended with exit status 139"
+
+
+def test_a_present_configuration_that_cannot_be_used_is_an_error() -> None:
+    server = Server(flat)
+    server.failing = {PRESENT: "no such engine"}
+    with pytest.raises(ServerError, match="the present configuration cannot be used: no such engine"):
+        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+
+
+def test_a_server_too_slow_for_the_percentile_is_said_at_once() -> None:
+    server = Server(lambda _: 20.0)
+    with pytest.raises(OptionError, match=r"p99 needs 1,000 requests in a run, and the server answers about 20/s"):
+        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    assert len(server.trials) == 2
+
+
+def test_an_objective_that_no_configuration_meets() -> None:
+    tuning = tune(Server(lambda _: 150.0), SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome == "missed"
+
+
+def test_an_objective_that_only_another_configuration_meets() -> None:
+    server = Server(lambda c: 1000.0 if c.instances == 2 and c.threads == 2 else 150.0)
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.winner) == ("better", Candidate(2, 2, 16, 0))
+    assert tuning.ratio is None
+
+
+# The generator's limit
+
+
+def test_a_rate_that_the_generator_limits_is_nobodys_maximum() -> None:
+    server = Server(two_instances_are_best)
+    server.generator_above = 800.0
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome == "undecided"
+    assert "beyond it the generator was late, so the server's own limit is not known" in tuning.reason
+
+
+def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
+    server = Server(lambda c: 5000.0 if c.instances == 2 and c.threads == 2 else 1000.0)
+    server.generator_above = 2000.0
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert tuning.outcome == "better"
+    assert "or more: the generator, not the server, limited it" in tuning.reason
+    assert max(tuning.standing(Candidate(2, 2, 16, 0)).rounds) <= 2000.0
+
+
+# Other work
+
+
+def test_on_a_machine_that_other_work_has_taken_nothing_is_decided_and_that_soon() -> None:
+    server = Server(two_instances_are_best)
+    server.disturbed = lambda _stage, _candidate: True
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert "other work took the machine (other_load" in tuning.reason
+    assert sum(trial.stage == "search" for trial in server.trials) < 16
+
+
+def test_a_candidate_that_other_work_disturbed_has_not_missed_the_objective() -> None:
+    """The server alone is what the present configuration is too slow for."""
+    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
+    server.disturbed = lambda _, candidate: candidate.instances == 2
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+
+
+def test_rounds_that_other_work_disturbed_say_so() -> None:
+    server = Server(two_instances_are_best)
+    server.disturbed = lambda stage, _: stage == "round"
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    check(tuning, PLENTY_S)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert "in round 1 " in tuning.reason
+
+
+# The budget
+
+
+@pytest.mark.parametrize("budget_s", [150.0, 300.0])
+def test_a_finalist_that_there_was_no_time_for_has_not_missed_the_objective(budget_s: float) -> None:
+    """The present configuration is known to meet no rate; the other one was not searched, or with a few runs."""
+    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
+    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
+    check(tuning, budget_s)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "time")
+    assert "2 x 2 threads" in tuning.reason
+
+
+@pytest.mark.parametrize("budget_s", [20.0, 60.0, 120.0, 240.0, 400.0, 800.0])
+def test_the_budget_is_kept_to_and_what_was_not_tried_is_said(budget_s: float) -> None:
+    server = Server(two_instances_are_best)
+    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
+    check(tuning, budget_s)
+    assert tuning.spent_s == sum(t.seconds for t in server.trials)
+    if budget_s <= 120:
+        assert tuning.outcome == "undecided"
+        assert "the budget ended" in tuning.reason
+    if budget_s <= 240:
+        assert tuning.not_tried
+
+
+# The log
+
+
+def finished(tmp_path: Path, server: Server, budget_s: float = 800.0) -> Tuning:
+    return tune(Log.new(tmp_path, {"kind": "test"}).over(server), SPACE, OBJECTIVE, budget_s)
+
+
+@pytest.mark.parametrize("stop_at", [0, 1, 7, 15, 25, 32])
+def test_a_resumed_search_ends_like_one_that_was_never_stopped(tmp_path: Path, stop_at: int) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = finished(tmp_path / "whole", Server(two_instances_are_best))
+    stopped = Server(two_instances_are_best)
+    stopped.stop_at = stop_at
+    with pytest.raises(KeyboardInterrupt):
+        finished(tmp_path, stopped)
+    assert len((tmp_path / LOG_FILE).read_text().splitlines()) == 1 + stop_at
+    rest = Server(two_instances_are_best)
+    log = Log.resume(tmp_path, {"kind": "test"})
+    assert log.remembered == stop_at
+    assert tune(log.over(rest), SPACE, OBJECTIVE, 800.0) == whole
+    assert log.remembered == 0
+    assert (tmp_path / LOG_FILE).read_text() == (tmp_path / "whole" / LOG_FILE).read_text()
+
+
+def test_a_larger_budget_goes_on_where_a_smaller_one_ended(tmp_path: Path) -> None:
+    first = Server(two_instances_are_best)
+    assert finished(tmp_path, first, 150.0).outcome == "undecided"
+    second = Server(two_instances_are_best)
+    tuning = tune(Log.resume(tmp_path, {"kind": "test"}).over(second), SPACE, OBJECTIVE, PLENTY_S)
+    assert tuning.outcome == "better"
+    assert not {t.key for t in first.trials} & {t.key for t in second.trials}
+
+
+def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
+    Log.new(tmp_path, {"seed": 1, "flags": {"slo": "p99:50"}})
+    with pytest.raises(OptionError, match="seed was 1 and is 2"):
+        Log.resume(tmp_path, {"seed": 2, "flags": {"slo": "p99:50"}})
+
+
+def test_half_a_line_is_dropped_and_a_damaged_log_is_an_error(tmp_path: Path) -> None:
+    finished(tmp_path, Server(flat), 100.0)
+    whole = (tmp_path / LOG_FILE).read_text()
+    (tmp_path / LOG_FILE).write_text(whole + '{"stage": "scr')
+    assert Log.resume(tmp_path, {"kind": "test"}).remembered == len(whole.splitlines()) - 1
+    assert (tmp_path / LOG_FILE).read_text() == whole
+    (tmp_path / LOG_FILE).write_text('{"kind": "test"}\n{"stage": 5}\n')
+    with pytest.raises(ResultError, match="is not the log of a tuning"):
+        Log.resume(tmp_path, {"kind": "test"})
+    with pytest.raises(ResultError, match="cannot be read"):
+        Log.resume(tmp_path / "nowhere", {})
+
+
+def test_a_trial_is_the_same_after_the_log() -> None:
+    point = Point(123.456, frozenset({"steady_state"}), 51.2, "missed", conclusive=True, directory="03-search")
+    for trial in (
+        Trial("search", PRESENT, 123.456, 3, 9.87, point=point, generator_limits=True, directory="03-search"),
+        Trial("screen", Candidate(2, 1, 8, None), 8, 0, 4.5, throughput=321.0),
+        Trial("screen", PRESENT, 8, 1, 1.5, failure="no"),
+    ):
+        assert Trial.of_dict(json.loads(json.dumps(trial.to_dict()))) == trial

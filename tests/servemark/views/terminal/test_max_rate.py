@@ -1,0 +1,35 @@
+"""The search for the highest rate on the terminal: the answer, every rate tried, and the run that stands for it."""
+
+from servemark.views.terminal.max_rate import render_max_rate
+from tests.support.measured import evenly, load_result
+from tests.support.rendering import shown
+
+
+def test_the_answer_comes_first_and_then_the_rates_in_their_order() -> None:
+    flags = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50")
+    points = [
+        {"rate": 480.0, "latency_ms": 12.5, "failed": ["achieved_rate"], "objective": "missed"},
+        {"rate": 320.0, "latency_ms": None, "failed": [], "objective": "met"},
+    ]
+    result = load_result(flags, evenly(40, 11, 0.02))
+    found = {"points": points, "rate": 320.0, "ci95": [310.2, 331.0], "reason": "met in 1 of 1 runs at 320/s"}
+    text = shown(render_max_rate, result | {"max_rate": found})
+    lines = text.splitlines()
+    assert lines[0] == (
+        "highest rate with p90:50: 320 requests/s (95 % interval 310.2 to 331); met in 1 of 1 runs at 320/s"
+    )
+    rows = [line.split() for line in lines[1:4]]
+    assert rows == [
+        ["requests/s", "p90", "ms", "verdict"],
+        ["320", "-", "VALID,", "MET"],
+        ["480", "12.50", "INVALID", "(achieved_rate),", "MISSED"],
+    ]
+    assert lines[4] == "The run that stands for it:"
+    assert lines[5].startswith("40.0 requests/s: ")
+    found |= {"ci95": [320.0, None], "reason": "at least: beyond it the generator was late"}
+    least = shown(render_max_rate, result | {"max_rate": found})
+    assert least.startswith("highest rate with p90:50: at least 320 requests/s; beyond it the generator was late\n")
+    found |= {"rate": None, "ci95": None, "reason": "not met at 8/s"}
+    none = shown(render_max_rate, result | {"max_rate": found})
+    assert none.startswith("highest rate with p90:50: none; not met at 8/s\n")
+    assert "\nThe run at the lowest rate:\n" in none

@@ -1,0 +1,44 @@
+"""The one line that says what a run found."""
+
+from typing import Any
+
+import pytest
+
+from servemark.views.headline import answer
+from tests.support.measured import answered, evenly, load_result
+
+OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-distribution", "constant")
+GOOD = evenly(40, 11, 0.02, first_s=1)
+P90 = "p90 20 ms (95 % interval 20 to 20)"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "40.0 requests/s: p95 20 ms (95 % interval 20 to 20), VALID"),
+        (("--slo", "p90:50"), f"40.0 requests/s: {P90}, objective 50 ms met, VALID"),
+        (("--slo", "p90:5"), f"40.0 requests/s: {P90}, objective 5 ms missed, VALID"),
+        (("--slo", "p92:50"), "40.0 requests/s: p92 20 ms, objective 50 ms met, VALID"),
+        (("--slo", "p99.9:50"), "40.0 requests/s: p99.9 20 ms, objective 50 ms undecided, VALID"),
+        (
+            ("--slo", "p50:5,p90:50ms", "--slo", "service_p90:10,errors:1%", "--slo", "throughput:30"),
+            f"40.0 requests/s: {P90}, objective 50 ms met, p50 20 ms, objective 5 ms missed, service p90 20 ms, "
+            "objective 10 ms missed, errors 0 %, objective 1 % met, objective 30 requests/s met, VALID",
+        ),
+        (("--batch-size", "2"), "40.0 requests/s, 80.0 inferences/s: p95 20 ms (95 % interval 20 to 20), VALID"),
+    ],
+)
+def test_what_was_served_how_fast_and_both_answers(flags: tuple[str, ...], words: str) -> None:
+    assert answer(load_result((*OPEN, *flags), GOOD)) == words
+
+
+def test_what_failed_is_named() -> None:
+    broken = [answered(1 + n / 40, 0.1, "http_500") for n in range(400)]
+    said = answer(load_result((*OPEN, "--slo", "p90:50"), broken))
+    assert said.startswith("0 requests/s: no request succeeded, objective 50 ms missed, INVALID (error_rate, ")
+
+
+def test_a_mix_has_objectives_of_its_own() -> None:
+    result: Any = load_result((*OPEN, "--slo", "p90:50"), GOOD)
+    result["mix"] = []
+    assert "objectives met, VALID" in answer(result)
