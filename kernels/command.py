@@ -48,13 +48,13 @@ def kernels(
     workload: Annotated[
         str,
         typer.Option(
-            "--from",
+            "--workload",
             metavar="WORKLOAD",
             help="Take the kernels that this workload executes.",
             autocompletion=completed,
         ),
     ] = "",
-    batch_size: Annotated[int, count("--batch-size", "Samples of the inference of --from.", "-b")] = 1,
+    batch_size: Annotated[int, count("--batch-size", "Samples of the inference of --workload.", "-b")] = 1,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N.")] = "cpu",
     precision: Annotated[
         list[str] | None,
@@ -69,8 +69,8 @@ def kernels(
     case_limit: Annotated[
         float, quantity("--case-limit", "S", "Skip a case that would take longer.", least=1, units=SECONDS)
     ] = 60.0,
-    reference: Annotated[
-        bool, typer.Option("--reference", help="Show DeepBench's published figures of the same sizes beside.")
+    with_published: Annotated[
+        bool, typer.Option("--published", help="Show DeepBench's published figures of the same sizes beside.")
     ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
     new_ceilings: Annotated[
@@ -88,7 +88,7 @@ def kernels(
 
     Example: servemark kernels gemm convolution --suite quick
 
-    Example: servemark kernels --from resnet50 -b 8
+    Example: servemark kernels --workload resnet50 -b 8
     """
     if listing:
         _show_list()
@@ -108,11 +108,11 @@ def kernels(
             name, traced = suite or DEFAULT_SUITE, None
             cases = cases_of(name, family or ())
         cases = cases_in(names, cases, _libraries(library))
-        if reference:
+        if with_published:
             cases = _with_published(cases)
             if not any(case.published for case in cases):
-                note("--reference: DeepBench has published no figure of these sizes; deepbench-train and -server have")
-        document = run.begin(name, cases, method, traced, reference=reference)
+                note("--published: DeepBench has published no figure of these sizes; deepbench-train and -server have")
+        document = run.begin(name, cases, method, traced, published=with_published)
         folder = results.new_directory(out, f"kernels-{workload or name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
     try:
@@ -141,11 +141,13 @@ def _libraries(text: str) -> list[str]:
 
 
 def _require_alone(suite: str, precisions: list[str]) -> None:
-    """Raise OptionError where --from stands with what contradicts it."""
+    """Raise OptionError where --workload stands with what contradicts it."""
     if suite:
-        raise OptionError(f"--from with --suite {suite}", fix="leave one of them out")
+        raise OptionError(f"--workload with --suite {suite}", fix="leave one of them out")
     if precisions != list(DEFAULT_PRECISIONS):
-        raise OptionError(f"--from with --precision {' '.join(precisions)}: models compute in fp32 here", fix="fp32")
+        raise OptionError(
+            f"--workload with --precision {' '.join(precisions)}: models compute in fp32 here", fix="fp32"
+        )
 
 
 def _traced(workload: str, batch: int, families: Sequence[str], device: Device) -> tuple[list[Case], Traced]:
@@ -168,7 +170,7 @@ def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     else:
         cases = cases_of(document["suite"], families)
     cases = cases_in(document["precisions"], cases, document["libraries"])
-    if document.get("reference"):
+    if document["published"]:
         cases = _with_published(cases)
     done = [(case["family"], case["label"], case["precision"], case["library"]) for case in document["cases"]]
     planned = [(case.family, case.kernel.label(), case.precision, case.library) for case in cases]

@@ -94,7 +94,7 @@ def stages() -> list[Stage]:
         Stage("doctor", (*servemark, "doctor"), 120),
         Stage("tests", (*python, *tests), 720),
     ]
-    load = ("--device", DEVICE, "--skip-unavailable", "--pairs", "3", "--duration", "8", "--concurrency", "8")
+    load = ("--device", DEVICE, "--skip-unavailable", "--rounds", "3", "--duration", "8", "--concurrency", "8")
     for name, (workload, contenders) in COMPARISONS.items():
         usable = [each for each in contenders.split(",") if unusable(re.split("[@:]", each)[0]) is None]
         if len(usable) > 1:
@@ -107,7 +107,7 @@ def stages() -> list[Stage]:
     kernels = (*servemark, "kernels", "--device", DEVICE, "--case-limit", "20", *out)
     types = ("--precision", "fp32", "--precision", "bf16")
     found.append(Stage("kernels_quick", (*kernels, *types), 240, (0, ExitCode.INVALID), ("result.json",)))
-    direct = ("kernels.tools.direct_timer", "--device", DEVICE, "--pairs", "3")
+    direct = ("kernels.tools.direct_timer", "--device", DEVICE, "--rounds", "3")
     found.append(Stage("kernels_direct", (*python, *direct), 120))
     suite = ("--suite", "deepbench-device")
     found.append(Stage("kernels_deepbench", (*kernels, *suite), 240, (0, ExitCode.INVALID), ("result.json",)))

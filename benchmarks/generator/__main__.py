@@ -45,21 +45,21 @@ def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmarks", nargs="+", choices=[*BENCHMARKS, ALL], metavar=f"{{{','.join(BENCHMARKS)},all}}")
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--baseline", type=Path, help="a checkout to compare with, instead of perf_analyzer")
     options = parser.parse_args()
     names = list(BENCHMARKS) if ALL in options.benchmarks else options.benchmarks
-    settings = ["--pairs", str(options.pairs), "--seconds", f"{options.seconds:g}"]
+    settings = ["--rounds", str(options.rounds), "--seconds", f"{options.seconds:g}"]
     if options.baseline:
         if others := sorted(set(names) - set(COMPARISONS)):
             parser.error(f"--baseline goes with {', '.join(COMPARISONS)}, not with {', '.join(others)}")
         settings += ["--baseline", str(options.baseline.resolve())]
     if len(names) == 1:
         if options.baseline:
-            COMPARISONS[names[0]](options.pairs, options.seconds, options.baseline)
+            COMPARISONS[names[0]](options.rounds, options.seconds, options.baseline)
         else:
-            BENCHMARKS[names[0]](options.pairs, options.seconds)
+            BENCHMARKS[names[0]](options.rounds, options.seconds)
         return
     print(_machine(), flush=True)
     failed = []

@@ -33,7 +33,7 @@ def priority(pairs: int, seconds: float) -> None:
     with servers.open_server("embedded", MODEL_REPOSITORY, [entry.model]) as server:
 
         def run(asked: str, *load: str) -> Metrics:
-            return metrics_of(entry, seconds, "-u", server.http, "--priority", asked, *load)
+            return metrics_of(entry, seconds, "-u", server.http, "--sender-priority", asked, *load)
 
         closed = ("--concurrency", CONCURRENCY)
         rate = SHARE * _throughput(run("normal", *closed))

@@ -1,6 +1,6 @@
 """Overhead of a Triton backend: compute_infer of an executed batch against the same engine in this process.
 
-    python -m benchmarks.system.backend_overhead [--workload ranking] [--request-batch 8] [--pairs 5] [--seconds 3]
+    python -m benchmarks.system.backend_overhead [--workload ranking] [--request-batch 8] [--rounds 5] [--seconds 3]
 
 In turns: a closed loop on the embedded Triton, whose statistics say how long an execution of 8 samples took inside the
 backend, and the engine here, called as often a second as Triton called it: a processor that slept in between computes
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--workload", default="ranking")
     parser.add_argument("--engine", default="onnxruntime")
     parser.add_argument("--request-batch", type=int, default=BATCH, choices=(1, 2, 4, 8))
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
     workload = get(options.workload)
@@ -161,7 +161,7 @@ def main() -> None:
         found = interleave(
             lambda: served(server.http, entry, options.request_batch, options.seconds)[0],
             lambda: in_process(threads, batches, rate, options.seconds),
-            options.pairs,
+            options.rounds,
         )
     print(f"ratio backend / engine: {ratio_of_pairs(found)}")
     more = float(np.mean([backend - engine for backend, engine in found]))

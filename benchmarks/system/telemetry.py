@@ -1,6 +1,6 @@
 """Cost of watching a run: a generator whose metrics are scraped every second, against one without, interleaved.
 
-    python -m benchmarks.system.telemetry [--rate 5000] [--pairs 10] [--seconds 10] [--out docs/results/telemetry.md]
+    python -m benchmarks.system.telemetry [--rate 5000] [--rounds 10] [--seconds 10] [--out docs/results/telemetry.md]
 
 The server does nothing (`benchmarks.rig.null_server`), so that the generator is what is measured. Throughput and
 schedule delay of Poisson arrivals at a rate have aims. The throughput of a closed loop has none: there generator and
@@ -86,7 +86,7 @@ def page(
     lines = [
         "# Cost of watching a run",
         "",
-        f"`python -m benchmarks.system.telemetry --rate {rate:g} --pairs {len(closed)} --seconds {seconds:g}`: with "
+        f"`python -m benchmarks.system.telemetry --rate {rate:g} --rounds {len(closed)} --seconds {seconds:g}`: with "
         f"`--metrics-port`, scraped every {SCRAPE_S:g} s, against without, in turns.",
         "The server answers at once.",
         "",
@@ -113,13 +113,13 @@ def main() -> None:
     """Measure and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=float, default=5000.0)
-    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--out", type=Path, default=None, help="also write the page to this file")
     options = parser.parse_args()
     with NullServer() as server:
-        closed = measured(server.endpoints, Load(), options.seconds, options.pairs)
-        opened = measured(server.endpoints, Load(rate=options.rate), options.seconds, options.pairs)
+        closed = measured(server.endpoints, Load(), options.seconds, options.rounds)
+        opened = measured(server.endpoints, Load(rate=options.rate), options.seconds, options.rounds)
     text = page(options.rate, options.seconds, closed, opened)
     print(text)
     if options.out:

@@ -204,7 +204,8 @@ def _answers(path: Path, run: Run, inputs: Arrays, found: ModelDescription, work
             answer = answers(run, inputs, [row], workload)
         except Exception as error:  # the runtimes' exceptions share no base
             whole = [each.name for each in workload.inputs if each.dtype.kind in "iu"]
-            fix = f"--range {whole[0]}:0:MOST for ids, or --input-data with real requests" if whole else "--input-data"
+            ids = f"--input-range {whole[0]}:0:MOST for ids, or " if whole else ""
+            fix = f"{ids}--input-data with real requests"
             raise unusable(path, f"it fails on a sample: {_words(error)}", fix=fix) from error
         rows.append({port.name: answer[port.name] for port in found.outputs})
     outputs = {}

@@ -54,7 +54,7 @@ def largest_batch(path: Path, found: ModelDescription, wishes: Wishes) -> tuple[
 def inputs_of(path: Path, found: ModelDescription, wishes: Wishes, *, batched: bool) -> list[dict[str, Any]]:
     """The inputs with the sizes of a sample. Raises OptionError."""
     names = [port.name for port in found.inputs]
-    for flag, named in (("--shape", wishes.shapes), ("--range", wishes.ranges)):
+    for flag, named in (("--shape", wishes.shapes), ("--input-range", wishes.ranges)):
         if unknown := [name for name in named if name not in names]:
             raise OptionError(f"{flag} names {unknown[0]!r}, which is not an input", fix=f"one of: {', '.join(names)}")
     inputs = []

@@ -43,7 +43,7 @@ def ceiling_of(
     if not (rates and bandwidths and latency_us):
         return None
     best = max(rates, key=lambda part: part["value"])
-    shares = [part["taken_share"] for part in source.parts if part["taken_share"] is not None]
+    shares = [part["other_cpu_share"] for part in source.parts if part["other_cpu_share"] is not None]
     found = {
         "precision": source.precision,
         "tflops": best["value"],
@@ -52,7 +52,7 @@ def ceiling_of(
         "call_us": latency_us,
         "measured": min(part["measured"] for part in source.parts),
         "reused": source.reused,
-        "taken_share": max(shares, default=None),
+        "other_cpu_share": max(shares, default=None),
     }
     return cast(Ceiling, found | promised(device.board, source.precision))
 

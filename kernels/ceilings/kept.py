@@ -35,7 +35,7 @@ class KeptPart(TypedDict):
     of: str
     size_bytes: int
     measured: str
-    taken_share: float | None
+    other_cpu_share: float | None
 
 
 class _Of(TypedDict):
@@ -84,7 +84,7 @@ class Kept:
         self._writable = True
         found = {} if anew else next((parts for each, parts in self._read() if each == machine), {})
         self._parts = {
-            name: part for name, part in found.items() if not (quiet and (part["taken_share"] or 0.0) > QUIET_SHARE)
+            name: part for name, part in found.items() if not (quiet and (part["other_cpu_share"] or 0.0) > QUIET_SHARE)
         }
 
     def get(self, name: str) -> KeptPart | None:
@@ -98,7 +98,7 @@ class Kept:
             "of": measured.of,
             "size_bytes": measured.size_bytes,
             "measured": self._now().isoformat(timespec="seconds"),
-            "taken_share": taken["taken_share"],
+            "other_cpu_share": taken["other_cpu_share"],
         }
         self._parts[name] = part
         if self._writable:

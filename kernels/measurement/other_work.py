@@ -29,6 +29,6 @@ def taken(watch: Watch | CannotTell) -> Mapping[str, object]:
     try:
         if isinstance(watch, CannotTell):
             raise watch
-        return {"taken_share": watch.use().taken_share}
+        return {"other_cpu_share": watch.use().other_cpu_share}
     except CannotTell as reason:
-        return unknown(("taken_share",), str(reason))
+        return unknown(("other_cpu_share",), str(reason))

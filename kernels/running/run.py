@@ -30,7 +30,7 @@ GRACE_S = 120.0
 
 
 def begin(
-    suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None, *, reference: bool = False
+    suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None, *, published: bool = False
 ) -> KernelsDocument:
     """The document of a run that is to begin. Raises OptionError where the device lacks a precision, or all cases."""
     device = method.device
@@ -59,7 +59,7 @@ def begin(
         "case_limit_s": method.limit_s,
         "library": ", ".join(f"{name} {version(name)}" for name in names),
         "libraries": names,
-        "reference": reference,
+        "published": published,
         "ceilings": [],
         "ceilings_left_out": [],
         "cases": [],

@@ -1,6 +1,6 @@
 """Medians of `servemark kernels` against `torch.utils.benchmark` of the same call, in turns.
 
-    python -m kernels.tools.direct_timer [--pairs 25] [--seconds 0.2] [--device cuda:0]
+    python -m kernels.tools.direct_timer [--rounds 25] [--seconds 0.2] [--device cuda:0]
 
 The direct call has tensors and a statement of its own, as someone would write it by hand. The aim is that the median
 of the pairs' ratios lies within 3 % either way: many short pairs, because a core's speed and where tensors lie vary.
@@ -121,7 +121,7 @@ GPU_TWINS = (
 def main() -> None:
     """Print a ratio for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu or cuda:N")
     options = parser.parse_args()
@@ -129,7 +129,7 @@ def main() -> None:
     aim = GPU_AIM if method.device.is_gpu else AIM
     for twin in GPU_TWINS if method.device.is_gpu else TWINS:
         print(f"{twin.case}, ms, servemark against `{twin.statement}`:", flush=True)
-        pairs = interleave(partial(twin.ours_ms, method), partial(twin.direct_ms, method), options.pairs)
+        pairs = interleave(partial(twin.ours_ms, method), partial(twin.direct_ms, method), options.rounds)
         ratio = median_ratio(pairs)
         print(f"median ratio servemark / direct: {ratio}; {aim.verdict(ratio.value)}", flush=True)
 

@@ -15,8 +15,8 @@ from servemark.results.schema.kernels import (
     ProbeKey,
     Traced,
     named,
+    other_cpu_shares,
     other_work,
-    taken_shares,
 )
 from servemark.views.wording import figure
 
@@ -40,7 +40,7 @@ def outcome(document: KernelsDocument) -> str:
     """Count the cases by outcome."""
     status = Counter(case["status"] for case in document["cases"])
     busy = other_work(document)
-    when = "" if taken_shares(document["cases"]) else " before the first"
+    when = "" if other_cpu_shares(document["cases"]) else " before the first"
     noise = f"; other work used {busy:.0%} of the cores{when}{': times are upper bounds' if busy > QUIET_SHARE else ''}"
     done = ", ".join(f"{status[name]} {name}" for name in ("measured", "skipped", "failed"))
     cut = f", {document['planned'] - len(document['cases'])} still to come" if document["partial"] else ""
@@ -67,7 +67,7 @@ def ceiling_words(ceiling: Ceiling) -> str:
 
 def _circumstances(ceiling: Ceiling) -> str:
     """Format when kept ceilings were measured, and other work meanwhile: "; kept since 2026-11-23T12:00:00+00:00"."""
-    busy = ceiling.get("taken_share") or 0.0
+    busy = ceiling.get("other_cpu_share") or 0.0
     beside = f"; other work used up to {busy:.0%} of the cores meanwhile" if busy > QUIET_SHARE else ""
     return beside + (f"; kept since {ceiling.get('measured')}" if ceiling.get("reused") else "")
 
@@ -110,13 +110,13 @@ def above(cases: Sequence[KernelCase]) -> list[str]:
 
 def disturbed(cases: Sequence[KernelCase]) -> list[str]:
     """Report cases beside which other work ran."""
-    found = [case for case in cases if (case.get("taken_share") or 0.0) > QUIET_SHARE]
+    found = [case for case in cases if (case.get("other_cpu_share") or 0.0) > QUIET_SHARE]
     if not found:
         return []
-    most = max(found, key=lambda case: case.get("taken_share") or 0.0)
+    most = max(found, key=lambda case: case.get("other_cpu_share") or 0.0)
     return [
         f"{len(found)} of {len(cases)} cases were timed while other work used more than {QUIET_SHARE:.0%} of the cores"
-        f", {named(most)} beside most ({most.get('taken_share'):.0%}): their times are upper bounds."
+        f", {named(most)} beside most ({most.get('other_cpu_share'):.0%}): their times are upper bounds."
     ]
 
 

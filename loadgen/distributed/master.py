@@ -81,8 +81,8 @@ class Master:
             raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
         if config.server.sequence_length:
             raise OptionError("sequences are sent by one process", fix="leave out --sequence-length, or the others")
-        if config.metrics.trace_requests:
-            raise OptionError("--trace-requests is for one process", fix="leave it out, or the other processes")
+        if config.metrics.otlp_sample:
+            raise OptionError("--otlp-sample is for one process", fix="leave it out, or the other processes")
 
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""
@@ -213,8 +213,10 @@ class Master:
         return sum(worker.max_in_flight for worker in self.workers)
 
     @property
-    def cpu_share(self) -> float | None:
-        return max((worker.cpu_share for worker in self.workers if worker.cpu_share is not None), default=None)
+    def cpu_utilization(self) -> float | None:
+        return max(
+            (worker.cpu_utilization for worker in self.workers if worker.cpu_utilization is not None), default=None
+        )
 
     @property
     def granted(self) -> GrantedPriority:

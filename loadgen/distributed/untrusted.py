@@ -77,8 +77,8 @@ def check_message(message: Any, expected: Expected | None) -> None:
 def _check_report(report: Mapping[str, Any], expected: Expected) -> None:
     _require(isinstance(report.get("final"), bool), "final")
     _require(report.get("interrupted") is None or _words(report["interrupted"]), "interrupted")
-    share = report.get("cpu_share")
-    _require(share is None or (isinstance(share, float | int) and 0 <= share < MAX_COUNT), "cpu_share")
+    share = report.get("cpu_utilization")
+    _require(share is None or (isinstance(share, float | int) and 0 <= share < MAX_COUNT), "cpu_utilization")
     _require(_count(report.get("max_in_flight")), "max_in_flight")
     traffic = report.get("traffic")
     _require(isinstance(traffic, dict) and sorted(traffic) == sorted(_TRAFFIC), "traffic")

@@ -184,7 +184,7 @@ class Worker:
             "warm_up": sending.warm_up.pack(now, sending.waiting_since)
             if sending.warm_up is not None and self._warming(sending, now)
             else None,
-            "cpu_share": sending.cpu_share,
+            "cpu_utilization": sending.cpu_utilization,
             "granted": asdict(sending.granted),
             "max_in_flight": sending.peak_in_flight,
             "traffic": sending.traffic(time.monotonic_ns()).to_dict(),

@@ -117,7 +117,7 @@ class WorkerView:
             requests=state["scheduled"] if state else 0,
             schedule_delay_p99_ms=delay.percentile(99) if delay.count else None,
             schedule_delay_p99_ci95_ms=delay.interval(99) if delay.count else None,
-            cpu_share=report.get("cpu_share"),
+            cpu_utilization=report.get("cpu_utilization"),
             priority=Priority(granted["priority"]) if granted else None,
             priority_note=granted and granted["note"],
             max_in_flight=report.get("max_in_flight", 0),

@@ -31,8 +31,8 @@ _CLOCKS = (time.monotonic, time.thread_time)
 class SendersPriority:
     """The priority of the thread that enters it, until it leaves; `granted` says which one that is.
 
-    `asked` is a value of --priority. `auto` is the best that is permitted for an open loop. A closed loop's thread, and
-    one for which somebody chose another priority (nice, chrt), is left as it is.
+    `asked` is a value of --sender-priority. `auto` is the best that is permitted for an open loop. A closed loop's
+    thread, and one for which somebody chose another priority (nice, chrt), is left as it is.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class SendersPriority:
         why = refusal(Priority(self._asked))
         if why is not None:
             raise OptionError(
-                f"--priority {self._asked}: {why}",
-                fix="run as root or with CAP_SYS_NICE, allow it (`ulimit -r 1`), or leave out --priority",
+                f"--sender-priority {self._asked}: {why}",
+                fix="run as root or with CAP_SYS_NICE, allow it (`ulimit -r 1`), or leave out --sender-priority",
             )
 
     def __enter__(self) -> Self:

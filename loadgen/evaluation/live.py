@@ -82,8 +82,8 @@ class Live:
             samples += self._requested_rate(recorder, traffic, now)
         if now >= recorder.interval.start:
             samples += stage_of(config, recorder, now)
-        if sending.cpu_share is not None:
-            samples.append(Sample.of(catalog.CLIENT_CPU, sending.cpu_share))
+        if sending.cpu_utilization is not None:
+            samples.append(Sample.of(catalog.CLIENT_CPU, sending.cpu_utilization))
         samples += [Sample.of(catalog.CONSTRAINT_OK, ok, name) for name, ok in constraints.items()]
         samples += objectives(config, recorder)
         if (telemetry := self._measurement.telemetry) is not None:
@@ -180,7 +180,7 @@ def standing(
         measured,
         recorder=so_far,
         measured_s=(min(now, interval.end) - interval.start) / 1e9,
-        cpu_share=sending.cpu_share,
+        cpu_utilization=sending.cpu_utilization,
         granted=sending.granted,
         workers=sending.workers,
         interrupted=sending.interrupted,
@@ -191,9 +191,9 @@ def standing(
 
 def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) -> Observations:
     """Without what only the end tells; requests that are due count as such before they are answered."""
-    not_judged = dict(observed.not_judged)
+    skipped = dict(observed.skipped)
     if not observed.stages and len(observed.windows) < FEWEST:
-        not_judged.setdefault(Kind.STEADY_STATE, "too few windows have passed")
+        skipped.setdefault(Kind.STEADY_STATE, "too few windows have passed")
     due = max(traffic.scheduled, recorder.scheduled)
     growth = due - recorder.errors.total() - recorder.completed
     return replace(
@@ -201,7 +201,7 @@ def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) ->
         requests=due,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
-        not_judged=not_judged,
+        skipped=skipped,
         outputs_checked=None,
         server_gone=False,
     )

@@ -140,7 +140,11 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder, *, intervals: bool =
 
 def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | None) -> Client:
     recorder = measured.recorder
-    cpu = {"cpu_share": measured.cpu_share} if measured.cpu_share is not None else unknown(["cpu_share"], NOT_BEGUN)
+    cpu = (
+        {"cpu_utilization": measured.cpu_utilization}
+        if measured.cpu_utilization is not None
+        else unknown(["cpu_utilization"], NOT_BEGUN)
+    )
     return cast(
         Client,
         {
@@ -149,7 +153,11 @@ def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | No
             **measured.cpu_latency,
             "max_in_flight": measured.peak_in_flight,
             **_waiting(config, recorder),
-            **({"sampling_cpu_share": share} if telemetry and (share := telemetry.cpu_share) is not None else {}),
+            **(
+                {"sampling_cpu_utilization": share}
+                if telemetry and (share := telemetry.cpu_utilization) is not None
+                else {}
+            ),
             "workers": len(measured.workers) or 1,
             "requests_outside_interval": recorder.outside,
         },
@@ -167,7 +175,7 @@ def _cpu(machine: MachineUse) -> CpuFigures:
         "server_cores": use.groups[SERVER],
         "other_cores": use.other,
         "stolen_cores": use.stolen,
-        "taken_share": use.taken_share,
+        "other_cpu_share": use.other_cpu_share,
         **({"largest_other": use.largest} if use.largest else {}),
     }
     return cast(CpuFigures, found)
@@ -176,12 +184,14 @@ def _cpu(machine: MachineUse) -> CpuFigures:
 def _waiting(config: LoadConfig, recorder: Recorder) -> dict[str, Any]:
     """Return the share of an open loop's requests that waited for --max-in-flight, and the delay of the others."""
     if not config.open_loop or not recorder.schedule_delay.count:
-        return unknown(["waited_share", "own_delay_p99_ms"], _NONE_SENT if config.open_loop else _CLOSED_LOOP_DELAY)
+        return unknown(
+            ["waited_share", "generator_delay_p99_ms"], _NONE_SENT if config.open_loop else _CLOSED_LOOP_DELAY
+        )
     own = recorder.schedule_delay.without(recorder.waited_delay)
     late = (
-        {"own_delay_p99_ms": own.percentile(99)}
+        {"generator_delay_p99_ms": own.percentile(99)}
         if own.count
-        else unknown(["own_delay_p99_ms"], "every request waited for --max-in-flight")
+        else unknown(["generator_delay_p99_ms"], "every request waited for --max-in-flight")
     )
     return {"waited_share": recorder.waited_delay.count / recorder.schedule_delay.count, **late}
 

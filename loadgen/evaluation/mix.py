@@ -90,7 +90,7 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
         for objective in part.result["verdict"]["objectives"]
     ]
     sent = [each for part in parts for each in part.result.get("telemetry", [])]
-    not_judged = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["not_judged"].items()}
+    skipped = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["skipped"].items()}
     whole: Result = {
         **first,
         "workload": "mix",
@@ -99,8 +99,8 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
         "request": msgspec.to_builtins(request),
         "resolved": {**first["resolved"], "model": None, "mix": {part.name: part.share for part in parts}},
         "scenario": {**first["scenario"], "requested_rate": request.load.rate, "mode": "mix"},
-        "verdict": Verdict(constraints, objectives, not_judged).to_dict(),
-        "limited_by": _limited_by(parts),
+        "verdict": Verdict(constraints, objectives, skipped).to_dict(),
+        "bottleneck": _bottleneck(parts),
         "metrics": _metrics(parts),
         "windows": _windows(parts),
         "stages": [],
@@ -111,7 +111,7 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
                 "directory": part.directory,
                 "batch_size": part.result["batch_size"],
                 "verdict": part.result["verdict"],
-                "limited_by": part.result["limited_by"],
+                "bottleneck": part.result["bottleneck"],
                 "metrics": without_energy(part.result)["metrics"],
             }
             for part in parts
@@ -173,11 +173,11 @@ def _client(parts: Sequence[Part]) -> Client:
     named = zip([part.name for part in parts], clients, strict=True)
     granted = least((name, Priority(each["priority"]), each.get("priority_note")) for name, each in named)
     joined = {
-        **_joined(clients, ["cpu_share"], max),
+        **_joined(clients, ["cpu_utilization"], max),
         **granted.to_dict(),
         "max_in_flight": sum(each["max_in_flight"] for each in clients),
         "waited_share": max(each["waited_share"] or 0.0 for each in clients),
-        **unknown(["own_delay_p99_ms"], _OWN),
+        **unknown(["generator_delay_p99_ms"], _OWN),
         "workers": len(clients),
         "requests_outside_interval": sum(each["requests_outside_interval"] for each in clients),
     }
@@ -236,8 +236,8 @@ def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> Energ
     return found
 
 
-def _limited_by(parts: Sequence[Part]) -> LimitedBy:
-    found = [part.result["limited_by"] for part in parts]
+def _bottleneck(parts: Sequence[Part]) -> LimitedBy:
+    found = [part.result["bottleneck"] for part in parts]
     by = next((name for name in (GENERATOR, SERVER, NETWORK) if name in {each["by"] for each in found}), None)
     evidence = "; ".join(f"{p.name}: {each['evidence']}" for p, each in zip(parts, found, strict=True))
     if by is None:

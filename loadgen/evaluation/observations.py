@@ -32,17 +32,17 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         for stage, windows in windows_of_stages(config, recorder)
         if stage.rate and len(windows) >= FEWEST
     ]
-    not_judged: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     if measured.interrupted is not None:
-        not_judged[Kind.STEADY_STATE] = "the run was cut short"
+        skipped[Kind.STEADY_STATE] = "the run was cut short"
     elif isinstance(config.scenario, TraceReplay):
-        not_judged[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
+        skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not stages:
-        not_judged[Kind.STEADY_STATE] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        skipped[Kind.STEADY_STATE] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
     if measured.machine.use is None:
-        not_judged[Kind.OTHER_LOAD] = measured.machine.reason
-    if measured.cpu_share is None:
-        not_judged[Kind.CLIENT_CPU] = NOT_BEGUN
+        skipped[Kind.OTHER_LOAD] = measured.machine.reason
+    if measured.cpu_utilization is None:
+        skipped[Kind.CLIENT_CPU] = NOT_BEGUN
     statistics = measured.statistics
     last = statistics.after or statistics.late
     return Observations(
@@ -54,15 +54,15 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         unsent=recorder.unsent,
         max_error_rate=config.objectives.max_error_rate,
         longest_pause_ms=recorder.longest_pause_ns / 1e6,
-        cpu_share=measured.cpu_share or 0.0,  # not judged where it is not known
+        cpu_utilization=measured.cpu_utilization or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),
         stages=stages,
-        not_judged=not_judged,
+        skipped=skipped,
         open_loop=open_loop,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
-        own_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
+        generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         lower=config.scenario.lower,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
@@ -126,7 +126,9 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
 
 
 def _not_realtime(granted: GrantedPriority) -> str | None:
-    return None if granted.priority is Priority.REALTIME else granted.note or f"--priority {granted.priority.value}"
+    return (
+        None if granted.priority is Priority.REALTIME else granted.note or f"--sender-priority {granted.priority.value}"
+    )
 
 
 def _shown_p99(histogram: Histogram) -> float:

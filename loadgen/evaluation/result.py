@@ -44,7 +44,7 @@ def header(measurement: Measurement) -> PendingResult:
         "shared_memory": target.shared_memory,
         "scenario": config.scenario.to_dict(),
         "verdict": None,
-        "limited_by": None,
+        "bottleneck": None,
         "metrics": None,
         "windows": [],
         "stages": [],
@@ -54,7 +54,7 @@ def header(measurement: Measurement) -> PendingResult:
     if placement.model_config is None:
         unnamed.append(DIGEST)
     reasons = unknown(
-        unnamed, "the server does not report it, or its metrics are not known: --url http://HOST:PORT#metrics=PORT"
+        unnamed, "the server does not report it, or its metrics are not known: --metrics-url http://HOST:PORT/metrics"
     )
     unsaid = [key for key in ("precision", "artifact_sha256") if manifest.get(key) is None]
     nowhere = (
@@ -83,7 +83,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         **result,
         "scenario": {**result["scenario"], **_warmed(config, measured), "measured_s": round(measured.measured_s, 6)},
         "verdict": verdict,
-        "limited_by": bottleneck(metrics, verdict, open_loop=config.open_loop),
+        "bottleneck": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
         "windows": _windows(config, measured),
         "stages": _stages(config, measured),

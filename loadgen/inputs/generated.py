@@ -20,7 +20,7 @@ _WHOLE_RANGE = ("UINT8", "INT8")
 
 
 def random_samples(tensors: Sequence[Tensor], options: Inputs, rng: np.random.Generator) -> Iterator[Sample]:
-    """Draw an endless stream: floats from [0, 1), 8-bit numbers from all there are, others from 0 and 1, or a --range.
+    """Draw an endless stream: floats from [0, 1), 8-bit numbers from all values, others from 0 and 1, or --input-range.
 
     Optional inputs are left out unless an option names them. Raises InputDataError for a size that is not known.
     """
@@ -40,7 +40,7 @@ def _sized(tensors: Sequence[Tensor], options: Inputs) -> list[tuple[Tensor, tup
     """The inputs to send, with their shapes. Raises InputDataError."""
     found = []
     for tensor in tensors:
-        if tensor.optional and tensor.name not in {*options.shape, *options.range}:
+        if tensor.optional and tensor.name not in {*options.shape, *options.input_range}:
             continue
         shape = options.shape.get(tensor.name, tensor.shape)
         if -1 in shape:
@@ -57,7 +57,7 @@ def _sized(tensors: Sequence[Tensor], options: Inputs) -> list[tuple[Tensor, tup
             fix="--shape with smaller sizes, or --input-data FILE",
         )
     if not found:
-        raise InputDataError("every input of the model is optional", fix="name those to send: --shape or --range")
+        raise InputDataError("every input of the model is optional", fix="name those to send: --shape or --input-range")
     return found
 
 
@@ -66,12 +66,12 @@ def _random(
 ) -> npt.NDArray[np.generic]:
     if tensor.datatype == "BYTES":
         return _strings(shape, options, rng)
-    least, most = options.range.get(tensor.name, (0.0, 1.0))
+    least, most = options.input_range.get(tensor.name, (0.0, 1.0))
     if tensor.dtype.kind == "f":
         return (least + (most - least) * rng.random(shape)).astype(tensor.dtype)
     if tensor.dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(np.bool_)
-    if tensor.datatype in _WHOLE_RANGE and tensor.name not in options.range:
+    if tensor.datatype in _WHOLE_RANGE and tensor.name not in options.input_range:
         limits = np.iinfo(tensor.dtype.name)
         least, most = limits.min, limits.max
     whole: Any = tensor.dtype

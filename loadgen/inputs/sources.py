@@ -23,9 +23,9 @@ GENERATED = (SYNTHETIC, *DRAWN)
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
     """The samples that `--input-data` names. Raises InputDataError, never substitutes another source."""
     source, served = config.input_data, config.workload.served
-    if (config.inputs.shape or config.inputs.range) and not (source in DRAWN or (served and source == SYNTHETIC)):
+    if (config.inputs.shape or config.inputs.input_range) and not (source in DRAWN or (served and source == SYNTHETIC)):
         raise InputDataError(
-            f"--shape and --range are for inputs that are drawn at random, not for --input-data {source}",
+            f"--shape and --input-range are for inputs that are drawn at random, not for --input-data {source}",
             fix="add --input-data random, or leave them out",
         )
     if source in GENERATED:

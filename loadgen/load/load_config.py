@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
@@ -131,7 +130,7 @@ class LoadConfig:
     def _check_inputs(self) -> None:
         """Check that what is said of inputs is said of inputs that there are, and fits them. Raises OptionError."""
         tensors, model = {tensor.name: tensor for tensor in self.workload.inputs}, self.workload.name
-        for flag, named in (("--shape", self.inputs.shape), ("--range", self.inputs.range)):
+        for flag, named in (("--shape", self.inputs.shape), ("--input-range", self.inputs.input_range)):
             if unknown := [name for name in named if name not in tensors]:
                 raise OptionError(
                     f"{flag} names {unknown[0]!r}, which is not an input of {model}",
@@ -144,10 +143,10 @@ class LoadConfig:
                     f"{tensor.datatype}{list(tensor.shape)}",
                     fix="give each size that is -1 there, and repeat the others; the batch is --batch-size",
                 )
-        for name, (least, most) in self.inputs.range.items():
+        for name, (least, most) in self.inputs.input_range.items():
             if (why := out_of_range(tensors[name], least, most)) is not None:
                 raise OptionError(
-                    f"--range {name}:{text_of(least)}:{text_of(most)} {why}", fix="--range NAME:LEAST:MOST"
+                    f"--input-range {name}:{text_of(least)}:{text_of(most)} {why}", fix="--input-range NAME:LEAST:MOST"
                 )
 
     @property
@@ -228,7 +227,7 @@ class LoadConfig:
     @property
     def address(self) -> str:
         """The server as --url names it, the place of its metrics included."""
-        return f"{self.url}{METRICS}{urlsplit(self.metrics_url).netloc}" if self.metrics_url else self.url
+        return f"{self.url}{METRICS}{self.metrics_url}" if self.metrics_url else self.url
 
     @property
     def protocol(self) -> str:
@@ -315,7 +314,9 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
 
 def server_address(request: RunRequest) -> tuple[str, str | None]:
     """The URL of the server that a request names, and that of its metrics. Raises OptionError."""
-    return _server(request.server.url, request.server.protocol)
+    server = request.server
+    url, metrics = _server(server.url, server.protocol)
+    return url, metrics_url(url, server.metrics_url) if server.metrics_url else metrics
 
 
 def _language_model(objectives: documents.Objectives) -> LanguageModel | None:

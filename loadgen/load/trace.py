@@ -80,13 +80,15 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
         content = files.content(path, files.DATA_BYTES)
         content.decode()
     except OSError as error:
-        raise InputDataError(f"--trace {path} cannot be read: {error.strerror}", fix=NAME) from None
+        raise InputDataError(f"--arrival-trace {path} cannot be read: {error.strerror}", fix=NAME) from None
     except UnicodeDecodeError as error:
-        raise InputDataError(f"--trace {path} is not a text: byte {error.start} is not UTF-8", fix=NAME) from None
-    with parsing(f"--trace {path}", InputDataError, fix=NAME):
+        raise InputDataError(
+            f"--arrival-trace {path} is not a text: byte {error.start} is not UTF-8", fix=NAME
+        ) from None
+    with parsing(f"--arrival-trace {path}", InputDataError, fix=NAME):
         trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
-        raise InputDataError(f"--trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
+        raise InputDataError(f"--arrival-trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
     return trace
 
 
@@ -109,13 +111,13 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
             )
         times.append(time)
         if len(times) > MAX_ARRIVALS:
-            raise InputDataError(f"--trace {path} has more than {MAX_ARRIVALS:,} arrivals", fix="cut it")
+            raise InputDataError(f"--arrival-trace {path} has more than {MAX_ARRIVALS:,} arrivals", fix="cut it")
         if sample is not None:
             samples.append(_sample(path, line, sample))
         if len(samples) not in (0, len(times)):
             _fail(path, line, f"{SAMPLE!r} is given for some arrivals and missing for others")
     if not times:
-        raise InputDataError(f"--trace {path} holds no arrival", fix="give one arrival time in each line")
+        raise InputDataError(f"--arrival-trace {path} holds no arrival", fix="give one arrival time in each line")
     digest = hashlib.sha256(content).hexdigest()
     played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
     first = datetime.fromtimestamp(times[0], UTC) if calendar else None

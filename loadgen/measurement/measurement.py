@@ -80,7 +80,7 @@ class ActiveLoad(Timed, Protocol):
         """Most requests in flight at one time."""
 
     @property
-    def cpu_share(self) -> float | None:
+    def cpu_utilization(self) -> float | None:
         """Share of one core that the generator used, of several processes the busiest."""
 
     @property
@@ -111,7 +111,7 @@ class Measured:
     statistics: Statistics
     energy: Energy
     machine: MachineUse
-    cpu_share: float | None = None
+    cpu_utilization: float | None = None
     granted: GrantedPriority = field(default_factory=GrantedPriority)
     cpu_latency: dict[str, Any] = field(default_factory=dict)
     peak_in_flight: int = 0
@@ -201,7 +201,7 @@ class Measurement:
         measured.recorder, measured.workers = sending.recorder, sending.workers
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
-        measured.cpu_share = sending.cpu_share if measured.measured_s else None
+        measured.cpu_utilization = sending.cpu_utilization if measured.measured_s else None
         measured.granted = sending.granted
         measured.cpu_latency = sending.cpu_latency
         measured.peak_in_flight = sending.peak_in_flight

@@ -69,9 +69,9 @@ class Sender:
 
     def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
         self.config, self.target, self.share, self.on_request = config, target, share, on_request
-        traced = config.metrics.trace_requests
+        traced = config.metrics.otlp_sample
         self.tracing = Tracing(traced) if traced else None
-        self.priority = SendersPriority(config.limits.priority, open_loop=config.open_loop)
+        self.priority = SendersPriority(config.limits.sender_priority, open_loop=config.open_loop)
         self.cpu_latency = CpuLatency(config.limits.cpu_latency_qos, power_command=config.power is not None)
 
     def prepare(self, golden: Golden | None) -> "PreparedLoad":
@@ -257,7 +257,7 @@ class ActiveLoad:
         return self._tracing.taken() if self._tracing else []
 
     @property
-    def cpu_share(self) -> float | None:
+    def cpu_utilization(self) -> float | None:
         """Share of one core that this thread has used in the interval; an engine in this process computes in others."""
         return self._cpu.share
 

@@ -18,7 +18,7 @@ class WorkerFigures:
     schedule_delay_p99_ms: float | None
     schedule_delay_p99_ci95_ms: tuple[float, float] | None
     """Its 95 % interval: a few late sends by chance do not condemn a worker."""
-    cpu_share: float | None
+    cpu_utilization: float | None
     max_in_flight: int
     clock_uncertainty_ms: float
     """Half of the shortest round trip, by which the worker's clock may be off."""

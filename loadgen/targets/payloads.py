@@ -79,7 +79,7 @@ def _check_samples(config: LoadConfig, named: Sequence[int], held: int) -> None:
         raise InputDataError("a trace that names samples has one in each request", fix="--batch-size 1")
     if max(named) >= held:
         raise InputDataError(
-            f"--trace names sample {max(named)}, and --input-data {config.input_data} gives {held} (at most "
+            f"--arrival-trace names sample {max(named)}, and --input-data {config.input_data} gives {held} (at most "
             f"{POOL_BYTES >> 20} MiB of them)",
             fix=f"name samples from 0 to {held - 1}",
         )

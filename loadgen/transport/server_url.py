@@ -10,7 +10,7 @@ SCHEMES = {"http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc"}
 """Protocol of each URL scheme; the s means TLS."""
 
 METRICS = "#metrics="
-"""Comes after a server's URL, before the host and port of its metrics, where these are not Triton's default."""
+"""Comes in addresses between processes after a server's URL, before the place of its metrics."""
 DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
 
 
@@ -58,12 +58,17 @@ def _has_valid_port(place: str) -> bool:
 
 
 def metrics_url(url: str, given: str) -> str | None:
-    """Return the URL of a server's metrics: the given one, else that of Triton's default ports. Raises OptionError."""
+    """Return the URL of a server's metrics: the given URL, port or host and port, else that of Triton's default ports.
+
+    Raises OptionError.
+    """
+    if given.startswith("http://") and not urlsplit(given).username:
+        return given
     parts = urlsplit(url)
+    beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
     if not given:
-        beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
         return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
     place = given if ":" in given else f"{parts.hostname}:{given}"
     if not place.rpartition(":")[2].isdecimal():
-        raise OptionError(f"--url ...{METRICS}{given} is not a port", fix=f"write it like {url}{METRICS}8002")
+        raise OptionError(f"--metrics-url {given!r} is not http://HOST:PORT/metrics", fix=f"http://{beside}/metrics")
     return f"http://{place}/metrics"

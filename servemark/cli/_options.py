@@ -79,7 +79,9 @@ DEFAULT_DATA_ROOT = DATA_ROOT
 DEFAULT_ENGINE = entry.DEFAULT_ENGINE
 DEFAULT_PRECISION = entry.FULL
 Device = Annotated[str, option("device"), Names.NOTHING]
-EngineOption = Annotated[list[str] | None, option("option"), Names.PROGRAM, re.compile(OPTIONS["option"].flag.plain)]
+EngineOption = Annotated[
+    list[str] | None, option("engine_option"), Names.PROGRAM, re.compile(OPTIONS["engine_option"].flag.plain)
+]
 Instances = Annotated[int | None, count("--instances", OPTIONS["instances"].flag.help), Names.NOTHING]
 
 

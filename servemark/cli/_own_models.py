@@ -1,4 +1,4 @@
-"""`--workloads` and `--models` on every command that takes a workload: for it and all processes that it starts."""
+"""`--workload-file` and `--imports-dir` of every command that takes a workload, for all processes that it starts."""
 
 import contextlib
 import functools
@@ -19,16 +19,16 @@ Command = Callable[..., None]
 Workloads = Annotated[
     list[Path] | None,
     typer.Option(
-        "--workloads",
+        "--workload-file",
         metavar="PATH",
-        help=OPTIONS["workloads"].flag.help,
+        help=OPTIONS["workload_file"].flag.help,
     ),
     Names.PROGRAM,
 ]
 
 Models = Annotated[
     Path | None,
-    typer.Option("--models", metavar="DIR", help=OPTIONS["models"].flag.help, show_default=DEFAULT_MODELS),
+    typer.Option("--imports-dir", metavar="DIR", help=OPTIONS["imports_dir"].flag.help, show_default=DEFAULT_MODELS),
     Names.PROGRAM,
 ]
 """Of a folder's models the files run in an engine, as far as that can be trusted."""
@@ -38,19 +38,19 @@ def takes_own_models(command: Command) -> Command:
     """Give a command the flags that name workloads and imported models of the user's own."""
 
     @functools.wraps(command)
-    def expanded(*, workloads_of_own: list[Path] | None = None, models: Path | None = None, **given: Any) -> None:
+    def expanded(*, workload_file: list[Path] | None = None, imports_dir: Path | None = None, **given: Any) -> None:
         # Children may run in another folder.
-        places = [str(place.absolute()) for place in workloads_of_own or ()]
+        places = [str(place.absolute()) for place in workload_file or ()]
         with (
             _set(WORKLOADS, os.pathsep.join([*places, *filter(None, [os.environ.get(WORKLOADS)])]) if places else None),
-            _set(MODELS, str((models or Path(os.environ.get(MODELS) or DEFAULT_MODELS)).absolute())),
+            _set(MODELS, str((imports_dir or Path(os.environ.get(MODELS) or DEFAULT_MODELS)).absolute())),
         ):
             command(**given)
 
     signature = inspect.signature(command)
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in (("workloads_of_own", Workloads), ("models", Models))
+        for name, annotation in (("workload_file", Workloads), ("imports_dir", Models))
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     result: Any = expanded

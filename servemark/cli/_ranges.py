@@ -14,7 +14,7 @@ LOADS = {
     "concurrency_range": "--concurrency-range",
     "request_rate_range": "--request-rate-range",
     "stages": "--stages",
-    "trace": "--trace",
+    "arrival_trace": "--arrival-trace",
 }
 """Options of which a run has one."""
 

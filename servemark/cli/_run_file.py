@@ -16,7 +16,7 @@ from servemark.documents.request import RunRequest
 from servemark.errors import InputDataError, OptionError, ServemarkError
 
 _META = "servemark.run_file"
-_PARAMETERS = {"model": "workload", "workloads": "workloads_of_own"}
+_PARAMETERS = {"model": "workload"}
 """Flags of a request that the command has as parameters of another name."""
 RANGES = {"concurrency_range", "request_rate_range"}
 

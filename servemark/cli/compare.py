@@ -34,7 +34,7 @@ from servemark.views.terminal.regression import render_regression
 
 PAIRS = 5
 PAGE = "report.html"
-OPEN = ("request_rate", "stages", "trace")
+OPEN = ("request_rate", "stages", "arrival_trace")
 """Loads whose requests come whether the server is ready or not."""
 
 
@@ -51,9 +51,11 @@ def compare(
         typer.Option(metavar="[NAME=]A,[NAME=]B", help="Servers of one engine that run already. A is the first."),
     ] = "",
     precision: Precision = DEFAULT_PRECISION,
-    pairs: Annotated[int, count("--pairs", "Interleaved rounds.")] = PAIRS,
+    rounds: Annotated[int, count("--rounds", "Interleaved rounds.")] = PAIRS,
     device: Device = "",
-    isolate: Annotated[bool, typer.Option("--isolate", help="A server of its own for each turn.")] = False,
+    server_per_turn: Annotated[
+        bool, typer.Option("--server-per-turn", help="A server of its own for each turn.")
+    ] = False,
     skip_unavailable: Annotated[
         bool, typer.Option("--skip-unavailable", help="Leave out engines that cannot be used, and say so.")
     ] = False,
@@ -124,7 +126,7 @@ def compare(
     load_points(load)  # what excludes each other
     require_scoring(load, "--quality", given=load.quality)
     require_fixed_warmup(load)
-    choose_length = not (load.duration or load.stages or load.trace)
+    choose_length = not (load.duration or load.stages or load.arrival_trace)
     load.duration = load.duration or text_of(SHORTEST_S)
     servers = parse_urls(urls) if urls else {}
     # The first one is asked what a model is that no workload is called like.
@@ -134,11 +136,11 @@ def compare(
         engines or DEFAULT_ENGINE,
         config,
         search_load(load),
-        pairs=pairs,
+        rounds=rounds,
         urls=servers,
         server_runs=bool(load.url or urls),
         device=device,
-        isolate=isolate,
+        server_per_turn=server_per_turn,
         skip_unavailable=skip_unavailable,
         max_rate=max_rate,
         choose_length=choose_length,

@@ -82,7 +82,7 @@ def _machine() -> Iterator[Check]:
     yield _priority()
     yield _awake()
     if cores.limited_by == "quota":
-        advice = f"engines start {cores.affinity} threads: --option intra_op_thread_count={cores.allowed}"
+        advice = f"engines start {cores.affinity} threads: --engine-option intra_op_thread_count={cores.allowed}"
         yield Check("cpu quota", True, f"{cores.quota:g} cores, of which engines know nothing; {advice}")
     if found["memory_limit_gb"] is not None:
         yield Check("memory limit", True, f"{found['memory_limit_gb']} GB, of the control group")

@@ -48,7 +48,7 @@ def import_model(
         str, typer.Option(metavar="NAME", help="What it is called from now on; else the file's name.")
     ] = "",
     shape: Annotated[list[str] | None, option("shape")] = None,
-    range_: Annotated[list[str] | None, option("range")] = None,
+    range_: Annotated[list[str] | None, option("input_range")] = None,
     string_length: Annotated[str, option("string_length")] = str(DEFAULT_STRING_LENGTH),
     string_data: Annotated[str, option("string_data")] = "",
     input_data: Annotated[
@@ -72,12 +72,12 @@ def import_model(
     from exporters.importing.model import import_model
     from exporters.importing.samples import Wishes
 
-    given = {"shape": shape, "range": range_, "string_length": string_length, "string_data": string_data}
+    given = {"shape": shape, "input_range": range_, "string_length": string_length, "string_data": string_data}
     wished = request_of(given).inputs
 
     wishes = Wishes(
         shapes=wished.shape,
-        ranges=wished.range,
+        ranges=wished.input_range,
         max_batch=max_batch,
         requests=_Requests(input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,

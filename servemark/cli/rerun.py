@@ -71,8 +71,8 @@ def request_of(document: Result, file: Path) -> RunRequest:
     values = [each for value in defaults(request).values() for each in (value if isinstance(value, list) else [value])]
     if strange := [each for each in values if isinstance(each, str) and not is_text(each)]:
         raise ResultError(f"{file}: {strange[0]!r:.200} is not plain text", fix="name a whole result directory")
-    if request.models == str(models_folder()):
-        request = changed(request, models="")  # where they are looked for anyway
+    if request.imports_dir == str(models_folder()):
+        request = changed(request, imports_dir="")  # where they are looked for anyway
     return request
 
 

@@ -110,7 +110,7 @@ def run(
             "--model-name": server.model_name,
             "--device": server.device,
             "--workers": workers > 1,
-            "--option": server.engine_options,
+            "--engine-option": server.engine_options,
             "--instances": server.instances,
         }
         raise typer.Exit(_mix(request, [flag for flag, given in others.items() if given], report=report, json=json))
@@ -182,7 +182,7 @@ def _own_files() -> dict[str, Any]:
     """Return the places of the user's own workloads and models, which a rerun needs."""
     folder = os.environ.get(MODELS, "")
     workloads = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
-    return {"workloads": workloads, "models": folder if folder and Path(folder).is_dir() else ""}
+    return {"workload_file": workloads, "imports_dir": folder if folder and Path(folder).is_dir() else ""}
 
 
 def _mix(request: RunRequest, others: list[str], *, report: bool, json: bool) -> int:

@@ -16,7 +16,7 @@ Value = str | bool | Sequence[str] | None
 """A flag's value on a command line: several texts where it was given again, None or an empty text: nothing."""
 KINDS: dict[str, type[Load]] = {
     "max_rate": MaxRate,
-    "trace": Trace,
+    "arrival_trace": Trace,
     "stages": Stages,
     "request_rate": ConstantRate,
     "concurrency": ClosedLoop,

@@ -153,7 +153,7 @@ class Trace(_Load, frozen=True, kw_only=True, tag="trace"):
         str,
         fields.text(
             "Open loop from a CSV or JSONL file of arrival times.",
-            name="trace",
+            name="arrival_trace",
             names=Names.PATH,
             metavar="FILE",
             commands=LOADS,

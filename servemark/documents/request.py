@@ -57,7 +57,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             repeatable=True,
         ),
     ] = {}
-    range: Annotated[
+    input_range: Annotated[
         dict[str, tuple[float, float]],
         fields.text(
             "random: an input's least and greatest value; may come again.",
@@ -156,7 +156,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF}),
     ] = 1024
-    priority: Annotated[
+    sender_priority: Annotated[
         Literal["auto", "realtime", "slice", "normal"],
         fields.choice(
             "Sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
@@ -255,7 +255,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=MEASURED | {MLPERF},
         ),
     ] = ""
-    trace_requests: Annotated[
+    otlp_sample: Annotated[
         Count | None,
         fields.whole(
             optional=True,
@@ -267,8 +267,8 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.metrics_grace_s and self.metrics_port is None:
             raise OptionError("--metrics-grace is for the port of the metrics", fix="add --metrics-port PORT")
-        if self.trace_requests and not self.otlp:
-            raise OptionError("--trace-requests has nowhere to send its spans", fix="add --otlp URL")
+        if self.otlp_sample and not self.otlp:
+            raise OptionError("--otlp-sample has nowhere to send its spans", fix="add --otlp URL")
         if self.power_boundary and not self.power_command:
             raise OptionError("--power-boundary needs --power-command", fix="--power-command CMD, or leave it out")
 
@@ -294,7 +294,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[str, ...],
         fields.text(
             "Python file of a workload of your own, or a folder of them; may be given again.",
-            name="workloads",
+            name="workload_file",
             names=Names.PROGRAM,
             metavar="PATH",
             repeatable=True,
@@ -303,7 +303,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=(),
         ),
     ] = ()
-    models: Annotated[
+    imports_dir: Annotated[
         str,
         fields.text(
             "Where `servemark import` keeps models.",
@@ -328,15 +328,15 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
         if server.streaming and self.protocol != "grpc":
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
-        if self.live.trace_requests and not by_http:
-            raise OptionError("--trace-requests is for HTTP without shared memory", fix="--protocol http")
+        if self.live.otlp_sample and not by_http:
+            raise OptionError("--otlp-sample is for HTTP without shared memory", fix="--protocol http")
         if server.request_parameters and server.shared_memory != "none":
             raise OptionError(
                 "--request-parameter travels in messages, not in shared memory", fix="leave one of them out"
             )
-        if server.sequence_length and (self.live.trace_requests or server.shared_memory != "none"):
+        if server.sequence_length and (self.live.otlp_sample or server.shared_memory != "none"):
             raise OptionError(
-                "--sequence-length excludes --trace-requests and --shared-memory", fix="leave out what is not needed"
+                "--sequence-length excludes --otlp-sample and --shared-memory", fix="leave out what is not needed"
             )
 
     @property

@@ -24,11 +24,20 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Annotated[
         str,
         fields.text(
-            "A running server, http[s]://HOST:PORT[#metrics=PORT]. A command without it starts one.",
+            "A running server, http[s]://HOST:PORT. A command without it starts one.",
             names=Names.HOST,
             metavar="URL",
             short="-u",
             locust_dest="host",
+            commands=SERVED,
+        ),
+    ] = ""
+    metrics_url: Annotated[
+        str,
+        fields.text(
+            "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports.",
+            names=Names.HOST,
+            metavar="URL",
             commands=SERVED,
         ),
     ] = ""
@@ -153,7 +162,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[str, ...],
         fields.text(
             "Engine's own parameter, like compile=true; may come again.",
-            name="option",
+            name="engine_option",
             names=Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
             plain=r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?",
             metavar="KEY[=VALUE]",

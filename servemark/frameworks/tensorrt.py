@@ -194,7 +194,7 @@ class Plan:
         except (ServerError, RuntimeError) as error:
             raise ServerError(
                 f"the plan cannot be captured as a CUDA graph: {last_message()}; {error}",
-                fix="leave out --option cuda_graph",
+                fix="leave out --engine-option cuda_graph",
             ) from error
         return Graph(graph, context, inputs, outputs)
 

@@ -76,7 +76,7 @@ class CpuUse:
         return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest)
 
     @property
-    def taken_share(self) -> float:
+    def other_cpu_share(self) -> float:
         """The share of the allowed cores that other work and other machines took.
 
         Without a quota all cores are allowed, and this is their share. A quota of 2 of 64 cores loses nothing while 2

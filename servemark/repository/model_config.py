@@ -35,12 +35,12 @@ class Settings:
 
     @classmethod
     def from_options(cls, device: str = "", options: Iterable[str] = (), instances: int | None = None) -> Self:
-        """Read the command line's --device, --option KEY[=VALUE] and --instances. Raises OptionError."""
+        """Read the command line's --device, --engine-option KEY[=VALUE] and --instances. Raises OptionError."""
         if device and not _DEVICES.fullmatch(device):
             raise OptionError(f"--device {device!r} is unknown", fix="use cpu or cuda:N, such as --device cuda:0")
         pairs = {key: value or "true" for key, _, value in (option.partition("=") for option in options)}
         if not all(pairs):
-            raise OptionError("--option has no name", fix="write it like --option compile=true")
+            raise OptionError("--engine-option has no name", fix="write it like --engine-option compile=true")
         return cls(device=device or None, options=pairs, instances=instances)
 
     def __bool__(self) -> bool:

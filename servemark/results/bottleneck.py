@@ -28,14 +28,14 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
     failed = set(failed_constraints(verdict))
     limits = {constraint["name"]: constraint["limit"] for constraint in verdict["constraints"]}
     client = metrics["client"]
-    delay_ms, limit_ms = client["own_delay_p99_ms"] or 0.0, limits.get(Kind.SCHEDULE_DELAY)
+    delay_ms, limit_ms = client["generator_delay_p99_ms"] or 0.0, limits.get(Kind.SCHEDULE_DELAY)
     late = limit_ms is not None and delay_ms > limit_ms and Kind.SCHEDULE_DELAY in failed
     missed = [each for each in verdict["objectives"] if each["status"] != MET]
     paused = next((each for each in verdict["constraints"] if each["name"] == Kind.GENERATOR_PAUSE), None)
     stood_still = paused is not None and not paused["ok"]
     if (Kind.CLIENT_CPU in failed or late or stood_still) and not _overloads(metrics, failed, missed, delay_ms):
         if Kind.CLIENT_CPU in failed:
-            return _found(GENERATOR, f"it used {client['cpu_share']:.0%} of its core")
+            return _found(GENERATOR, f"it used {client['cpu_utilization']:.0%} of its core")
         if not late and paused is not None:
             return _found(GENERATOR, f"it stood still for {paused['value']:,.0f} ms")
         return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")

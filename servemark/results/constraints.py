@@ -42,7 +42,7 @@ class Observations:
     measured_s: float
     errors: int
     max_error_rate: float
-    cpu_share: float
+    cpu_utilization: float
     windows: Windows
     """(throughput, p50) of each window; an open loop's throughput is the answered share of the scheduled requests."""
     longest_pause_ms: float = 0.0
@@ -62,7 +62,7 @@ class Observations:
     """Requests in flight at the start plus at the end of the interval."""
     schedule_delay_p99_ms: float = 0.0
     """The lower end of its 95 % interval, so that a few late sends by chance do not condemn a generator."""
-    own_delay_p99_ms: float | None = None
+    generator_delay_p99_ms: float | None = None
     """The same for requests that did not wait for --max-in-flight; None: it is not known which requests waited."""
     lower: str = "lower the load"
     """Advice that lowers this load."""
@@ -86,7 +86,7 @@ class Observations:
     """Workers that did not send their share, with the reason."""
     clock_uncertainty_ms: float = 0.0
     """Largest possible difference between the workers' start times."""
-    not_judged: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge(seen: Observations) -> Verdict:
@@ -97,10 +97,10 @@ def judge(seen: Observations) -> Verdict:
     constraints.append(_errors(seen))
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
-    if Kind.CLIENT_CPU not in seen.not_judged:
+    if Kind.CLIENT_CPU not in seen.skipped:
         constraints.append(_cpu(seen))
     constraints += [_pause(seen), _samples(seen)]
-    if Kind.STEADY_STATE not in seen.not_judged:
+    if Kind.STEADY_STATE not in seen.skipped:
         constraints.append(_steady(seen))
     constraints.append(_server(seen))
     if seen.generator_errors:
@@ -114,7 +114,7 @@ def judge(seen: Observations) -> Verdict:
         judge_objective(each, _longer(seen, samples_needed(each.slo.percentile)), seen.lower)
         for each in seen.objectives
     ]
-    return Verdict(constraints, objectives, seen.not_judged)
+    return Verdict(constraints, objectives, seen.skipped)
 
 
 def _completed(seen: Observations) -> Constraint:
@@ -131,7 +131,7 @@ def _quiet(use: CpuUse) -> Constraint:
     if use.stolen >= SHOWN_CORES:
         took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
-    share = use.taken_share
+    share = use.other_cpu_share
     return Constraint(
         Kind.OTHER_LOAD, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
     )
@@ -166,7 +166,7 @@ def _achieved(seen: Observations) -> Constraint:
 def _schedule_delay(seen: Observations) -> Constraint:
     limit = schedule_delay_limit_ms(seen.latency_p99_ms)
     value = seen.schedule_delay_p99_ms
-    if seen.own_delay_p99_ms is not None and seen.own_delay_p99_ms <= limit < value:
+    if seen.generator_delay_p99_ms is not None and seen.generator_delay_p99_ms <= limit < value:
         remedy = (
             f"requests waited for --max-in-flight, so the server cannot keep up: {seen.lower}, or raise "
             "--max-in-flight if it can take more at once"
@@ -186,7 +186,7 @@ def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
 def _cpu(seen: Observations) -> Constraint:
     remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
     return Constraint(
-        Kind.CLIENT_CPU, seen.cpu_share <= CPU_SHARE, seen.cpu_share, CPU_SHARE, "share of a core", remedy
+        Kind.CLIENT_CPU, seen.cpu_utilization <= CPU_SHARE, seen.cpu_utilization, CPU_SHARE, "share of a core", remedy
     )
 
 
@@ -210,7 +210,7 @@ def _longer(seen: Observations, needed: int) -> str:
     """Return the advice that gives `needed` requests at the rate seen, with a tenth to spare, to two digits."""
     good = seen.requests - seen.errors
     # Stages and traces bring their own duration, and a run that was cut short had enough.
-    flag = not seen.stages and Kind.STEADY_STATE not in seen.not_judged
+    flag = not seen.stages and Kind.STEADY_STATE not in seen.skipped
     if not good or not seen.measured_s:
         return "raise --duration" if flag else "run for longer"
     seconds = 1.1 * needed * seen.measured_s / good

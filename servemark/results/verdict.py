@@ -44,12 +44,12 @@ class Constraint:
 class Verdict:
     """The two answers of a run: its validity, and whether it met its objectives.
 
-    `not_judged` says why a constraint that a reader may miss is not there.
+    `skipped` says why a constraint that a reader may miss is not there.
     """
 
     constraints: Sequence[Constraint]
     objectives: Sequence[run.JudgedObjective] = ()
-    not_judged: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -69,7 +69,7 @@ class Verdict:
             "exit_code": int(self.exit_code),
             "constraints": [constraint.to_dict() for constraint in self.constraints],
             "objectives": list(self.objectives),
-            "not_judged": dict(self.not_judged),
+            "skipped": dict(self.skipped),
         }
 
 

@@ -31,7 +31,7 @@ def server_for(
     first = configs[0]
     if given and settings:
         raise OptionError(
-            f"{first.url} has its own settings", fix="leave out --url, or --device, --option, --instances"
+            f"{first.url} has its own settings", fix="leave out --url, or --device, --engine-option, --instances"
         )
     if given or (len(configs) == 1 and not settings and _serves(first)):
         if not given:
@@ -49,7 +49,7 @@ def server_for(
             "auto",
             repository,
             [entry.model for entry in found],
-            otlp=first.metrics.otlp if first.metrics.trace_requests else "",
+            otlp=first.metrics.otlp if first.metrics.otlp_sample else "",
         ) as server,
     ):
         address = address_of(server, first.protocol)

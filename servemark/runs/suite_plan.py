@@ -126,7 +126,7 @@ def plan(
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
     chosen = {workload.name: workload for workload in members(suite)}
     if not chosen:
-        raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workloads FILE")
+        raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workload-file FILE")
     for name in only:
         one_of(f"{suite}'s workload", name, chosen)
     workloads = [workload for name, workload in chosen.items() if not only or name in only]

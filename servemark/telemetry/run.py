@@ -59,7 +59,7 @@ class RunTelemetry:
         return self._server.latest() if self._server is not None else {}
 
     @property
-    def cpu_share(self) -> float | None:
+    def cpu_utilization(self) -> float | None:
         """Share of one core that the reading took. None: nothing was read."""
         if not self._samplers:
             return None

@@ -34,7 +34,7 @@ def files_of(places: list[Path]) -> list[Path]:
                 raise OptionError(f"no Python file in {place} sets {ATTRIBUTE}", fix=EXAMPLE)
             found += inside
         elif not place.is_file():
-            raise OptionError(f"--workloads {place}: no such file or folder", fix="name a Python file, or a folder")
+            raise OptionError(f"--workload-file {place}: no such file or folder", fix="name a Python file, or a folder")
         elif not _defines_workload(place):
             raise OptionError(f"{place} does not set {ATTRIBUTE}", fix=EXAMPLE)
         else:

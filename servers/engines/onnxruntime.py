@@ -93,7 +93,7 @@ def load(
     providers = _providers(device, options.get("execution_accelerator"))
     graphs = flag(options, "cuda_graph")
     if graphs and device == "cpu":
-        raise OptionError("cuda_graph needs a GPU", fix="use --device cuda:0, or leave out --option cuda_graph")
+        raise OptionError("cuda_graph needs a GPU", fix="use --device cuda:0, or leave out --engine-option cuda_graph")
     wanted = providers[0][0]
     if wanted not in onnxruntime.get_available_providers():
         raise ServerError(
@@ -115,7 +115,7 @@ def load(
         # onnxruntime raises classes of its C extension that share no base but Exception
         if graphs:
             raise ServerError(
-                f"{artifact} cannot be loaded for CUDA graphs: {error}", fix="leave out --option cuda_graph"
+                f"{artifact} cannot be loaded for CUDA graphs: {error}", fix="leave out --engine-option cuda_graph"
             ) from error
         raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
     if session.get_providers()[0] != wanted:

@@ -114,7 +114,7 @@ def _provider(device: str, options: Mapping[str, str]) -> str:
     if not flag(options, "cuda_graph"):
         return COMPILED if flag(options, "compile") else EAGER
     if device == "cpu" or not flag(options, "compile"):
-        raise OptionError("cuda_graph needs compile=true and a GPU", fix="--option compile --device cuda:0")
+        raise OptionError("cuda_graph needs compile=true and a GPU", fix="--engine-option compile --device cuda:0")
     return CUDA_GRAPHS
 
 
@@ -154,7 +154,7 @@ def _compile(
         except exc.InvalidCxxCompiler as error:
             raise ServerError(
                 f"torch.compile needs a C++ compiler for the CPU: {str(error).strip()}",
-                fix="apt-get install g++, or leave out --option compile",
+                fix="apt-get install g++, or leave out --engine-option compile",
             ) from error
     module = torch.compile(
         program.module(), fullgraph=True, mode="reduce-overhead" if provider == CUDA_GRAPHS else None
@@ -167,7 +167,9 @@ def _compile(
         reason = str(error).strip().splitlines()[0]
         raise ServerError(
             f"torch.compile cannot compile the model: {reason}",
-            fix="leave out --option cuda_graph" if provider == CUDA_GRAPHS else "leave out --option compile",
+            fix="leave out --engine-option cuda_graph"
+            if provider == CUDA_GRAPHS
+            else "leave out --engine-option compile",
         ) from error
     return engine
 

@@ -54,7 +54,7 @@ def test_triton_s_spans_are_children_of_the_generator_s(
 ) -> None:
     exported(TINY, "onnxruntime")
     with receiver() as found:
-        flags = ["--otlp", found.url, "--trace-requests", "10", "--out", str(tmp_path)]
+        flags = ["--otlp", found.url, "--otlp-sample", "10", "--out", str(tmp_path)]
         servemark("run", TINY, *LOAD, *flags, "--model-repository", str(exported.repository))
         deadline = time.monotonic() + EXPORTED_S
         while not any(span.service == "triton" for span in spans(found)) and time.monotonic() < deadline:

@@ -48,7 +48,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(source, "watching", lambda: None)
-    monkeypatch.setattr(source, "taken", lambda _: {"taken_share": 0.0})
+    monkeypatch.setattr(source, "taken", lambda _: {"other_cpu_share": 0.0})
     monkeypatch.setattr(parts, "PRODUCT", {"cpu": 64})
     monkeypatch.setattr(working_sets, "MIN_LARGEST_BYTES", 1 << 18)
     monkeypatch.setattr(working_sets, "CACHES", 0)
@@ -112,9 +112,9 @@ def test_each_case_says_what_others_took_meanwhile(
     assert words in " ".join(done.out.split())
     assert "0 failed; other work used 21% of the cores: times are upper bounds" in done.out
     assert words in (only(tmp_path) / "report.html").read_text()
-    found = [(case["family"], case["taken_share"]) for case in document_of(only(tmp_path))["cases"]]
+    found = [(case["family"], case["other_cpu_share"]) for case in document_of(only(tmp_path))["cases"]]
     assert found == [("layer_norm", pytest.approx(0.4)), ("softmax", None), ("embedding", pytest.approx(0.02))]
-    assert document_of(only(tmp_path))["cases"][1]["taken_share_reason"] == "/proc cannot be read"
+    assert document_of(only(tmp_path))["cases"][1]["other_cpu_share_reason"] == "/proc cannot be read"
 
 
 def test_a_machine_that_is_not_steady_is_told(
@@ -278,7 +278,7 @@ def test_published_figures_stand_beside_after_a_run_was_ended_too(
 ) -> None:
     cases = cases_of("quick", ["softmax"])
     monkeypatch.setattr("kernels.command.published", lambda: {cases[0].kernel: [PUBLISHED]})
-    document = run.begin("quick", cases, Method(Device.named("cpu")), reference=True)
+    document = run.begin("quick", cases, Method(Device.named("cpu")), published=True)
     (tmp_path / "result.json").write_text(json.dumps(document))
     done = servemark("kernels", "--resume", str(tmp_path))
     assert done.code == 0, done.err

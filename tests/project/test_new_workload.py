@@ -72,7 +72,7 @@ def test_a_command_s_processes_know_it_too(
     monkeypatch.delenv(registry.WORKLOADS)
     load = ["--concurrency", "2", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out"), "--json"]
     with server_of(tiny) as server:
-        done = servemark("run", tiny.name, "--workloads", str(example), "-u", server.url, *load)
+        done = servemark("run", tiny.name, "--workload-file", str(example), "-u", server.url, *load)
     result = json.loads(done.out)
     assert (result["workload"], result["task"]) == ("digits_mlp_tiny", "digit classification")
     assert result["metrics"]["latency_ms"]["count"] > 0

@@ -49,7 +49,7 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
     )
     energy = SimpleNamespace(reading=None, idle=None, command=None, reason="no meter")
     machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched")
-    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_share": 0.5}
+    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_utilization": 0.5}
     return Measured(
         recorder, cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine), **usual | seen
     )

@@ -104,7 +104,7 @@ def result_of(
                 for name in names
             ],
             "objectives": [objective_of(objective)] if objective else [],
-            "not_judged": {},
+            "skipped": {},
         },
         "metrics": {
             "latency_ms": histogram.summary(),

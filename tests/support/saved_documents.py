@@ -27,7 +27,7 @@ POINT = {
     "failed": [],
     "objective": "met",
     "met": True,
-    "limited_by": None,
+    "bottleneck": None,
 }
 
 
@@ -58,7 +58,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "met": False,
         "failed": ["achieved_rate"],
         "objective": "missed",
-        "limited_by": "server",
+        "bottleneck": "server",
     }
     found = {"points": [POINT, missed], "rate": 50.0, "ci95": [45.0, 55.0], "reason": "met in 1 of 1 runs"}
     range_of = [
@@ -139,7 +139,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "joules": 0.25,
         "clock_mhz": 3400.0,
         "throttled": [],
-        "taken_share": 0.02,
+        "other_cpu_share": 0.02,
         "published": [],
         "figures": {},
         "reason": None,
@@ -164,7 +164,7 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
         "case_limit_s": 60.0,
         "library": "torch 2",
         "libraries": ["torch"],
-        "reference": False,
+        "published": False,
         "ceilings": [ceiling()],
         "cases": [measured, copied, failed, skipped],
         "planned": 5,
@@ -204,7 +204,7 @@ def _suite(header: dict[str, Any]) -> dict[str, Any]:
 def _tuning(header: dict[str, Any]) -> dict[str, Any]:
     settings = {"instances": 1, "threads": 1, "max_batch": 128, "queue_delay_us": 0}
     known = {"failure": None, "latency_ms": 12.0, "generator_limited": [], "rounds_requests_per_s": [900.0, 910.0]}
-    found = {"rate": 900.0, "confirmed": True, "limited_by": "server"}
+    found = {"rate": 900.0, "confirmed": True, "bottleneck": "server"}
     rows = [
         {
             "text": f"{n} x 1 threads",

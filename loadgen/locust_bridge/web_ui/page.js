@@ -93,7 +93,7 @@ function heading(standing) {
   return parts;
 }
 
-function tiles({ metrics, limited_by: limited, batch_size: batch }) {
+function tiles({ metrics, bottleneck: limited, batch_size: batch }) {
   const { throughput, errors, latency_ms: latency, energy, accuracy } = metrics;
   const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
   const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;
@@ -163,7 +163,7 @@ function verdict({ verdict: judged }) {
     unit,
     status === "met" ? "" : element("span", "warn", remedy),
   ]);
-  const skipped = Object.entries(judged.not_judged).map(([name, why]) => [label(name), "–", "–", "–", "", `not judged: ${why}`]);
+  const skipped = Object.entries(judged.skipped).map(([name, why]) => [label(name), "–", "–", "–", "", `not judged: ${why}`]);
   const titles = ["constraint", "holds", "value", "limit", "unit"];
   // With nothing to fix or to say, this column would only push the others apart.
   if (!judged.valid || skipped.length || (judged.objective && judged.objective !== "met")) titles.push("remedy");
@@ -185,7 +185,7 @@ function workers({ workers: found }) {
     `${worker.host}, pid ${worker.pid}`,
     figure(worker.requests),
     figure(worker.schedule_delay_p99_ms),
-    figure(worker.cpu_share),
+    figure(worker.cpu_utilization),
     figure(worker.clock_uncertainty_ms),
     worker.trouble ? element("span", "warn", worker.trouble) : "",
   ]);

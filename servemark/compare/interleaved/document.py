@@ -216,7 +216,7 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
         "valid_rounds": len(found) - len(invalid),
         "unsteady_rounds": sum(unsteady(result) for result in found),
         "disturbed_rounds": sum(disturbed(result) for result in found),
-        "taken_share": max(map(_taken_share, found)),
+        "other_cpu_share": max(map(_other_cpu_utilization, found)),
         "failed": dict(Counter(name for each in wrong for name in each)),
         "remedy": next(filter(None, reversed(remedies)), None),
         "objective_missed": _missed(found),
@@ -229,10 +229,10 @@ def _missed(found: Sequence[Result]) -> int | None:
     return sum(status != MET for status in statuses) if any(statuses) else None
 
 
-def _taken_share(result: Result) -> float:
+def _other_cpu_utilization(result: Result) -> float:
     """The share of the cores that other work took; 0 where it is not known."""
     cpu = result["metrics"].get("cpu")
-    return (cpu and cpu["taken_share"]) or 0.0
+    return (cpu and cpu["other_cpu_share"]) or 0.0
 
 
 def _drift(rates: Sequence[float]) -> float | None:
@@ -266,7 +266,7 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
         gap = unknown([name], "a round lacks the figure, or there is no whole round of both")
         out |= {name: ratio.to_dict()} if ratio else gap
     if len(both) < MINIMUM_PAIRS:
-        out["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --pairs"
+        out["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --rounds"
     return cast(RowRatios, out | unknown(["max_rate"], NOT_SEARCHED))
 
 

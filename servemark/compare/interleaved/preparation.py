@@ -40,13 +40,13 @@ class Request:
     config: LoadConfig
     search: ConstantRate
     """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
-    pairs: int = 5
+    rounds: int = 5
     urls: Mapping[str, str] = field(default_factory=dict)
     """Servers that run already, by their labels: one engine of all of them is compared."""
     server_runs: bool = False
     """True if the configuration's server, or each of `urls`, runs already."""
     device: str = ""
-    isolate: bool = False
+    server_per_turn: bool = False
     """A server of its own for each turn."""
     skip_unavailable: bool = False
     max_rate: bool = False
@@ -66,10 +66,11 @@ class Request:
             raise OptionError(
                 f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"
             )
-        changes = self.device or self.isolate or self.tune_budget_s is not None or any(c.options for c in found)
+        changes = self.device or self.server_per_turn or self.tune_budget_s is not None or any(c.options for c in found)
         if self.server_runs and changes:
             raise OptionError(
-                "a server that runs already cannot be given --device, --isolate, --tuned or an engine's options",
+                "a server that runs already cannot be given --device, --server-per-turn, --tuned "
+                "or an engine's options",
                 fix="leave them out, or leave out --url",
             )
         return found
@@ -143,8 +144,8 @@ class Preparation:
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
         """Open a server for all, or one for each turn where they do not fit together."""
-        if self.request.isolate or not fit_together([repository / model for model in models.values()]):
-            if not self.request.isolate:
+        if self.request.server_per_turn or not fit_together([repository / model for model in models.values()]):
+            if not self.request.server_per_turn:
                 note("the models do not fit into this machine's free memory together: a server for each turn")
             self._require_loadable(repository, models)
             self.server_each_turn = True

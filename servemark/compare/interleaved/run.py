@@ -52,7 +52,7 @@ class Comparison:
             "batch_size": config.batch_size,
             "duration_s": config.duration_s,
             "slo": written(config.slo) or None,
-            "pairs": self._request.pairs,
+            "rounds_requested": self._request.rounds,
             "left_out": [{"label": label, "reason": reason} for label, reason in prepared.left_out.items()],
             "tuned": {label: tuned.to_dict() for label, tuned in prepared.tunings.items()},
             "configurations": {
@@ -96,13 +96,13 @@ class Comparison:
         each = prepared.server_each_turn
         warmed = {p.label: warm_up(p, prepared.server, self.folder, own_server=each) for p in participants}
         slo = request.config.slo if request.max_rate else ()
-        times = timetable(participants, warmed, request.pairs, slo, chosen=request.choose_length)
+        times = timetable(participants, warmed, request.rounds, slo, chosen=request.choose_length)
         times.announce(participants, warmed)
         if request.choose_length:
             participants = [participant.lasting(times.round_s) for participant in participants]
             self._opened["duration_s"] = times.round_s
         rounds = Rounds(self.folder, prepared.server, self._go_on, each)
-        rounds.run(request.pairs, LoadTurns(participants, self.folder, self.turns))
+        rounds.run(request.rounds, LoadTurns(participants, self.folder, self.turns))
         if request.max_rate:
             load = msgspec.structs.replace(request.search, duration_s=times.search_s)
             RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)

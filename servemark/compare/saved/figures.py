@@ -145,7 +145,7 @@ class Pair:
         slower = ratio if worse_above else ratio.inverse
         reading = read(slower, self.threshold)
         found = difference_of(name, a, b, ratio, reading, None)
-        found["detects"] = detectable(ratio)
+        found["minimum_detectable_change"] = detectable(ratio)
         if reading == "undecided" and self.repeated:
             found |= self._undecided(slower)
         return found
@@ -250,5 +250,11 @@ def difference_of(
 ) -> Difference:
     """Make a figure of A and B, with the judgement of B."""
     found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
-    undecided = {"judged": False, "regression": False, "detects": None, "runs_needed": None, "reason": reason}
+    undecided = {
+        "judged": False,
+        "regression": False,
+        "minimum_detectable_change": None,
+        "runs_needed": None,
+        "reason": reason,
+    }
     return cast(Difference, found | undecided)

@@ -51,7 +51,7 @@ class Side:
         broken = _broken(runs, interleaved=bool(other))
         lost = broken.keys() | _broken(other, interleaved=True).keys()
         kept = [run for index, run in enumerate(runs) if index not in lost]
-        few = f"{name} has {len(runs)} run{'s' * (len(runs) != 1)}: measure with --repeat 5, or more --pairs"
+        few = f"{name} has {len(runs)} run{'s' * (len(runs) != 1)}: measure with --repeat 5, or more --rounds"
         if not broken:
             counted = runs if allow_invalid or len(kept) < 2 else kept
             return cls(name, counted, trouble=None if len(runs) > 1 else few)

@@ -56,7 +56,7 @@ class HighestRateFigures(TypedDict):
     ci95: NotRequired[Annotated[list[float | None] | None, "95 % interval of what the search found."]]
     confirmed: NotRequired[Annotated[bool, "Whether that is the server's limit, and known to 5 % at least."]]
     above: NotRequired[Annotated[float | None, "Lowest rate that the search did not meet (requests/s)."]]
-    limited_by: NotRequired[Annotated[str, "What ended the search."]]
+    bottleneck: NotRequired[Annotated[str, "What ended the search."]]
     rates: NotRequired[Annotated[list[TriedRate], "Rates that the search tried."]]
     points: Annotated[list[RatePoint], "Runs of the search."]
 
@@ -93,7 +93,7 @@ class RowVerdict(TypedDict):
     valid_rounds: Annotated[int, "Rounds that count."]
     unsteady_rounds: Annotated[int, "Rounds whose windows scattered: they count."]
     disturbed_rounds: NotRequired[Annotated[int, "Rounds in which other work took more than 5 % of the cores."]]
-    taken_share: NotRequired[Annotated[float, "Largest share of the cores that other work took in a round."]]
+    other_cpu_share: NotRequired[Annotated[float, "Largest share of the cores that other work took in a round."]]
     failed: Annotated[dict[str, int], "Constraint -> rounds that did not meet it."]
     remedy: Annotated[str | None, "What to do. Null where nothing failed."]
     objective_missed: Annotated[int | None, "Rounds that did not meet the objective. Null: there is none."]
@@ -183,7 +183,7 @@ class ComparisonHeader(Header):
     batch_size: Annotated[int, "Samples in a request."]
     duration_s: Annotated[float, "Measured seconds of a round."]
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
-    pairs: Annotated[int, "Rounds that were asked for."]
+    rounds_requested: Annotated[int, "Rounds that were asked for."]
     left_out: Annotated[list[LeftOut], "Engines that take no part."]
     tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
     configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
@@ -203,7 +203,9 @@ class Difference(TypedDict):
     reading: Annotated[Reading, "What the interval says of B. `not worse`: it leaves out a loss of the threshold."]
     judged: Annotated[bool, "Whether it decides about the outcome."]
     regression: Annotated[bool, "Whether it is judged, and B is worse beyond chance and the threshold."]
-    detects: Annotated[float | None, "Smallest loss that the interval would have left out (share). Null: no interval."]
+    minimum_detectable_change: Annotated[
+        float | None, "Smallest loss that the interval would have left out (share). Null: no interval."
+    ]
     runs_needed: Annotated[int | None, "Undecided: so many runs on each side would do. Null: decided, or over 1000."]
 
 

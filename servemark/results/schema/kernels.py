@@ -72,11 +72,11 @@ class KernelCase(TypedDict):
     joules: Annotated[float | None, "Energy of one call (J). Null: no meter, or it does not tell."]
     clock_mhz: Annotated[float | None, "Clock amid the calls (MHz): mean of all CPUs, or the GPU's multiprocessors."]
     throttled: Annotated[list[str] | None, "Why NVML holds the clock back; empty: it does not. Null: unknown."]
-    taken_share: NotRequired[
+    other_cpu_share: NotRequired[
         Annotated[float | None, "Share of the cores that other work and other virtual machines took meanwhile."]
     ]
     probe: NotRequired[Annotated[Probe | None, "How fast the machine itself was just before."]]
-    published: Annotated[list[Published], "DeepBench's figures, where `--reference` asks for them."]
+    published: Annotated[list[Published], "DeepBench's figures, where `--published` asks for them."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
 
 
@@ -102,7 +102,7 @@ class Ceiling(TypedDict):
     vendor_gbps: Annotated[float | None, "What it promises of the memory (10^9/s). Null: not known here."]
     measured: NotRequired[Annotated[str, "When the oldest part of it was measured: UTC, ISO 8601."]]
     reused: NotRequired[Annotated[bool, "Whether an earlier run measured it, or a part of it."]]
-    taken_share: NotRequired[
+    other_cpu_share: NotRequired[
         Annotated[float | None, "Most that other work took of the cores during a part of it. Null: not known."]
     ]
 
@@ -135,7 +135,7 @@ class KernelsDocument(Header):
     """Kernels on one device."""
 
     suite: Annotated[str, "Table of sizes, or the workload that was traced."]
-    traced: Annotated[Traced | None, "The workload of `--from`."]
+    traced: Annotated[Traced | None, "The workload of `--workload`."]
     families: Annotated[list[str], "Families of which cases were taken."]
     device: Annotated[str, "Where they ran."]
     precisions: Annotated[list[str], "What they computed in."]
@@ -151,7 +151,7 @@ class KernelsDocument(Header):
     case_limit_s: Annotated[float, "Longest time for a case (s)."]
     library: Annotated[str, "Libraries that computed, with their versions."]
     libraries: Annotated[list[str], "Their names. Each case was measured with each."]
-    reference: Annotated[bool, "Whether DeepBench's published figures stand beside."]
+    published: Annotated[bool, "Whether DeepBench's published figures stand beside."]
     ceilings: Annotated[list[Ceiling], "The highest rates of this device, by precision."]
     ceilings_left_out: NotRequired[Annotated[list[str], "What of the ceilings was not measured, each with its reason."]]
     cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
@@ -174,11 +174,11 @@ def named(case: KernelCase) -> str:
     return label if case["library"] == "torch" else f"{label} {case['library']}"
 
 
-def taken_shares(cases: Sequence[KernelCase]) -> list[float]:
+def other_cpu_shares(cases: Sequence[KernelCase]) -> list[float]:
     """Return the share of the cores that other work took during each case, of those where it is known."""
-    return [share for case in cases if (share := case.get("taken_share")) is not None]
+    return [share for case in cases if (share := case.get("other_cpu_share")) is not None]
 
 
 def other_work(document: KernelsDocument) -> float:
     """Return the share of the cores that other work used: before the first case, or on average, the larger one."""
-    return max(document["busy_share"], fmean(taken_shares(document["cases"]) or [0.0]))
+    return max(document["busy_share"], fmean(other_cpu_shares(document["cases"]) or [0.0]))

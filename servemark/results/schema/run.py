@@ -152,7 +152,7 @@ class VerdictOfRun(TypedDict):
     exit_code: Annotated[int, "0 valid and met, 2 invalid or undecided, 4 valid and missed."]
     constraints: Annotated[list[Constraint], "The constraints in order."]
     objectives: Annotated[list[JudgedObjective], "The objectives in order."]
-    not_judged: Annotated[dict[str, str], "Constraints that do not apply: name -> reason."]
+    skipped: Annotated[dict[str, str], "Constraints that do not apply: name -> reason."]
 
 
 class LimitedBy(TypedDict):
@@ -279,7 +279,7 @@ class ServerFigures(ModelFigures):
 class Client(TypedDict):
     """The load generator itself."""
 
-    cpu_share: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
+    cpu_utilization: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
     priority: NotRequired[
         Annotated[
             Literal["realtime", "slice", "normal"],
@@ -297,8 +297,8 @@ class Client(TypedDict):
     ]
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
-    own_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
-    sampling_cpu_share: NotRequired[
+    generator_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
+    sampling_cpu_utilization: NotRequired[
         Annotated[float, "Share of one core that reading the meters for `series.json` took."]
     ]
     workers: Annotated[int, "Processes that sent the load."]
@@ -313,7 +313,7 @@ class CpuFigures(TypedDict):
     server_cores: Annotated[float | None, "Used by the server. 0: it runs on another machine, or in the generator."]
     other_cores: Annotated[float | None, "Used by other work."]
     stolen_cores: Annotated[float | None, "Taken by other virtual machines (steal)."]
-    taken_share: Annotated[float | None, "Share of the cores that other work and other virtual machines took."]
+    other_cpu_share: Annotated[float | None, "Share of the cores that other work and other virtual machines took."]
     largest_other: NotRequired[Annotated[str, "Process of the other work that used most, and how many cores."]]
 
 
@@ -391,7 +391,7 @@ class Worker(TypedDict):
     requests: Annotated[int, "Requests of its share."]
     schedule_delay_p99_ms: Annotated[float | None, "Its schedule delay at p99 (ms)."]
     schedule_delay_p99_ci95_ms: NotRequired[Annotated[list[float] | None, "95 % interval of that (ms)."]]
-    cpu_share: Annotated[float | None, "Share of one core that it used."]
+    cpu_utilization: Annotated[float | None, "Share of one core that it used."]
     priority: NotRequired[Annotated[str | None, "Priority of its sending thread. Null: it has not said."]]
     priority_note: NotRequired[Annotated[str | None, "Why it is no better one."]]
     max_in_flight: Annotated[int, "Most requests that it had in flight."]
@@ -417,7 +417,7 @@ class MixPart(TypedDict):
     directory: Annotated[str, "Directory with its whole result, beside this file."]
     batch_size: Annotated[int, "Samples in a request."]
     verdict: Annotated[VerdictOfRun, "Its own verdict."]
-    limited_by: Annotated[LimitedBy, "What limited it."]
+    bottleneck: Annotated[LimitedBy, "What limited it."]
     metrics: Annotated[Metrics, "Its own figures. The energy is known of the whole mix only."]
 
 
@@ -431,7 +431,7 @@ class RatePoint(TypedDict):
     valid: Annotated[bool, "Whether every constraint holds."]
     objective: Annotated[ObjectiveStatus, "Whether the objectives were met."]
     met: Annotated[bool, "Whether the rate was met: the objectives are, and nothing but other work disturbed the run."]
-    limited_by: Annotated[RateLimit | None, "What kept the rate from being met."]
+    bottleneck: Annotated[RateLimit | None, "What kept the rate from being met."]
     failed: Annotated[list[str], "Constraints that do not hold."]
     latency_ms: Annotated[float | None, "Latency at the objectives' highest percentile (ms)."]
     over: Annotated[int | None, "Requests over the latency's objective that is nearest to be missed."]
@@ -450,11 +450,11 @@ class TriedRate(TypedDict):
 class MaxRateSearch(TypedDict):
     """A search for the highest rate that meets the objectives."""
 
-    rate: Annotated[float | None, "The rate found (requests/s). A lower bound unless `limited_by` is `server`."]
+    rate: Annotated[float | None, "The rate found (requests/s). A lower bound unless `bottleneck` is `server`."]
     ci95: Annotated[list[float | None] | None, "95 % interval of the rate. Its end is null for a lower bound."]
     confirmed: Annotated[bool, "Whether it is the server's, and known to 5 % at least."]
     above: Annotated[float | None, "Lowest rate beyond it that was not met (requests/s)."]
-    limited_by: Annotated[
+    bottleneck: Annotated[
         RateLimit,
         "What bounds the rate. `range`: the highest rate asked for. `broken`: no other rate would do. `runs`: they "
         "were used up before any was met, or missed.",
@@ -495,7 +495,7 @@ class PendingResult(RunHeader):
     """A run that has not measured anything yet."""
 
     verdict: Annotated[None, "Not known yet."]
-    limited_by: Annotated[None, "Not known yet."]
+    bottleneck: Annotated[None, "Not known yet."]
     metrics: Annotated[None, "Not known yet."]
     windows: Annotated[list[WindowFigures], "None yet."]
     stages: Annotated[list[StageFigures], "None yet."]
@@ -506,7 +506,7 @@ class Result(RunHeader):
     """The result of a run."""
 
     verdict: Annotated[VerdictOfRun, "Whether the run may be quoted, and whether it met its objectives."]
-    limited_by: Annotated[LimitedBy, "What limited the run."]
+    bottleneck: Annotated[LimitedBy, "What limited the run."]
     metrics: Annotated[Metrics, "Everything that was measured."]
     windows: Annotated[
         list[WindowFigures],

@@ -35,7 +35,7 @@ class HighestRate:
     @classmethod
     def of(cls, found: MaxRate, directory: str) -> "HighestRate":
         """Take a search's rate; rounds cannot start from a rate that the server did not limit."""
-        sound = found.best is not None and found.limited_by not in {"generator", "broken"}
+        sound = found.best is not None and found.bottleneck not in {"generator", "broken"}
         return cls(found, None if sound else found.reason, directory)
 
     @property
@@ -50,7 +50,7 @@ class HighestRate:
         """Exit code of this engine: the objective is missed at every rate, or the rate is not known."""
         if self.reason is None:
             return ExitCode.VALID
-        missed = self.found is not None and self.found.best is None and self.found.limited_by == "server"
+        missed = self.found is not None and self.found.best is None and self.found.bottleneck == "server"
         return ExitCode.SLO_MISSED if missed else ExitCode.INVALID
 
     def repeat(self, measure: Callable[[float], Point], number: int) -> None:

@@ -199,7 +199,7 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
         "scenario": {**run["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, run["verdict"]),
         "max_rate": found.to_dict(),
-        "partial": found.limited_by == "interrupted",
+        "partial": found.bottleneck == "interrupted",
     }
     histograms = folder / str(point.directory) / results.HISTOGRAM_FILE
     if histograms.exists():
@@ -218,4 +218,4 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
         *(Constraint(**constraint) for constraint in run["constraints"]),
         Constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason),
     ]
-    return Verdict(constraints, run["objectives"], run["not_judged"]).to_dict()
+    return Verdict(constraints, run["objectives"], run["skipped"]).to_dict()

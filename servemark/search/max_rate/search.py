@@ -135,7 +135,7 @@ class Point:
             "valid": self.valid,
             "objective": self.objective,
             "met": self.met,
-            "limited_by": self.limit,
+            "bottleneck": self.limit,
             "failed": sorted(self.failed),
             "latency_ms": self.latency_ms,
             "over": self.over,
@@ -157,7 +157,7 @@ class MaxRate:
     """True if the server's rate is known to within the tolerance."""
     above: float | None
     """Lowest rate beyond `best` that was not met."""
-    limited_by: RateLimit
+    bottleneck: RateLimit
     reason: str
     points: tuple[Point, ...]
 
@@ -168,7 +168,7 @@ class MaxRate:
             "ci95": list(self.interval) if self.interval else None,
             "confirmed": self.confirmed,
             "above": self.above,
-            "limited_by": self.limited_by,
+            "bottleneck": self.bottleneck,
             "reason": self.reason,
             "rates": tried(self.points),
             "points": [point.to_dict() for point in self.points],
@@ -224,7 +224,7 @@ def point_of(result: Result, directory: str | None = None) -> Point:
         failed=frozenset(failed_constraints(verdict)),
         latency_ms=_latency_ms(verdict["objectives"]),
         objective=verdict["objective"] or MET,
-        conclusive=result["limited_by"]["by"] != GENERATOR,
+        conclusive=result["bottleneck"]["by"] != GENERATOR,
         over=over,
         requests=requests,
         allowed=allowed,

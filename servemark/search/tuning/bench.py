@@ -113,7 +113,7 @@ class ServedBench:
         if trial.stage != "screen":
             point = point_of(result, directory.name)
             return replace(trial, point=point, generator_limits=point.generator_limits)
-        trial = replace(trial, generator_limits=result["limited_by"]["by"] == GENERATOR)
+        trial = replace(trial, generator_limits=result["bottleneck"]["by"] == GENERATOR)
         errors, failed = result["metrics"]["errors"], failed_constraints(result["verdict"])
         throughput = result["metrics"]["throughput"]["requests_per_s"]
         if Kind.ERROR_RATE in failed or not throughput:

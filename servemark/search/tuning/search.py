@@ -144,8 +144,8 @@ class _Search:
             found = present.found = self._search(present, start, lowest, self._budget_s - self._ledger.spent_s) or found
         if found is None:
             return self._undecided("time", "the budget ended before the present configuration's rate was known")
-        if found.limited_by in {"generator", "broken"} or _unanswered(found):
-            lacked = _LACKED[found.limited_by]
+        if found.bottleneck in {"generator", "broken"} or _unanswered(found):
+            lacked = _LACKED[found.bottleneck]
             lighter = f"; {LIGHTER}" if lacked == "generator" else ""
             return self._undecided(lacked, f"the present configuration: {found.reason}{lighter}")
         return None
@@ -201,7 +201,7 @@ class _Search:
         found = finalist.found
         if found is None or _unmet(found):
             return self._undecided("time", f"the budget ended before the rate of {finalist.candidate} was known")
-        return self._undecided(_LACKED.get(found.limited_by, "time"), f"{finalist.candidate}: {found.reason}")
+        return self._undecided(_LACKED.get(found.bottleneck, "time"), f"{finalist.candidate}: {found.reason}")
 
     def _decide_without_rate(self, finalists: list[CandidateScore]) -> Tuning:
         """Decide although the present configuration meets the objective at no rate."""
@@ -278,9 +278,9 @@ def _ahead(one: CandidateScore, other: CandidateScore) -> bool:
 
 def _unmet(found: MaxRate) -> bool:
     """Return True if a search was cut short before it met any rate."""
-    return found.best is None and found.limited_by == "runs"
+    return found.best is None and found.bottleneck == "runs"
 
 
 def _unanswered(found: MaxRate) -> bool:
     """Return True if a search met no rate for a reason that is not the server's speed."""
-    return found.best is None and found.limited_by != "server"
+    return found.best is None and found.bottleneck != "server"

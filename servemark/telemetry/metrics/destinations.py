@@ -20,7 +20,7 @@ class Destinations:
     """Time for which the endpoint stays after the run."""
     push_gateway: str = ""
     otlp: str = ""
-    trace_requests: int = 0
+    otlp_sample: int = 0
     """One request out of this number is traced; 0: none."""
 
     @classmethod
@@ -34,7 +34,7 @@ class Destinations:
             metrics_grace_s=live.metrics_grace_s,
             push_gateway=http_url("--push-gateway", live.push_gateway),
             otlp=http_url("--otlp", live.otlp),
-            trace_requests=live.trace_requests or 0,
+            otlp_sample=live.otlp_sample or 0,
         )
 
     @property

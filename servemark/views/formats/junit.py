@@ -65,7 +65,7 @@ def _judged(verdict: Mapping[str, Any], subject: str) -> Iterator[Case]:
         value, limit = of_constraint(each)
         detail = "" if limit == "-" else f"{value} (limit {limit} {each['unit']})"
         yield Case(subject, f"constraint {each['name']}", None if each["ok"] else each["remedy"], detail)
-    for name, why in verdict.get("not_judged", {}).items():
+    for name, why in verdict.get("skipped", {}).items():
         yield Case(subject, f"constraint {name}", skipped=why)
     for each in verdict.get("objectives", []):
         missed = None if each["status"] == MET else f"{each['status']}: {each['remedy']}"

@@ -77,7 +77,7 @@ def constraints(found: VerdictOfRun) -> Table:
         ]
         for each in found["constraints"]
     ]
-    rows += [[name, "-", "-", "-", "", f"not judged: {why}"] for name, why in found.get("not_judged", {}).items()]
+    rows += [[name, "-", "-", "-", "", f"not judged: {why}"] for name, why in found.get("skipped", {}).items()]
     failed = [number for number, each in enumerate(found["constraints"]) if not each["ok"]]
     head = ["constraint", "holds", "value", "limit", "unit", "what to do"]
     if not any(row[-1] for row in rows):
@@ -192,7 +192,7 @@ def _workers(result: Result) -> list[Block]:
             worker["host"],
             f"{worker['requests']:,}",
             figure(worker["schedule_delay_p99_ms"]),
-            figure(worker["cpu_share"]),
+            figure(worker["cpu_utilization"]),
             f"{worker['max_in_flight']:,}",
             worker["trouble"] or "",
         ]

@@ -24,7 +24,7 @@ def machine(saved: Saved) -> list[Block]:
     metrics = cast(Result, saved.document)["metrics"]
     parts: list[Block] = [*_energy(metrics["energy"])]
     cpu = metrics.get("cpu")
-    parts += [_cores(cpu)] if cpu and cpu["taken_share"] is not None else []
+    parts += [_cores(cpu)] if cpu and cpu["other_cpu_share"] is not None else []
     found = saved.machine_series
     return [*parts, *machine_series(found)] if found else parts
 

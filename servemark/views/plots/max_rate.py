@@ -43,7 +43,7 @@ def search(result: Result) -> list[Block]:
             f"{point['rate']:,.5g}",
             figure(point["latency_ms"]),
             verdict_words(point["failed"], point["objective"]),
-            "met" if point["met"] else f"not met: {point['limited_by']}",
+            "met" if point["met"] else f"not met: {point['bottleneck']}",
         ]
         for number, point in enumerate(points, 1)
     ]

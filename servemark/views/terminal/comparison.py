@@ -112,7 +112,7 @@ def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         yield f"rounds whose windows scattered count; the intervals include their noise: {', '.join(unsteady)}"
     beside = [(row["label"], row["verdict"].get("disturbed_rounds", 0), row) for row in rows]
     suffered = [
-        f"{label} {count} of {row['rounds']} (up to {row['verdict'].get('taken_share', 0.0):.0%} of the cores)"
+        f"{label} {count} of {row['rounds']} (up to {row['verdict'].get('other_cpu_share', 0.0):.0%} of the cores)"
         for label, count, row in beside
         if count
     ]

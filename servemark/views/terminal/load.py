@@ -112,7 +112,7 @@ def facts(result: Result, everything: bool) -> list[Text]:
         lines.append(cpu)
     if result.get("workers"):
         lines.append(_workers(result["workers"]))
-    limited = result["limited_by"]
+    limited = result["bottleneck"]
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines.append(f"limited by: {by} ({evidence})")
     lines.append(_outputs(result, everything))
@@ -153,7 +153,7 @@ def _outputs(result: Result, everything: bool) -> str:
 
 def _cpu(cpu: CpuFigures | None) -> str | None:
     """Format the use of the cores, if it is known."""
-    if cpu is None or cpu["taken_share"] is None:
+    if cpu is None or cpu["other_cpu_share"] is None:
         return None
     parts = [("generator", "generator_cores"), ("server", "server_cores"), ("other work", "other_cores")]
     if cpu["stolen_cores"]:
@@ -204,7 +204,7 @@ def _verdict(result: Result, everything: bool) -> list[Text]:
         lines.append(Text(f"  {len(holding)} of {len(verdict['constraints'])} constraints hold (-v shows all)"))
     for objective in verdict["objectives"]:
         lines += _objective(objective, width)
-    lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["not_judged"].items()]
+    lines += [Text(f"  {name:<{width}} -    not judged: {why}") for name, why in verdict["skipped"].items()]
     return lines
 
 

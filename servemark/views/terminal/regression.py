@@ -72,7 +72,7 @@ def cells(difference: Difference) -> list[str]:
         figure(difference["b"]),
         f"{ratio['value']:.3f}" if ratio else "-",
         f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "-",
-        "-" if difference["detects"] is None else f"{difference['detects']:.1%}",
+        "-" if difference["minimum_detectable_change"] is None else f"{difference['minimum_detectable_change']:.1%}",
         reading + (f" ({reason})" if reason else ""),
     ]
 

@@ -101,12 +101,12 @@ def verdict_of(document: TuningDocument, row: CandidateFigures) -> str:
         return "FAILED"
     if found is None:
         return "screened"
-    if found["limited_by"] in {"generator", "broken"}:
-        return "limited by the generator" if found["limited_by"] == "generator" else "INVALID"
+    if found["bottleneck"] in {"generator", "broken"}:
+        return "limited by the generator" if found["bottleneck"] == "generator" else "INVALID"
     if found["rate"] is None:
         # Finalists are searched from the present configuration's rate on, where it has one.
         server = "below the present" if document["rates_requests_per_s"]["before"] else "MISSED"
-        return _WITHOUT_RATE.get(found["limited_by"], server)
+        return _WITHOUT_RATE.get(found["bottleneck"], server)
     return "known to 5 %" if found["confirmed"] else "known roughly"
 
 

@@ -255,7 +255,7 @@ def test_ids_beyond_a_table_are_told(tmp_path: Path) -> None:
     path = save(tmp_path / "m.onnx", nodes, *ports)
     with pytest.raises(ArtifactError, match="it fails on a sample") as error:
         bring(path)
-    assert "--range ids:0:MOST" in str(error.value.fix)
+    assert "--input-range ids:0:MOST" in str(error.value.fix)
     assert bring(path, ranges={"ids": (0, 20)}).workload.name == "mine"
 
 

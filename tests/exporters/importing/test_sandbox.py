@@ -122,7 +122,7 @@ def test_what_has_no_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def drawn(workload: Workload, ranges: Any) -> Any:
-    return random_samples(workload.inputs, Inputs(range=dict(ranges)), np.random.default_rng(0))
+    return random_samples(workload.inputs, Inputs(input_range=dict(ranges)), np.random.default_rng(0))
 
 
 def test_a_model_is_imported_by_a_process_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

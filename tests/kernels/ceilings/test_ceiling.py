@@ -56,7 +56,7 @@ class Machine(CaseProcess):
 @pytest.fixture(autouse=True)
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "watching", lambda: None)
-    monkeypatch.setattr(module, "taken", lambda _: {"taken_share": 0.0})
+    monkeypatch.setattr(module, "taken", lambda _: {"other_cpu_share": 0.0})
 
 
 def measured(
@@ -172,7 +172,7 @@ def test_a_first_run_is_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found
     assert found["reused"] is False
     assert found["measured"] == source.parts[0]["measured"]
-    assert found["taken_share"] == 0.0
+    assert found["other_cpu_share"] == 0.0
 
 
 def test_a_second_precision_measures_no_bandwidths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from servemark import files
 from servemark.machine.environment import collect
 
 HERE = {"hostname": "here", "threads": 2}
-QUIET, BESIDE_OTHERS = {"taken_share": 0.01}, {"taken_share": 0.6}
+QUIET, BESIDE_OTHERS = {"other_cpu_share": 0.01}, {"other_cpu_share": 0.6}
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 
 
@@ -42,7 +42,7 @@ def test_the_same_machine_finds_its_parts(file: Path) -> None:
         "of": "gemm",
         "size_bytes": 0,
         "measured": "2026-11-23T12:00:00+00:00",
-        "taken_share": 0.01,
+        "other_cpu_share": 0.01,
     }
     assert kept(file).get("product") == expected
     assert kept(file).get("another") is None
@@ -89,7 +89,13 @@ def test_a_machine_is_its_start_threads_library_and_settings(tmp_path: Path) -> 
     json.dumps(found)
 
 
-PART = {"value": 1.0, "of": "gemm", "size_bytes": 0, "measured": "2026-11-23T12:00:00+00:00", "taken_share": None}
+PART = {
+    "value": 1.0,
+    "of": "gemm",
+    "size_bytes": 0,
+    "measured": "2026-11-23T12:00:00+00:00",
+    "other_cpu_share": None,
+}
 
 
 def holding(**changes: Any) -> str:
@@ -118,7 +124,7 @@ def holding(**changes: Any) -> str:
         holding(size_bytes="x"),
         holding(measured="yesterday"),
         holding(measured=7),
-        holding(taken_share="much"),
+        holding(other_cpu_share="much"),
         "1" * (files.TEXT_BYTES + 1),
     ],
     ids=lambda text: text[:40],

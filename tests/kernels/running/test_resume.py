@@ -118,7 +118,7 @@ DAMAGES: dict[str, Change] = {
     "a trace of a file": lambda d: d.update(traced={**TRACED, "workload": "/tmp/evil.py"}),
     "a trace of nothing": lambda d: d.update(traced={**TRACED, "batch_size": 0}),
     "a trace that needs all memory": lambda d: d.update(traced={**TRACED, "batch_size": 10**12}),
-    "a reference of text": lambda d: d.update(reference="x"),
+    "published figures that are a text": lambda d: d.update(published="x"),
     "words that steer a terminal": lambda d: d.update(precisions=["\x1b[2J\x1b]0;x\x07"]),
     "a version to come": lambda d: d.update(schema_version=99),
 }

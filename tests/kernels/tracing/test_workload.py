@@ -88,7 +88,7 @@ def test_a_tiny_workload_from_the_command_line(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
-    done = servemark("kernels", "--from", "ranking_tiny", "-b", "2", "--out", str(tmp_path))
+    done = servemark("kernels", "--workload", "ranking_tiny", "-b", "2", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert "kernels, each alone" in done.out
     assert "ranking_tiny at batch 2, eager PyTorch" in done.out
@@ -103,10 +103,10 @@ def test_a_tiny_workload_from_the_command_line(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--from", "nothing"], "unknown workload"),
-        (["--from", "ranking", "--suite", "quick"], "--from with --suite quick"),
-        (["--from", "ranking", "--precision", "int8"], "--from with --precision int8"),
-        (["--from", "ranking", "-b", "0"], "at least 1"),
+        (["--workload", "nothing"], "unknown workload"),
+        (["--workload", "ranking", "--suite", "quick"], "--workload with --suite quick"),
+        (["--workload", "ranking", "--precision", "int8"], "--workload with --precision int8"),
+        (["--workload", "ranking", "-b", "0"], "at least 1"),
     ],
 )
 def test_bad_input(servemark: Servemark, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -120,5 +120,5 @@ def test_a_family_that_the_workload_lacks(
 ) -> None:
     traced = document("ranking", 1, CALLS, 1e-3, None)
     monkeypatch.setattr(workload, "trace", lambda *_: Trace(kernels(CALLS, "x"), traced))
-    done = servemark("kernels", "lrn", "--from", "ranking", "--out", str(tmp_path / "results"))
+    done = servemark("kernels", "lrn", "--workload", "ranking", "--out", str(tmp_path / "results"))
     assert (done.code, "ranking has no lrn; it has activation, memory" in done.err) == (BAD_INPUT, True), done.err

@@ -24,7 +24,7 @@ OPEN = ("--request-rate", "10", "--duration", "5", "--warmup", "1", "--request-t
 CLOSED = ("--concurrency", "4", "--duration", "5", "--warmup", "1", "--request-timeout", "2")
 GRANTED = {"priority": "realtime", "note": None}
 REPORT = {
-    "cpu_share": 0.1,
+    "cpu_utilization": 0.1,
     "max_in_flight": 2,
     "checked": None,
     "warm_up": None,
@@ -243,7 +243,7 @@ def test_a_run_ends_with_the_last_figures_of_every_worker(monkeypatch: pytest.Mo
         workers, monkeypatch, {0.5: lambda: workers.report("a", 1, 4), 5.2: finish("a", 4), 6.0: finish("b", 6)}
     )
     assert ticks[-1] == pytest.approx(5.9, abs=0.11)
-    assert (master.recorder.scheduled, master.peak_in_flight, master.cpu_share) == (50, 4, 0.1)
+    assert (master.recorder.scheduled, master.peak_in_flight, master.cpu_utilization) == (50, 4, 0.1)
     assert (master.granted.priority, master.granted.note) == ("normal", "worker 1 (h, pid 1): not permitted")
     assert [(worker.requests, worker.trouble) for worker in master.workers] == [(20, None), (30, None)]
     assert master.interrupted is None

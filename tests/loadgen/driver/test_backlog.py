@@ -98,7 +98,7 @@ def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
         done = run("ranking", *flags)
         log = server.log()
     result = the_result(tmp_path)
-    metrics, limited, checked = result["metrics"], result["limited_by"], result["verdict"]
+    metrics, limited, checked = result["metrics"], result["bottleneck"], result["verdict"]
     client = metrics["client"]
     assert done.returncode == 2
     assert accounted(result) == len(log["requests"]) == 1 + 300  # one goes out before the load
@@ -110,6 +110,6 @@ def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
     assert metrics["latency_ms"]["max"] > 3900
     # 20 take 400 ms of the server, and so long must a generator be late that is to blame instead.
     inside_ms = sum(metrics["server"][f"{step}_ms"] for step in ("queue", "compute_input", "compute_infer"))
-    assert limited["by"] == ("server" if client["own_delay_p99_ms"] < inside_ms else "generator")
+    assert limited["by"] == ("server" if client["generator_delay_p99_ms"] < inside_ms else "generator")
     assert limited == bottleneck(metrics, checked, open_loop=True)
     assert f"limited by: {limited['by']} ({limited['evidence']}" in done.stdout

@@ -102,7 +102,7 @@ def test_one_asked_for_by_name_is_had_or_refused(kernel: Callable[..., Kernel], 
     held.require()
     with held:
         assert held.granted.priority is name
-    with pytest.raises(OptionError, match=f"--priority {name.value}: {PERMISSION}"):
+    with pytest.raises(OptionError, match=f"--sender-priority {name.value}: {PERMISSION}"):
         kernel(name).asked(name.value).require()
 
 

@@ -36,7 +36,7 @@ def run(flags: list[str], outcomes: list[Outcome], traffic: Traffic) -> Measurem
     seen = measured(settings, outcomes)
     sending = SimpleNamespace(
         recorder=seen.recorder,
-        cpu_share=0.25,
+        cpu_utilization=0.25,
         granted=GrantedPriority(),
         workers=[],
         interrupted=None,

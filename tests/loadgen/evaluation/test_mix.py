@@ -70,10 +70,10 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "resolved": {"url": "http://h:1"},
         "scenario": {"mode": "open", "requested_rate": rate},
         "verdict": {
-            "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "not_judged": {},
+            "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "skipped": {},
             "constraints": [{"name": "error_rate", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
         },
-        "limited_by": {"by": by, "evidence": f"what {name} says"},
+        "bottleneck": {"by": by, "evidence": f"what {name} says"},
         "metrics": {
             "latency_ms": summary, "service_time_ms": summary, "schedule_delay_ms": {**summary, "late_share": 0.5},
             "throughput": dict.fromkeys(
@@ -83,9 +83,9 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
             "accuracy": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
             "energy": {"joules_per_inference": 0.3, "joules": 30.0},
             "server": {"queue_ms": 1.0},
-            "cpu": {"cores": 2.0, "taken_share": 0.0},
+            "cpu": {"cores": 2.0, "other_cpu_share": 0.0},
             "client": {
-                "cpu_share": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
+                "cpu_utilization": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
                 "priority": "slice" if name == "b" else "realtime",
                 **({"priority_note": "what b was refused"} if name == "b" else {}),
             },
@@ -126,7 +126,7 @@ def test_the_whole_is_merged_not_averaged() -> None:
     assert {c["name"]: c["ok"] for c in document["verdict"]["constraints"]} == {
         "a.error_rate": True, "b.error_rate": False,
     }  # fmt: skip
-    assert document["limited_by"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
+    assert document["bottleneck"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
     assert [entry["workload"] for entry in document["mix"]] == ["a", "b"]
     assert document["mix"][1]["metrics"]["energy"]["joules"] is None
     directory.to_json(document)
@@ -135,10 +135,10 @@ def test_the_whole_is_merged_not_averaged() -> None:
 def test_nothing_limits_a_mix_where_nothing_limits_its_workloads() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [1.0])]
     for each in parts:
-        each.result["limited_by"]["evidence"] = "nothing: kept up with the schedule"
-    assert total(parts, request(3.0))["limited_by"] == {"by": None, "evidence": "nothing: kept up with the schedule"}
-    parts[1].result["limited_by"]["evidence"] = "not known: no request succeeded"
-    assert total(parts, request(3.0))["limited_by"] == {
+        each.result["bottleneck"]["evidence"] = "nothing: kept up with the schedule"
+    assert total(parts, request(3.0))["bottleneck"] == {"by": None, "evidence": "nothing: kept up with the schedule"}
+    parts[1].result["bottleneck"]["evidence"] = "not known: no request succeeded"
+    assert total(parts, request(3.0))["bottleneck"] == {
         "by": None, "evidence": "not known: a: nothing: kept up with the schedule; b: not known: no request succeeded",
     }  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_nothing_limits_a_mix_where_nothing_limits_its_workloads() -> None:
 def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [])]
     metrics: Any = parts[1].result["metrics"]
-    metrics["client"] |= {"cpu_share": None, "cpu_share_reason": "cut short"}
+    metrics["client"] |= {"cpu_utilization": None, "cpu_utilization_reason": "cut short"}
     rates = dict.fromkeys(metrics["throughput"])
     metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
     metrics["schedule_delay_ms"]["late_share"] = None
@@ -155,7 +155,7 @@ def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
         None,
         "cut short",
     )
-    assert (document["client"]["cpu_share"], document["client"]["cpu_share_reason"]) == (None, "cut short")
+    assert (document["client"]["cpu_utilization"], document["client"]["cpu_utilization_reason"]) == (None, "cut short")
     assert document["latency_ms"]["count"] == 2
 
 

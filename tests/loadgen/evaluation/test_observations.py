@@ -37,7 +37,7 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
     assert [seen.value for seen in found.objectives] == pytest.approx([20, 20, 2 / 95, 9.2], rel=1e-2)
     assert [(seen.over, seen.requests, seen.answered) for seen in found.objectives[:2]] == [(5, 95, 93), (2, 95, 93)]
     assert found.latency_p99_ms == pytest.approx(500, rel=1e-3)
-    assert (found.open_loop, found.not_judged, found.workers) == (True, {}, 0)
+    assert (found.open_loop, found.skipped, found.workers) == (True, {}, 0)
 
 
 def test_an_empty_interval_is_observed_too() -> None:
@@ -50,9 +50,9 @@ def test_an_empty_interval_is_observed_too() -> None:
     ("flags", "seen", "constraint", "reason"),
     [
         (CLOSED, {"interrupted": "stopped"}, "steady_state", "the run was cut short"),
-        (("--trace", "{trace}"), {}, "steady_state", "the rate of a trace changes by itself"),
+        (("--arrival-trace", "{trace}"), {}, "steady_state", "the rate of a trace changes by itself"),
         (("--stages", "2:10,3.4:20"), {}, "steady_state", "it is judged within stages of 3.5 s or more"),
-        (OPEN, {"cpu_share": None}, "client_cpu", "cut short before its measured interval began"),
+        (OPEN, {"cpu_utilization": None}, "client_cpu", "cut short before its measured interval began"),
     ],
 )
 def test_what_cannot_be_judged_has_its_reason(
@@ -61,8 +61,8 @@ def test_what_cannot_be_judged_has_its_reason(
     trace = tmp_path / "trace.csv"
     trace.write_text("0\n1\n")
     found = observed(tuple(flag.format(trace=trace) for flag in flags), evenly(20, 10, 0.01), **seen)
-    assert found.not_judged.keys() == {constraint}
-    assert reason in found.not_judged[constraint]
+    assert found.skipped.keys() == {constraint}
+    assert reason in found.skipped[constraint]
     assert found.interrupted == seen.get("interrupted")
 
 
@@ -102,7 +102,7 @@ def test_steadiness_is_judged_within_stages_that_are_long_enough_and_send_someth
     )
     assert [len(windows) for windows in found.stages] == [10, 7, 7]
     assert found.stages[1][0][1] == pytest.approx(20, rel=1e-3)
-    assert not found.not_judged
+    assert not found.skipped
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_few_late_sends_are_luck(requests: int, late: int, shown_ms: float) ->
     late_s = [0.006] * late + [0.0001] * (requests - late)
     found = observed(OPEN, [answered(1 + n * 0.009, 0.5, late_s=each) for n, each in enumerate(late_s)])
     assert found.requests == requests
-    assert found.schedule_delay_p99_ms == found.own_delay_p99_ms == pytest.approx(shown_ms, rel=1e-2)
+    assert found.schedule_delay_p99_ms == found.generator_delay_p99_ms == pytest.approx(shown_ms, rel=1e-2)
 
 
 def worker(

@@ -31,7 +31,7 @@ def test_the_parts_agree_with_each_other() -> None:
     assert len(found["windows"]) == 10
     assert sum(w["requests_per_s"] for w in found["windows"]) == pytest.approx(400)
     assert (found["verdict"]["valid"], found["verdict"]["exit_code"], found["partial"]) == (True, 0, False)
-    assert found["limited_by"]["by"] is None
+    assert found["bottleneck"]["by"] is None
     assert "workers" not in found
 
 

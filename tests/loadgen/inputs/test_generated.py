@@ -38,7 +38,7 @@ def test_every_datatype_has_values_of_its_own_and_repeats_by_seed() -> None:
 
 def test_options_say_which_values() -> None:
     ids, text, size = Tensor("ids", "INT64", (1000,)), Tensor("text", "BYTES", (2,)), Tensor("x", "FP32", (-1, 3))
-    options = Inputs(shape={"x": (5, 3)}, range={"ids": (7, 9), "x": (-2.0, -1.0)}, string_data="hello")
+    options = Inputs(shape={"x": (5, 3)}, input_range={"ids": (7, 9), "x": (-2.0, -1.0)}, string_data="hello")
     [sample] = draw([ids, text, size], options, count=1)
     assert {*sample["ids"].tolist()} == {7, 8, 9}
     assert sample["text"].tolist() == [b"hello", b"hello"]
@@ -46,7 +46,7 @@ def test_options_say_which_values() -> None:
     assert -2 <= sample["x"].min() <= sample["x"].max() <= -1
     assert [len(text) for text in draw([text], Inputs(string_length=3))[0]["text"]] == [3, 3]
     largest = Tensor("u", "UINT64", (9,))
-    assert draw([largest], Inputs(range={"u": (2.0**63, 2.0**63)}))[0]["u"].tolist() == [2**63] * 9
+    assert draw([largest], Inputs(input_range={"u": (2.0**63, 2.0**63)}))[0]["u"].tolist() == [2**63] * 9
 
 
 def test_optional_inputs_are_left_out_unless_they_are_named() -> None:

@@ -21,7 +21,7 @@ def drawn(*flags: str, count: int = 4) -> list[Any]:
 
 
 def test_random_and_zero_stand_for_any_workload_s_own() -> None:
-    random = drawn("--input-data", "random", "--range", "seq:5:9")
+    random = drawn("--input-data", "random", "--input-range", "seq:5:9")
     assert all(5 <= value <= 9 for sample in random for value in sample["seq"])
     assert {value for sample in random for value in sample["user"]} <= {0, 1}
     assert not any(sample["seq"].any() for sample in drawn("--input-data", "zero"))
@@ -33,7 +33,7 @@ def test_random_and_zero_stand_for_any_workload_s_own() -> None:
 
 def test_a_range_is_not_dropped_in_silence() -> None:
     with pytest.raises(InputDataError, match=r"not for --input-data synthetic\n.*add --input-data random"):
-        drawn("--range", "seq:5:9")
+        drawn("--input-range", "seq:5:9")
 
 
 def test_one_npz_file_and_a_folder_of_raw_tensors(tmp_path: Path) -> None:

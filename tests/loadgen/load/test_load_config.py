@@ -56,9 +56,9 @@ def test_the_usual_request_is_a_closed_loop_of_one() -> None:
     [
         (["--shape", "usr:1"], "--shape names 'usr', which is not an input of ranking_tiny\n.*one of: user, seq"),
         (["--shape", "seq:6"], r"--shape seq:6 does not fit ranking_tiny's seq INT32\[5\]"),
-        (["--range", "usr:0:1"], "--range names 'usr'"),
-        (["--range", "seq:0:3000000000"], r"beyond INT32 \(-2147483648 to 2147483647\)"),
-        (["--range", "seq:0.5:1"], "no whole numbers"),
+        (["--input-range", "usr:0:1"], "--input-range names 'usr'"),
+        (["--input-range", "seq:0:3000000000"], r"beyond INT32 \(-2147483648 to 2147483647\)"),
+        (["--input-range", "seq:0.5:1"], "no whole numbers"),
     ],
 )
 def test_what_a_model_cannot_take(flags: list[str], words: str) -> None:

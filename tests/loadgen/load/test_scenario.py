@@ -125,7 +125,7 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
     assert result["stages"][2]["latency_ms"]["p90"] >= 5
     assert result["scenario"]["measured_s"] == 2.5
     assert received == accounted(result) == 1 + 8 + 160, "a first one alone, the warm-up, the stages"
-    assert "stages of 3.5 s or more" in result["verdict"]["not_judged"]["steady_state"]
+    assert "stages of 3.5 s or more" in result["verdict"]["skipped"]["steady_state"]
     assert "steady_state" not in {c["name"] for c in result["verdict"]["constraints"]}
 
 
@@ -136,7 +136,7 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("time_s,sample\n" + "".join(f"{t},{s}\n" for t, s in zip(times, samples, strict=True)))
     with server_of(get("ranking_tiny")) as server:
-        result = drive(server, tmp_path / "out", "--trace", str(trace), "--warmup", "0", "--max-in-flight", "1")
+        result = drive(server, tmp_path / "out", "--arrival-trace", str(trace), "--warmup", "0", "--max-in-flight", "1")
         first, *log = server.requests()
     assert first["crc32"] == log[0]["crc32"], "it goes out alone, and again on time"
     assert (result["scenario"]["mode"], result["scenario"]["duration_s"]) == ("trace", 2.0)
@@ -148,7 +148,7 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     # one at a time, so that the order of arrival is that of the trace also where some were sent late
     contents = [entry["crc32"] for entry in log]
     assert [contents.index(content) for content in contents] == [0, 1, 1, 0, 4, 5]
-    assert "steady_state" in result["verdict"]["not_judged"]
+    assert "steady_state" in result["verdict"]["skipped"]
     assert [(w["start_s"], w["count"], w["over_slo"]) for w in result["windows"]] == [(0, 5, None), (1, 1, None)]
 
 
@@ -157,7 +157,7 @@ def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text("".join(f'{{"time_s": {n / 200}, "sample": {n % 7}}}\n' for n in range(120)))
     with server_of(get("ranking_tiny"), answers=str(entry.golden)) as server:
-        flags = ["--trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
+        flags = ["--arrival-trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
         result = drive(server, tmp_path / "out", *flags)
     assert result["metrics"]["accuracy"]["output_agreement"]["checked"] == 3
 
@@ -168,10 +168,10 @@ def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("0,0\n0.1,1\n")
     with server_of(get("ranking_tiny")) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path / "out"), "--trace", str(trace)]
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path / "out"), "--arrival-trace", str(trace)]
         done = run("ranking", *flags, "--input-data", str(data))
         assert (done.returncode, server.requests()) == (3, [])
-        assert "--trace names sample 1" in done.stderr
+        assert "--arrival-trace names sample 1" in done.stderr
         done = run("ranking", *flags, "--batch-size", "2")
         assert done.returncode == 3
         assert "--batch-size 1" in done.stderr

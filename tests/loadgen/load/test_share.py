@@ -13,7 +13,7 @@ LOADS = {
     "constant": ["--request-rate", "300", "--request-distribution", "constant"],
     "gamma": ["--request-rate", "300", "--request-distribution", "gamma", "--gamma-cv", "3"],
     "stages": ["--stages", "1:100,0.5:0,1:400"],
-    "trace": ["--trace", "{trace}"],
+    "trace": ["--arrival-trace", "{trace}"],
 }
 
 

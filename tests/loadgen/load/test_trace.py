@@ -80,7 +80,7 @@ def test_bad_traces_name_file_and_line(name: str, text: str | bytes | None, word
     if text is not None:
         (tmp_path / name).write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(InputDataError) as error:
-        scenario("--trace", str(tmp_path / name))
+        scenario("--arrival-trace", str(tmp_path / name))
     assert words in error.value.what
     assert "mnop" not in str(error.value)
 
@@ -106,18 +106,18 @@ def test_calendar_times_count_from_the_first_arrival(text: str, tmp_path: Path) 
 
 def test_a_trace_is_played_faster(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("1\n2\n7\n")
-    found = scenario("--trace", str(tmp_path / "t.csv"), "--trace-speed", "2", "--warmup", "1")
+    found = scenario("--arrival-trace", str(tmp_path / "t.csv"), "--trace-speed", "2", "--warmup", "1")
     assert (found.duration_s, found.rate) == (4, 3 / 4)
     schedule = found.schedule(0)
     assert schedule is not None
     assert schedule[-3:].tolist() == [1_500_000_000, 2_000_000_000, 4_500_000_000]
     with pytest.raises(InputDataError, match=r"lasts 7,000,001 s, more than a week"):
-        scenario("--trace", str(tmp_path / "t.csv"), "--trace-speed", "1e-6")
+        scenario("--arrival-trace", str(tmp_path / "t.csv"), "--trace-speed", "1e-6")
 
 
 def test_a_trace_is_not_played_at_no_speed() -> None:
     with pytest.raises(OptionError, match="--trace-speed 0 must be above 0"):
-        scenario("--trace", "t.csv", "--trace-speed", "0")
+        scenario("--arrival-trace", "t.csv", "--trace-speed", "0")
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])

@@ -81,9 +81,9 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     assert (result["partial"], result["windows"], result["metrics"]["latency_ms"]["count"]) == (True, [], 0)
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
     assert result["metrics"]["throughput"]["requests_per_s"] is None
-    assert result["metrics"]["client"]["cpu_share"] is None
-    assert result["verdict"]["not_judged"].keys() == {"client_cpu", "other_load", "steady_state"}
-    assert result["limited_by"]["by"] is None
+    assert result["metrics"]["client"]["cpu_utilization"] is None
+    assert result["verdict"]["skipped"].keys() == {"client_cpu", "other_load", "steady_state"}
+    assert result["bottleneck"]["by"] is None
 
 
 CRASH = """

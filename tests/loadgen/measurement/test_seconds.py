@@ -34,7 +34,7 @@ def outcomes(rates: list[int], seed: int = 3) -> list[Outcome]:
 def traced(tmp_path: Path, given: list[Outcome], *flags: str, **seen: Any) -> Any:
     trace = tmp_path / "trace.csv"
     trace.write_text("".join(f"{outcome.scheduled / S - 1:.9f}\n" for outcome in given))
-    return load_result(["--trace", str(trace), "--warmup", "1", *flags], given, **seen)
+    return load_result(["--arrival-trace", str(trace), "--warmup", "1", *flags], given, **seen)
 
 
 def test_each_second_has_what_its_requests_support(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_every_datatype_with_and_without_batches(batch: int) -> None:
     tensors = {"inputs": [text.replace("x/1:0", "x/1") for text in INPUTS], "optional": ["mask"]}
     outputs = [f"o{text.replace('x/1:0', 'x/1')}" for text in INPUTS[:4]]
     with GoldenServer(model=NAME, **tensors, outputs=outputs, max_batch_size=batch) as server:
-        flags = ["--model-name", NAME, "--model-version", "1", "--shape", "x/1:5,4", "--range", "ids:0:30521"]
+        flags = ["--model-name", NAME, "--model-version", "1", "--shape", "x/1:5,4", "--input-range", "ids:0:30521"]
         load = resolved(server.url, *flags, *(["--batch-size", "3"] if batch else []))
         assert load.workload.inputs[0] == Tensor("x/1", "FP32", (-1, 4))
         assert load.workload.inputs[-1].optional

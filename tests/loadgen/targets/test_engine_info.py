@@ -77,5 +77,5 @@ def test_an_address_names_the_metrics_too(host: str, url: str, metrics: str | No
 
 
 def test_a_metrics_port_is_a_port() -> None:
-    with pytest.raises(OptionError, match="is not a port"):
+    with pytest.raises(OptionError, match="is not http:"):
         config("ranking_tiny", "--url", "http://h:9000#metrics=here")

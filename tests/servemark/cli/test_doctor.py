@@ -30,7 +30,7 @@ def test_doctor_says_what_a_quota_does(servemark: Servemark, monkeypatch: pytest
     monkeypatch.setattr("servemark.machine.limits.cores", lambda: Cores(16, 8, 3.5))
     said = servemark("doctor", "--json").out
     assert "4 of 16 cores (a quota of 3.5)" in said
-    assert "engines start 8 threads: --option intra_op_thread_count=4" in said
+    assert "engines start 8 threads: --engine-option intra_op_thread_count=4" in said
 
 
 def test_a_load_generators_machine_is_not_asked_for_what_serves(

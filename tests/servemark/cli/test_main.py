@@ -98,7 +98,7 @@ def test_short_form_of_version(servemark: Servemark) -> None:
         ("run --req", [f"--request-{flag}" for flag in REQUEST_FLAGS]),
         ("run resnet1", ["resnet152"]),
         ("quality vgg", ["vgg16", "vgg16_cifar"]),
-        ("kernels --from ran", ["ranking", "ranking_teacher"]),
+        ("kernels --workload ran", ["ranking", "ranking_teacher"]),
         ("kernels --suite deepbench-d", ["deepbench-device"]),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from servemark.cli._ranges import load_points
 from servemark.errors import OptionError
 
-LOAD = Namespace(concurrency="", request_rate="", stages="", trace="")
+LOAD = Namespace(concurrency="", request_rate="", stages="", arrival_trace="")
 
 
 @pytest.mark.parametrize(

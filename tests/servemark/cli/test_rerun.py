@@ -59,7 +59,7 @@ def test_a_run_is_made_again(servemark: Servemark, tmp_path: Path, monkeypatch: 
         made.append(request)
         raise OptionError("not run")
 
-    flags = {"model": "ranking_tiny", "request_rate": "40", "option": ["compile=true"], "slo": "p90:50"}
+    flags = {"model": "ranking_tiny", "request_rate": "40", "engine_option": ["compile=true"], "slo": "p90:50"}
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
     directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request_of(flags))})
     monkeypatch.setattr(command, "resolved", stop)
@@ -112,5 +112,5 @@ def test_a_rerun_measures(servemark: Servemark, tmp_path: Path) -> None:
         assert len(server.requests()) == accounted(again)
     assert again["metrics"]["latency_ms"]["count"] == 25
     load = msgspec.structs.replace(request.load, duration_s=0.5)
-    expected = changed(request, load=load, out=str(out), models=again["request"]["models"])
+    expected = changed(request, load=load, out=str(out), imports_dir=again["request"]["imports_dir"])
     assert msgspec.convert(again["request"], RunRequest) == expected

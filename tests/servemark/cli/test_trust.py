@@ -25,7 +25,6 @@ from tests.support.measured import evenly, load_result
 
 RUN = build().commands["run"]
 NAMING = {n: o for n, o in OPTIONS.items() if o.flag.names is not Names.NOTHING}
-SPELLED = {"workloads": "workloads_of_own"}
 DECLARED = declared(RUN)
 
 
@@ -55,8 +54,8 @@ def test_every_option_of_a_run_says_what_it_names() -> None:
     passed_over = {"help", "config_file", "trust"}
     assert DECLARED.keys() == {parameter.name for parameter in RUN.params} - passed_over
     for name, option in OPTIONS.items():
-        if RUN_COMMAND in option.flag.commands or name in {"engine", "precision", "workloads", "models"}:
-            assert DECLARED[SPELLED.get(name, name)].names is option.flag.names
+        if RUN_COMMAND in option.flag.commands or name in {"engine", "precision", "workload_file", "imports_dir"}:
+            assert DECLARED[name].names is option.flag.names
 
 
 def test_an_option_that_says_nothing_is_asked_for() -> None:
@@ -81,7 +80,7 @@ def test_what_a_result_names_waits_for_a_yes(
 def test_what_names_nothing_needs_no_yes(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
     plain = {
         "input-data": "random",
-        "option": ["compile=true"],
+        "engine_option": ["compile=true"],
         "device": "cuda:0",
         "slo": "p90:50",
         "engine": "pytorch",
@@ -108,7 +107,7 @@ def test_a_program_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
 def test_a_workload_file_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
     ran, code = tmp_path / "ran", tmp_path / "evil.py"
     code.write_text(f"open({str(ran)!r}, 'w')\nWORKLOAD = 5\n")
-    result = result_with(tmp_path, model="evil", workloads=[str(code)])
+    result = result_with(tmp_path, model="evil", workload_file=[str(code)])
     servemark("rerun", str(result))
     assert not ran.exists()
     servemark("rerun", str(result), "--trust")
@@ -126,8 +125,8 @@ def test_a_local_file_is_not_sent(servemark: Servemark, tmp_path: Path) -> None:
 
 
 def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
-    _, _, err = servemark("rerun", str(result_with(tmp_path, option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"])))
-    assert "program: --option ['compile=true', 'EXECUTION_ENV_PATH=/tmp/env']" in err
+    _, _, err = servemark("rerun", str(result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"])))
+    assert "program: --engine-option ['compile=true', 'EXECUTION_ENV_PATH=/tmp/env']" in err
     assert not stopped
 
 
@@ -139,7 +138,7 @@ def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path
 
 
 def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
-    result = result_with(tmp_path, url="http://theirs:1", trace="theirs.csv")
+    result = result_with(tmp_path, url="http://theirs:1", arrival_trace="theirs.csv")
     servemark("rerun", str(result), "--url", "http://mine:1", "--request-rate", "5")
     assert [request.server.url for request in stopped] == ["http://mine:1"]
 
@@ -234,6 +233,6 @@ class TestConfig:
 
 def test_a_declaration_counts_for_each_value() -> None:
     assert not Declared(Names.NOTHING, DECLARED["url"].plain).asked("/x")
-    assert DECLARED["option"].asked(("compile=true", "a=/x"))
-    assert DECLARED["option"].asked(["a=true\n"])
-    assert not DECLARED["option"].asked(["a=true", "b=4", "c"])
+    assert DECLARED["engine_option"].asked(("compile=true", "a=/x"))
+    assert DECLARED["engine_option"].asked(["a=true\n"])
+    assert not DECLARED["engine_option"].asked(["a=true", "b=4", "c"])

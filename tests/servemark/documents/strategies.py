@@ -25,7 +25,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
         max_size=3,
     ),
     "shape": st.dictionaries(names, st.lists(st.integers(0, 9999), max_size=4).map(tuple), max_size=3),
-    "range": st.dictionaries(names, st.tuples(st.floats(-9, 0), st.floats(0, 1e9)), max_size=3),
+    "input_range": st.dictionaries(names, st.tuples(st.floats(-9, 0), st.floats(0, 1e9)), max_size=3),
     "stages": st.lists(
         st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6)), min_size=1, max_size=MAX_STAGES
     ).map(tuple),

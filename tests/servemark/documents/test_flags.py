@@ -98,11 +98,11 @@ def test_locusts_parser_keeps_its_own_options_and_shows_some_flags_in_its_web_ui
 
 def test_a_command_line_has_what_is_given() -> None:
     request = request_of(
-        {"request_rate": "5", "slo": "", "input_data": "a b", "request_log": True, "option": ["a=1", "b"]}
+        {"request_rate": "5", "slo": "", "input_data": "a b", "request_log": True, "engine_option": ["a=1", "b"]}
     )
     assert arguments(request) == [
-        "--option=a=1",
-        "--option=b",
+        "--engine-option=a=1",
+        "--engine-option=b",
         "--request-rate=5",
         "--input-data=a b",
         "--request-log",

@@ -1,4 +1,4 @@
-"""Values of --shape and --range, as text and back."""
+"""Values of --shape and --input-range, as text and back."""
 
 import pytest
 
@@ -12,9 +12,9 @@ def read(*flags: str) -> Inputs:
 
 
 def test_names_may_hold_colons_and_slashes() -> None:
-    found = read("--shape=serving_default_x:0:3,224,224,a/b:5,scalar:", "--range=ids:0:30521,x:0:-1.5:2")
+    found = read("--shape=serving_default_x:0:3,224,224,a/b:5,scalar:", "--input-range=ids:0:30521,x:0:-1.5:2")
     assert found.shape == {"serving_default_x:0": (3, 224, 224), "a/b": (5,), "scalar": ()}
-    assert found.range == {"ids": (0, 30521), "x:0": (-1.5, 2)}
+    assert found.input_range == {"ids": (0, 30521), "x:0": (-1.5, 2)}
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ def test_names_may_hold_colons_and_slashes() -> None:
         ("--shape=x:3.5", "--shape 3.5 is not a whole number"),
         ("--shape=x:-1", "--shape -1 must be at least 0"),
         ("--shape=:3", "--shape ':3' cannot be read"),
-        ("--range=ids:5", "cannot be read"),
-        ("--range=ids:0:5,6", "cannot be read"),
-        ("--range=ids:a:5", "--range 'a' is not a number"),
-        ("--range=ids:9:5", "ends before it begins"),
+        ("--input-range=ids:5", "cannot be read"),
+        ("--input-range=ids:0:5,6", "cannot be read"),
+        ("--input-range=ids:a:5", "--input-range 'a' is not a number"),
+        ("--input-range=ids:9:5", "ends before it begins"),
         ("--string-length=-1", "--string-length -1 must be at least 0"),
     ],
 )

@@ -76,7 +76,7 @@ def test_what_cannot_be_captured_is_an_error(tmp_path: Path, trt: FakeTensorRT) 
         ServerError, match="cannot be captured as a CUDA graph: ERROR: operation not permitted"
     ) as error:
         plan(tmp_path, graphs=True).run({"X": batch(1, 1.0)})
-    assert error.value.fix == "leave out --option cuda_graph"
+    assert error.value.fix == "leave out --engine-option cuda_graph"
 
 
 @pytest.mark.usefixtures("trt")

@@ -65,7 +65,7 @@ def test_what_is_not_idle_and_not_ours_is_other_work(machine: Machine) -> None:
     assert use.groups == pytest.approx({"generator": 0.1, "server": 0.6})
     assert use.other == pytest.approx(0.3)
     assert use.stolen == 0
-    assert use.taken_share == pytest.approx(0.15)
+    assert use.other_cpu_share == pytest.approx(0.15)
     assert use.largest == "a) (b 30 (pid 30) 0.2"
 
 
@@ -73,15 +73,15 @@ def test_steal_counts_and_interrupts_do_not(machine: Machine) -> None:
     use = ten_seconds(machine, idle=10.0, steal=1.0, irq=2.0)
     assert use.other == pytest.approx(0)
     assert use.stolen == pytest.approx(0.1)
-    assert use.taken_share == pytest.approx(0.05)
+    assert use.other_cpu_share == pytest.approx(0.05)
 
 
 def test_a_quota_loses_only_what_was_not_left(machine: Machine) -> None:
     machine.quota = 1.5
-    assert ten_seconds(machine, idle=10.0).taken_share == 0
-    assert CpuUse(2, 1.5, {}, 0.8, 0.0, None).taken_share == pytest.approx(0.3 / 1.5)
-    assert CpuUse(64, 2.0, {}, 62.5, 0.0, None).taken_share == pytest.approx(0.25)
-    assert CpuUse(2, 2.0, {}, 2.5, 0.0, None).taken_share == 1
+    assert ten_seconds(machine, idle=10.0).other_cpu_share == 0
+    assert CpuUse(2, 1.5, {}, 0.8, 0.0, None).other_cpu_share == pytest.approx(0.3 / 1.5)
+    assert CpuUse(64, 2.0, {}, 62.5, 0.0, None).other_cpu_share == pytest.approx(0.25)
+    assert CpuUse(2, 2.0, {}, 2.5, 0.0, None).other_cpu_share == 1
 
 
 def test_a_process_that_came_or_went(machine: Machine) -> None:

@@ -42,7 +42,7 @@ def test_a_workload_file_gives_an_imported_model_labels_and_a_metric(tmp_path: P
     code, out, err = servemark("quality", "cnn", "--input-data", "labels.npz", *places)
     assert (code, out) == (BAD_INPUT, "")
     assert "own_model.md, Labels" in err
-    named = ["cnn_labelled", "--workloads", "cnn_labelled.py", "--input-data", "labels.npz", "--in-process"]
+    named = ["cnn_labelled", "--workload-file", "cnn_labelled.py", "--input-data", "labels.npz", "--in-process"]
     code, _, err = servemark("quality", *named, *places)
     assert code == 0, err
     found = the_result(tmp_path / "out")["quality"]

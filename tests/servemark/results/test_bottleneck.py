@@ -15,8 +15,8 @@ def metrics(**changes: Any) -> Any:
         "service_time_ms": {"mean": changes.get("service_ms", 100.0)},
         "server": {f"{k}_ms": v * changes.get("server", 1.0) for k, v in server.items()},
         "client": {
-            "cpu_share": 0.95,
-            "own_delay_p99_ms": changes.get("own_ms", 0.2),
+            "cpu_utilization": 0.95,
+            "generator_delay_p99_ms": changes.get("own_ms", 0.2),
             "waited_share": changes.get("waited", 0.0),
         },
     }

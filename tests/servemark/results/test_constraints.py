@@ -18,7 +18,7 @@ GOOD = Observations(
     measured_s=15.0,
     errors=0,
     max_error_rate=0.01,
-    cpu_share=0.3,
+    cpu_utilization=0.3,
     windows=[(100.0, 5.0)] * 15,
     schedule_delay_p99_ms=0.2,
     latency_p99_ms=8.0,
@@ -82,14 +82,14 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     (
         "schedule_delay_p99",
         OPEN,
-        {"schedule_delay_p99_ms": 900.0, "own_delay_p99_ms": 0.3},
+        {"schedule_delay_p99_ms": 900.0, "generator_delay_p99_ms": 0.3},
         False,
         "requests waited for --max-in-flight, so the server cannot keep up",
     ),
     (
         "schedule_delay_p99",
         OPEN,
-        {"schedule_delay_p99_ms": 900.0, "own_delay_p99_ms": 70.0},
+        {"schedule_delay_p99_ms": 900.0, "generator_delay_p99_ms": 70.0},
         False,
         "the generator is late",
     ),
@@ -108,8 +108,8 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ),
     ("clock_sync", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.0}, True, ""),
     ("clock_sync", GOOD, {"workers": 2, "clock_uncertainty_ms": 10.1}, False, "between master and workers"),
-    ("client_cpu", GOOD, {"cpu_share": 0.90}, True, ""),
-    ("client_cpu", GOOD, {"cpu_share": 0.91}, False, "the generator"),
+    ("client_cpu", GOOD, {"cpu_utilization": 0.90}, True, ""),
+    ("client_cpu", GOOD, {"cpu_utilization": 0.91}, False, "the generator"),
     ("enough_samples", GOOD, {"requests": 20}, True, ""),
     ("enough_samples", GOOD, {"requests": 20, "errors": 1, "max_error_rate": 1.0}, False, "p50 needs 20"),
     # 20 requests at 4 in 40.7 s take 204 s, and a tenth more
@@ -124,7 +124,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     (
         "enough_samples",
         OPEN,
-        {"requests": 4, "not_judged": {"steady_state": "a trace"}},
+        {"requests": 4, "skipped": {"steady_state": "a trace"}},
         False,
         "requests: run for about 83 s",
     ),
@@ -132,7 +132,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     (
         "enough_samples",
         OPEN,
-        {"requests": 0, "not_judged": {"steady_state": "a trace"}},
+        {"requests": 0, "skipped": {"steady_state": "a trace"}},
         False,
         "requests: run for longer",
     ),
@@ -218,7 +218,7 @@ def test_every_constraint_is_tried_both_ways() -> None:
 
 
 def test_constraints_that_do_not_apply_are_left_out() -> None:
-    assert "client_cpu" not in {c.name for c in verdict(GOOD, not_judged={"client_cpu": "not known"}).constraints}
+    assert "client_cpu" not in {c.name for c in verdict(GOOD, skipped={"client_cpu": "not known"}).constraints}
     names = {c.name for c in verdict(GOOD).constraints}
     assert names.isdisjoint({"achieved_rate", "schedule_delay_p99", "output_agreement"})
 
@@ -232,7 +232,7 @@ def test_constraints_that_do_not_apply_are_left_out() -> None:
         (p99_of(10.01, answered=200), ExitCode.INVALID),
         # an invalid run says nothing about the objective
         ({**p99_of(11.0), "errors": 100}, ExitCode.INVALID),
-        ({"cpu_share": 1.0}, ExitCode.INVALID),
+        ({"cpu_utilization": 1.0}, ExitCode.INVALID),
         ({"interrupted": "Ctrl-C"}, ExitCode.INVALID),
     ],
 )
@@ -245,12 +245,12 @@ def test_exit_code(changes: dict[str, Any], code: ExitCode) -> None:
 
 def test_to_dict_is_the_schema() -> None:
     document = verdict(OPEN, **p99_of(8.0)).to_dict()
-    assert document.keys() == {"valid", "objective", "exit_code", "constraints", "objectives", "not_judged"}
+    assert document.keys() == {"valid", "objective", "exit_code", "constraints", "objectives", "skipped"}
     assert all(entry.keys() == {"name", "ok", "value", "limit", "unit", "remedy"} for entry in document["constraints"])
 
 
 def test_the_cause_is_named_before_its_consequences() -> None:
-    judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_share=1.0)
+    judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_utilization=1.0)
     assert next(c.name for c in judged.constraints if not c.ok) == "other_load"
 
 

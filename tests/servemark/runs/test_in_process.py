@@ -111,7 +111,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
     ("flags", "words"),
     [
         (["--device", "cuda:63"], "cuda:63"),
-        (["--option", "no_such=1"], "no_such"),
+        (["--engine-option", "no_such=1"], "no_such"),
     ],
 )
 def test_what_cannot_be_done_is_an_error(

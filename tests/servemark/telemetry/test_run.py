@@ -22,8 +22,8 @@ def test_what_was_read_has_a_schema_and_says_where_the_measured_interval_lies() 
     assert (machine["source"], server["source"]) == ("machine", "triton")
     assert {"cpu_utilization_ratio", "memory_used_bytes"} <= {column["name"] for column in machine["columns"]}
     assert {len(column["values"]) for column in machine["columns"]} == {len(machine["time_s"])}
-    assert telemetry.cpu_share is not None
-    assert 0 < telemetry.cpu_share < 1
+    assert telemetry.cpu_utilization is not None
+    assert 0 < telemetry.cpu_utilization < 1
     assert telemetry.latest_of_server() == {}
 
 
@@ -31,4 +31,4 @@ def test_nothing_is_read_at_a_rate_of_0() -> None:
     telemetry = RunTelemetry(0, metrics_url="http://127.0.0.1:9/metrics")
     telemetry.start()
     telemetry.stop()
-    assert (telemetry.to_dict((0, S)), telemetry.cpu_share, dict(telemetry.latest())) == (None, None, {})
+    assert (telemetry.to_dict((0, S)), telemetry.cpu_utilization, dict(telemetry.latest())) == (None, None, {})

@@ -150,6 +150,6 @@ def test_one_provider_captures_and_says_why_it_cannot(
             device="cuda:0",
             options={"cuda_graph": "true", **accelerator},
         )
-    assert error.value.fix == "leave out --option cuda_graph"
+    assert error.value.fix == "leave out --engine-option cuda_graph"
     capturing = [name for name, settings in started["providers"] if any("cuda_graph" in key for key in settings)]
     assert capturing == [started["providers"][0][0]]

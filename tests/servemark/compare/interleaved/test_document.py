@@ -54,7 +54,7 @@ def test_few_rounds_have_a_ratio_without_an_interval() -> None:
     _, row = rows_of(rounds_of(3, a=1, b=3), ["a", "b"])
     assert row["ratio"]["p50"]["value"] == pytest.approx(3, rel=0.01)
     assert (row["ratio"]["p50"]["ci95"], row["ratio"]["p50"]["significant"]) == (None, None)
-    assert row["ratio"]["ci95_reason"] == "needs 5 rounds, has 3: raise --pairs"
+    assert row["ratio"]["ci95_reason"] == "needs 5 rounds, has 3: raise --rounds"
     assert row["variation"]["reason"].startswith("needs 4 rounds")
 
 

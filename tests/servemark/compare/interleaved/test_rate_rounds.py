@@ -41,7 +41,7 @@ class Engines:
             histogram_of(latencies(10)), rate=1.2 * capacity, objective="missed" if rate > capacity else "met"
         )
         result["scenario"]["requested_rate"] = rate
-        result["limited_by"] = {"by": "server"}
+        result["bottleneck"] = {"by": "server"}
         over = min(round(100 * math.exp(20 * (rate / capacity - 1))), 10_000)
         shown = {"confidence": 0.99, "requests": 10_000, "over": over, "holds": False, "more_requests": 0}
         result["verdict"]["objectives"] = [each | {"shown": shown} for each in result["verdict"]["objectives"]]

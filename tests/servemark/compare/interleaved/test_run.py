@@ -37,7 +37,7 @@ def test_two_engines_on_the_embedded_triton(
     monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
-    flags = ["--pairs", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
+    flags = ["--rounds", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
     places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
     code, out, _ = servemark("compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places)
@@ -69,7 +69,7 @@ def test_an_engine_twice_on_a_given_server(
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     ranking.reset()
-    flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
+    flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
     code, out, err = servemark("compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags)
     [folder] = tmp_path.iterdir()
     found = validated(json.loads((folder / "comparison.json").read_text()))
@@ -87,7 +87,7 @@ def test_two_servers_in_turns_and_a_gate(
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     # The same server by two names: what differs is chance, and one round of half a second cannot exclude it.
-    flags = ["--pairs", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
+    flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
     urls = f"main={ranking.url},pr={ranking.url}"
     code, out, _ = servemark("compare", TINY, "--urls", urls, "--fail-on", "p99,errors", "--json", *flags)
     [folder] = tmp_path.iterdir()
@@ -103,7 +103,7 @@ def test_two_servers_in_turns_and_a_gate(
 
 def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: GoldenServer) -> None:
     ranking.reset()
-    flags = ["--pairs", "50", "--duration", "0.3", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
+    flags = ["--rounds", "50", "--duration", "0.3", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "servemark", "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags]
     with started(command, tmp_path / "log") as process:
         until(lambda: list(tmp_path.glob("*/comparison.json")), "the first round")

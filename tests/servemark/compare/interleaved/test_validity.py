@@ -50,7 +50,7 @@ def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_wo
     turns = [turn(n, label, 10, windows=NOISE) for n in range(1, 6) for label in "ab"]
     turns[0] = turn(1, "a", 10, windows=RISING, failed=("steady_state",))
     turns[3] = turn(2, "b", 10, windows=NOISE, failed=("other_load",))
-    turns[3].result["metrics"]["cpu"] = cast(CpuFigures, {"taken_share": 0.31})
+    turns[3].result["metrics"]["cpu"] = cast(CpuFigures, {"other_cpu_share": 0.31})
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert (a["verdict"]["valid_rounds"], a["verdict"]["unsteady_rounds"]) == (4, 4)

@@ -46,7 +46,7 @@ def test_the_same_again_is_no_difference() -> None:
     assert found["regressions"] == []
     # Their intervals leave out how runs differ, so one each says nothing.
     assert found["outcome"] == "undecided"
-    assert found["undecided"] == [f"{name} has 1 run: measure with --repeat 5, or more --pairs" for name in ("A", "B")]
+    assert found["undecided"] == [f"{name} has 1 run: measure with --repeat 5, or more --rounds" for name in ("A", "B")]
 
 
 def test_small_differences_count_where_the_threshold_says_so() -> None:

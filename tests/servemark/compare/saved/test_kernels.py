@@ -119,7 +119,7 @@ def test_a_history_of_families(servemark: Servemark, tmp_path: Path, template: A
         changes = {"created": f"2026-01-{number + 1:02}T00:00:00+00:00"}
         write(tmp_path / f"{number}", template, {"gemm": 1.0 if number < 7 else 1.5}, **changes)
     write(tmp_path / "busy", template, {"gemm": 9.0}, busy_share=0.9)
-    beside_others = [case | {"taken_share": 0.4} for case in template["cases"]]
+    beside_others = [case | {"other_cpu_share": 0.4} for case in template["cases"]]
     write(tmp_path / "beside", template | {"cases": beside_others}, {"gemm": 9.0})
     done = servemark("history", str(tmp_path), "--metric", "kernel_time", "--json", "--fail-on", "regression")
     assert done.code == ExitCode.REGRESSION

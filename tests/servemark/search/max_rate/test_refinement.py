@@ -58,9 +58,9 @@ def test_the_interval_of_rates_holds_their_resolution() -> None:
     assert wide.low < plain.low
 
 
-def searched(rate: float, limited_by: RateLimit = "server") -> HighestRate:
+def searched(rate: float, bottleneck: RateLimit = "server") -> HighestRate:
     best = Point(rate)
-    return HighestRate.of(MaxRate(best, rate, None, True, rate * 1.04, limited_by, "met twice", (best,)), "max-rate-x")
+    return HighestRate.of(MaxRate(best, rate, None, True, rate * 1.04, bottleneck, "met twice", (best,)), "max-rate-x")
 
 
 def after_rounds(*capacities: float, start: float) -> HighestRate:

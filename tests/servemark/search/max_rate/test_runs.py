@@ -61,7 +61,7 @@ class Drive:
         shown = {"confidence": 0.99, "requests": 1000, "over": over, "holds": False, "more_requests": 0}
         judged = objective_of(objective, value=rate) | {"percentile": 90.0, "shown": shown}
         result["verdict"] |= {"objective": objective, "objectives": [judged]}
-        result["limited_by"] = {"by": "generator" if late else "server", "evidence": ""}
+        result["bottleneck"] = {"by": "generator" if late else "server", "evidence": ""}
         results.write(directory, result, {"latency_us": histogram_at(rate)})
         return result
 
@@ -103,7 +103,7 @@ def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_p
     found = document["max_rate"]
     assert found["rate"] == pytest.approx(350, rel=0.05)
     assert found["ci95"][0] < found["rate"] < found["ci95"][1]
-    assert (found["confirmed"], found["limited_by"]) == (True, "server")
+    assert (found["confirmed"], found["bottleneck"]) == (True, "server")
     met = [point["rate"] for point in found["points"] if point["met"]]
     stands = document["scenario"]["requested_rate"]
     assert stands == min(met, key=lambda rate: abs(math.log(rate / found["rate"])))
@@ -149,7 +149,7 @@ def test_bounds_take_the_place_of_the_probe(search: Search, tmp_path: Path, temp
     assert "at least 300 requests/s; 300/s is the highest that was asked for" in out
     assert all(config.scenario.rate for config in drive.made)
     [folder] = tmp_path.iterdir()
-    assert results.read(folder)["max_rate"]["limited_by"] == "range"
+    assert results.read(folder)["max_rate"]["bottleneck"] == "range"
 
 
 @pytest.mark.parametrize("bounds", ["5", "5:", "9:5", "0:5", "1:2:3", "7:x"])
@@ -231,7 +231,7 @@ def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path
     assert code == 130
     document = results.read(next(tmp_path.iterdir()))
     found = document["max_rate"]
-    assert (document["partial"], found["limited_by"], found["confirmed"]) == (True, "interrupted", False)
+    assert (document["partial"], found["bottleneck"], found["confirmed"]) == (True, "interrupted", False)
     assert (found["rate"], len(found["points"])) == (320, 3)
     assert 350 < found["above"] <= 600
     assert document["verdict"]["valid"] is False

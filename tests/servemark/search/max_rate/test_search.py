@@ -64,7 +64,7 @@ def test_the_limit_of_a_server_without_luck_is_found(start: float) -> None:
     found = search(exact, Bounds.around(start))
     check(found)
     assert found.rate == pytest.approx(LIMIT, rel=TOLERANCE)
-    assert (found.limited_by, found.confirmed) == ("server", True)
+    assert (found.bottleneck, found.confirmed) == ("server", True)
     assert "beyond it the server missed the objective" in found.reason
 
 
@@ -75,7 +75,7 @@ def test_the_truth_lies_within_five_percent_of_the_answer(exponential: bool) -> 
     found = [simulated(case, np.random.default_rng(seed)) for seed in range(6)]
     for each in found:
         check(each)
-        assert each.limited_by == "server"
+        assert each.bottleneck == "server"
     assert sum(abs((each.rate or 0) / case.true_rate - 1) <= TOLERANCE for each in found) >= 5
     assert sum(each.confirmed for each in found) >= 5
 
@@ -118,7 +118,7 @@ def test_it_goes_down_whatever_limited_the_first_rates(name: str) -> None:
 
 def test_a_late_generator_does_not_excuse_a_server_that_is_too_slow_by_itself() -> None:
     found = search(failing(LIMIT, "schedule_delay_p99", objective="missed", conclusive=True), Bounds.around(800.0))
-    assert (found.limited_by, found.confirmed) == ("server", True)
+    assert (found.bottleneck, found.confirmed) == ("server", True)
     assert found.rate == pytest.approx(LIMIT, rel=TOLERANCE)
 
 
@@ -127,7 +127,7 @@ def test_what_is_met_beside_other_work_is_met() -> None:
         return Point(rate, frozenset({"other_load"}), objective=exact(rate).objective)
 
     found = search(measure, Bounds.around(800.0))
-    assert found.limited_by == "other work"
+    assert found.bottleneck == "other work"
     assert found.rate is not None
     assert LIMIT / (1 + 2 * TOLERANCE) < found.rate <= LIMIT
 
@@ -137,7 +137,7 @@ def test_where_no_rate_is_met_the_lowest_one_was_tried(lowest: float) -> None:
     for name, limit in (("client_cpu", "generator"), ("steady_state", "unsteady"), ("achieved_rate", "server")):
         found = search(failing(0.0, name), Bounds.around(800.0, lowest))
         check(found)
-        assert (found.best, found.limited_by) == (None, limit)
+        assert (found.best, found.bottleneck) == (None, limit)
         slowest = min(point.rate for point in found.points)
         assert slowest == pytest.approx(max(lowest, 8.0), rel=1e-5)
         assert sum(point.rate == slowest for point in found.points) <= MIN_RUNS_EACH
@@ -149,7 +149,7 @@ def test_always_met_uses_up_its_runs_and_says_so() -> None:
     found = search(lambda rate: Point(rate, latency_ms=1.0), Bounds.around(800.0), most_runs=6)
     check(found)
     assert len(found.points) == 6
-    assert (found.limited_by, found.confirmed, found.above) == ("runs", False, None)
+    assert (found.bottleneck, found.confirmed, found.above) == ("runs", False, None)
     assert found.rate == max(point.rate for point in found.points) > 800 * 1.4**5
     assert "6 runs were used up, and all were met" in found.reason
 
@@ -160,11 +160,11 @@ def test_bounds_are_kept_and_named_where_they_are_the_answer() -> None:
     assert inside.rate == pytest.approx(LIMIT, rel=TOLERANCE)
     below = search(exact, Bounds(200.0, 600.0))
     check(below)
-    assert (below.rate, below.limited_by, below.confirmed) == (600.0, "range", False)
+    assert (below.rate, below.bottleneck, below.confirmed) == (600.0, "range", False)
     assert below.reason.startswith("at least: 600/s is the highest that was asked for")
     beyond = search(exact, Bounds(1500.0, 4000.0))
     check(beyond)
-    assert (beyond.rate, beyond.limited_by) == (None, "server")
+    assert (beyond.rate, beyond.bottleneck) == (None, "server")
     assert "not met at 1,500/s, the lowest rate tried" in beyond.reason
     for found in (inside, below, beyond):
         assert len(found.points) < 16
@@ -186,7 +186,7 @@ def test_one_lucky_run_and_one_hiccup_move_the_answer_little() -> None:
     found = search(measure, Bounds.around(1200.0))
     check(found)
     assert found.rate == pytest.approx(LIMIT, rel=0.06)
-    assert found.limited_by == "server"
+    assert found.bottleneck == "server"
 
 
 @pytest.mark.parametrize("name", ["completed", "server_alive", "output_agreement"])
@@ -196,13 +196,13 @@ def test_an_overload_that_breaks_the_run_is_too_high_a_rate(name: str) -> None:
     check(found)
     assert found.rate is not None
     assert {point.limit for point in found.points if not point.met} == {"broken"}
-    assert found.limited_by in {"server", "broken"}
+    assert found.bottleneck in {"server", "broken"}
 
 
 def test_two_broken_runs_in_a_row_end_it() -> None:
     found = search(failing(0.0, "server_alive", objective="missed"), Bounds.around(800.0))
     check(found)
-    assert (found.limited_by, found.rate, len(found.points)) == ("broken", None, 2)
+    assert (found.bottleneck, found.rate, len(found.points)) == ("broken", None, 2)
     assert "two runs in a row broke off" in found.reason
     assert "server_alive" in found.reason
 
@@ -219,7 +219,7 @@ def test_a_search_that_is_cut_short_has_what_was_met() -> None:
     points = [exact(rate) for rate in (800.0, 1200.0, 900.0, 1000.0)]
     found = interrupted(points)
     check(found)
-    assert (found.rate, found.above, found.limited_by, found.confirmed) == (900.0, 1000.0, "interrupted", False)
+    assert (found.rate, found.above, found.bottleneck, found.confirmed) == (900.0, 1000.0, "interrupted", False)
 
 
 def test_a_run_at_the_lowest_rate_holds_enough_requests_whatever_the_seed() -> None:
@@ -248,7 +248,7 @@ def result(**changes: Any) -> Any:
     return {
         "scenario": {"requested_rate": 120.0},
         "verdict": {"constraints": constraints, "objective": objective, "objectives": objectives},
-        "limited_by": {"by": changes.get("by", "generator"), "evidence": ""},
+        "bottleneck": {"by": changes.get("by", "generator"), "evidence": ""},
     }
 
 

@@ -82,7 +82,7 @@ def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) 
     load = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1", "--warmup", "0.2"]
     with server_of(workload) as server, receiver() as found:
         flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
-        flags += ["--otlp", found.url, "--trace-requests", "10"]
+        flags += ["--otlp", found.url, "--otlp-sample", "10"]
         done = run("ranking", *flags, "--model-repository", str(tmp_path))
         spans = spans_of(found)
     result = the_result(tmp_path)
@@ -96,9 +96,9 @@ def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--trace-requests", "10"], "--otlp|nowhere"),
-        (["--trace-requests", "10", "--otlp", "http://h:4318", "--protocol", "grpc"], "HTTP"),
-        (["--trace-requests", "10", "--otlp", "http://h:4318", "--shared-memory", "system"], "HTTP"),
+        (["--otlp-sample", "10"], "--otlp|nowhere"),
+        (["--otlp-sample", "10", "--otlp", "http://h:4318", "--protocol", "grpc"], "HTTP"),
+        (["--otlp-sample", "10", "--otlp", "http://h:4318", "--shared-memory", "system"], "HTTP"),
     ],
 )
 def test_tracing_that_cannot_be_is_refused(flags: list[str], words: str) -> None:

@@ -111,9 +111,9 @@ def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
 def test_what_limited_is_told_with_its_evidence() -> None:
     result = load_result(OPEN, GOOD)
     assert "limited by: nothing (kept up with the schedule)" in shown(render, result)
-    result["limited_by"] = {"by": None, "evidence": "not known: no request succeeded"}
+    result["bottleneck"] = {"by": None, "evidence": "not known: no request succeeded"}
     assert "limited by: not known (no request succeeded)" in shown(render, result)
-    result["limited_by"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
+    result["bottleneck"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
     assert "limited by: server (queue 80 ms of 100 ms service time)" in shown(render, result)
 
 
