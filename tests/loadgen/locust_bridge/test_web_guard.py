@@ -120,7 +120,7 @@ def test_a_page_of_another_site_in_a_browser(site: int, tmp_path: Path) -> None:
     mapped = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
     short = ["--model", "ranking_tiny", "--duration", "1", "--warmup", "0.1"]
     with web_ui(tmp_path, *short) as web, browser.page(tmp_path, mapped) as page:
-        form = json.dumps(FORM | {"host": web.server.url, "trace": "/proc/self/environ"})
+        form = json.dumps(FORM | {"host": web.server.url, "arrival_trace": "/proc/self/environ"})
         for origin in (f"http://{EVIL}:{site}", f"http://localhost:{site}", f"http://127.0.0.1:{site}"):
             page.open(f"{origin}/")
             blind, *read = page.evaluate(SEND.format(form=form, url=web.url))

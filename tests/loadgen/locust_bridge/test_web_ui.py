@@ -13,7 +13,7 @@ from tests.support.web import web_ui
 
 FIELDS = {
     "model", "engine", "request_rate", "request_distribution", "duration", "warmup", "batch_size", "slo", "input_data",
-    "seed", "stages", "trace", "trace_speed", "gamma_cv",
+    "seed", "stages", "arrival_trace", "trace_speed", "gamma_cv",
 }  # fmt: skip
 
 
