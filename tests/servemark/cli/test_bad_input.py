@@ -78,7 +78,10 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --url http://localhost:99999", ["'http://localhost:99999' is not http://HOST:PORT"]),
     ("run ranking --url http://localhost:0", ["'http://localhost:0' is not http://HOST:PORT"]),
     ("run ranking --stages 10:-1", ["--stages: rate -1 must be at least 0"]),
-    ("run ranking --duration 1 -u http://127.0.0.1:1 --metrics-url x", ["--metrics-url 'x' is not http://HOST:PORT/metrics"]),
+    (
+        "run ranking --duration 1 -u http://127.0.0.1:1 --metrics-url x",
+        ["--metrics-url 'x' is not http://HOST:PORT/metrics"],
+    ),
     ("run ranking=1,ncf=1", ["a mix has Poisson arrivals at one rate"]),
     ("run ranking=1,ncf=1 --concurrency 4", ["a mix has Poisson arrivals at one rate"]),
     ("run ranking=1,ncf=1 --stages 3:5", ["a mix has Poisson arrivals at one rate"]),

@@ -125,7 +125,9 @@ def test_a_local_file_is_not_sent(servemark: Servemark, tmp_path: Path) -> None:
 
 
 def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
-    _, _, err = servemark("rerun", str(result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"])))
+    _, _, err = servemark(
+        "rerun", str(result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"]))
+    )
     assert "program: --engine-option ['compile=true', 'EXECUTION_ENV_PATH=/tmp/env']" in err
     assert not stopped
 
