@@ -19,8 +19,8 @@ from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
-    Accuracy,
     Client,
+    Correctness,
     CpuFigures,
     EnergyFigures,
     Errors,
@@ -42,7 +42,7 @@ WRONG_FILE = "correct the file, or the model"
 """Advice if answers differ from those in a user's file."""
 
 
-def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) -> Metrics:
+def figures(measurement: Measurement, measured: Measured, correctness: Correctness) -> Metrics:
     """Everything under `metrics`."""
     config, recorder, statistics = measurement.config, measured.recorder, measured.statistics
     # Windows of a load that changes differ by themselves.
@@ -55,7 +55,7 @@ def figures(measurement: Measurement, measured: Measured, accuracy: Accuracy) ->
         "early_stopping": early_stopping(recorder.latency, recorder.errors.total()),
         "throughput": _throughput(config, recorder, measured.measured_s),
         "errors": errors_of(recorder.errors, recorder.messages, recorder.scheduled),
-        "accuracy": accuracy,
+        "correctness": correctness,
         "energy": _energy(config, measured),
         "server": server_metrics(
             statistics.before,
@@ -216,8 +216,8 @@ def _throughput(config: LoadConfig, recorder: Recorder, duration_s: float) -> Th
     return cast(Throughput, {**rates, **known})
 
 
-def accuracy_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[Accuracy, str | None]:
-    """The figures on accuracy and, where an output lies outside the limits, which one and how far."""
+def correctness_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[Correctness, str | None]:
+    """The figures on correctness and, where an output lies outside the limits, which one and how far."""
     quality = config.workload.quality
     found: dict[str, Any] = {
         "metric": quality and quality.metric,

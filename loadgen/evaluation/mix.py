@@ -155,7 +155,7 @@ def _metrics(parts: Sequence[Part]) -> Metrics:
             {kind: [text for each in errors for text in each["messages"].get(kind, [])] for kind in kinds},
             latency.count + failed,
         ),
-        "accuracy": {
+        "correctness": {
             "output_agreement": cast(OutputAgreement, unknown(OutputAgreement.__annotations__, _OWN)),
             "quality": cast(Quality, unknown(sorted(Quality.__required_keys__), _OWN)),
         },

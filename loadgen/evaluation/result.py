@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from loadgen.evaluation.metrics import accuracy_of, figures
+from loadgen.evaluation.metrics import correctness_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
@@ -76,9 +76,9 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     """The whole result, from its header and what was measured."""
     config, measured = measurement.config, measurement.measured
     assert measured is not None
-    accuracy, mismatch = accuracy_of(config, measured, measurement.golden)
+    correctness, mismatch = correctness_of(config, measured, measurement.golden)
     verdict = judge(observe(config, measured, mismatch)).to_dict()
-    metrics = figures(measurement, measured, accuracy)
+    metrics = figures(measurement, measured, correctness)
     whole = {
         **result,
         "scenario": {**result["scenario"], **_warmed(config, measured), "measured_s": round(measured.measured_s, 6)},

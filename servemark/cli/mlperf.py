@@ -52,7 +52,8 @@ def mlperf(
     ] = 60.0,
     min_queries: Annotated[int, count("--min-queries", "LoadGen's early stopping judges fewer.")] = 100,
     accuracy: Annotated[
-        bool, typer.Option("--accuracy", help="Accuracy mode: the labelled data set once, scored by its metric.")
+        bool,
+        typer.Option("--quality", "--accuracy", help="Accuracy mode: score the labelled data set once by its metric."),
     ] = False,
     *,
     load: Namespace,
@@ -67,7 +68,7 @@ def mlperf(
     if chosen is MlperfScenario.SERVER and not target_qps:
         raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
     require_loadgen()
-    require_scoring(load, "--accuracy", given=accuracy)
+    require_scoring(load, "--quality", given=accuracy)
     if accuracy:
         load.input_data = "dataset" if load.input_data == "synthetic" else load.input_data
         if load.batch_size != "1":

@@ -153,10 +153,10 @@ def _judged(
             "by_kind": dict(seen.errors),
             "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
         },
-        "accuracy": {"output_agreement": agreement},
+        "correctness": {"output_agreement": agreement},
     }
     if labels is not None and not seen.interrupted:
-        metrics["accuracy"]["quality"] = score_log(config, labels, logs)
+        metrics["correctness"]["quality"] = score_log(config, labels, logs)
     return figures, metrics, Verdict(constraints).to_dict()
 
 

@@ -106,7 +106,7 @@ def _unreached(case: Case) -> SuiteRow:
 def _measured(row: SuiteRow, result: Result) -> SuiteRow:
     """The row with what its run measured."""
     metrics, latency = result["metrics"], result["metrics"]["latency_ms"]
-    agreement = metrics["accuracy"]["output_agreement"]
+    agreement = metrics["correctness"]["output_agreement"]
     failed = failed_constraints(result["verdict"])
     unusable = {*of_the_server(failed), *broken(failed)}
     return {

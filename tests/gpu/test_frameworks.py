@@ -132,4 +132,4 @@ def test_triton_serves_it_and_says_where(repository: Path, tmp_path: Path, engin
     result = json.loads(done.stdout)
     assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
     assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["accuracy"]["output_agreement"]["checked"] > 0
+    assert result["metrics"]["correctness"]["output_agreement"]["checked"] > 0

@@ -85,7 +85,7 @@ def test_triton_serves_a_plan_and_says_where(repository: Path, tmp_path: Path) -
     result = json.loads(done.stdout)
     assert (result["engine"], result["device"]) == ("tensorrt", "cuda:0"), done.stderr
     assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["accuracy"]["output_agreement"]["checked"] > 0
+    assert result["metrics"]["correctness"]["output_agreement"]["checked"] > 0
     assert result["metrics"]["energy"]["boundary"] == "gpu_board"
 
 

@@ -34,7 +34,7 @@ def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) 
     assert done.returncode in {0, 2}, done.stderr
     result = the_result(tmp_path)
     check_schema(result)
-    agreement = result["metrics"]["accuracy"]["output_agreement"]
+    agreement = result["metrics"]["correctness"]["output_agreement"]
     assert (result["metrics"]["errors"]["count"], agreement["max_abs_error"]) == (0, 0)
     assert result["metrics"]["latency_ms"]["count"] > 10
     if protocol == "http":

@@ -67,7 +67,7 @@ def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
         done = run("ranking", *flags, "--url", server.url, "--out", str(tmp_path))
         received = server.requests()
     result = the_result(tmp_path)
-    metrics, agreement = result["metrics"], result["metrics"]["accuracy"]["output_agreement"]
+    metrics, agreement = result["metrics"], result["metrics"]["correctness"]["output_agreement"]
     # Only what a busy machine does is allowed to go wrong.
     failed = {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
     assert failed <= {"other_load", "steady_state", "client_cpu", "generator_pause"}
@@ -113,7 +113,7 @@ def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_pa
         sum(window["requests_per_s"] * length_s for window in windows)
     )
     # the four golden samples go out first, and the first of each fifty after them
-    assert metrics["accuracy"]["output_agreement"]["checked"] == 5
+    assert metrics["correctness"]["output_agreement"]["checked"] == 5
     assert (done.returncode, metrics["errors"]["count"]) == (2, 0)
     assert {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]} <= {
         "other_load",
@@ -133,7 +133,7 @@ def test_wrong_values_are_seen_by_the_golden_samples(tmp_path: Path) -> None:
     result = the_result(tmp_path / "out")
     assert done.returncode == 2
     assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error"] == 1
+    assert result["metrics"]["correctness"]["output_agreement"]["max_abs_error"] == 1
     assert not constraint(result, "output_agreement")["ok"]
     assert "differs" in constraint(result, "output_agreement")["remedy"]
 
@@ -151,7 +151,7 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
     result = the_result(tmp_path / "out")
     assert done.returncode == 2
     assert not constraint(result, "output_agreement")["ok"]
-    assert result["metrics"]["accuracy"]["output_agreement"]["max_abs_error_reason"]
+    assert result["metrics"]["correctness"]["output_agreement"]["max_abs_error_reason"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.support.documents import validated
 from tests.support.locust_run import Result, accounted
 
 GROUPS = """latency_ms service_time_ms schedule_delay_ms early_stopping.bounds_ms throughput errors energy server client
-cpu accuracy.output_agreement accuracy.quality"""
+cpu correctness.output_agreement correctness.quality"""
 
 
 def check_schema(result: Result) -> None:

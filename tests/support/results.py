@@ -111,7 +111,7 @@ def result_of(
             "throughput": {"requests_per_s": rate, "inferences_per_s": rate},
             "errors": {"count": errors},
             "energy": energy,
-            "accuracy": {"output_agreement": {**agreement, "top1_agreement": top1}},
+            "correctness": {"output_agreement": {**agreement, "top1_agreement": top1}},
         },
         "windows": [{"requests_per_s": rate * share} for share in windows],
         "environment": {"cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"},

@@ -94,7 +94,7 @@ function heading(standing) {
 }
 
 function tiles({ metrics, bottleneck: limited, batch_size: batch }) {
-  const { throughput, errors, latency_ms: latency, energy, accuracy } = metrics;
+  const { throughput, errors, latency_ms: latency, energy, correctness } = metrics;
   const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
   const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;
   const made = [
@@ -105,8 +105,8 @@ function tiles({ metrics, bottleneck: limited, batch_size: batch }) {
   if (energy && energy.joules_per_inference !== null) {
     made.push(tile("Energy", figure(energy.joules_per_inference), "J/inference", `${energy.boundary}, ${energy.source}`));
   }
-  if (accuracy) {
-    const agreement = accuracy.output_agreement;
+  if (correctness) {
+    const agreement = correctness.output_agreement;
     const error = agreement.max_abs_error === null ? agreement.max_abs_error_reason : `max error ${tiny(agreement.max_abs_error)}`;
     const note = agreement.checked ? `${agreement.checked} golden requests checked, ${error}` : error;
     made.push(tile("Output agreement", agreement.checked ? `${agreement.top1_samples} of ${agreement.samples}` : "not checked", agreement.checked ? "top-1" : "", note));

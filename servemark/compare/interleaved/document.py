@@ -178,7 +178,7 @@ def _agreement(found: Sequence[Result]) -> RowAgreement:
 
     Each round checks the same golden samples. A short one may not come to all of them: its count says less.
     """
-    each = [result["metrics"]["accuracy"]["output_agreement"] for result in found]
+    each = [result["metrics"]["correctness"]["output_agreement"] for result in found]
     checked = [agreement for agreement in each if agreement["checked"]]
     if not checked:
         reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"

@@ -16,7 +16,7 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
 
     Rounds send the same examples, so their scores are not independent.
     """
-    qualities = [result["metrics"]["accuracy"].get("quality") for result in found]
+    qualities = [result["metrics"]["correctness"].get("quality") for result in found]
     scores = [score for quality in qualities if quality and (score := quality.get("score"))]
     if not scores:
         return None

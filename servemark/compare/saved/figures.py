@@ -223,7 +223,7 @@ def _failures(side: Side) -> tuple[int, int]:
 
 def _checked(side: Side) -> int:
     """Count the answers that were compared with golden ones."""
-    return sum(run.result["metrics"]["accuracy"]["output_agreement"]["checked"] or 0 for run in side.runs)
+    return sum(run.result["metrics"]["correctness"]["output_agreement"]["checked"] or 0 for run in side.runs)
 
 
 def _broken(side: Side) -> bool:
@@ -233,7 +233,7 @@ def _broken(side: Side) -> bool:
 
 def _agreement(side: Side) -> tuple[int, int]:
     """Count the equal top answers, and all that were compared."""
-    found = [run.result["metrics"]["accuracy"]["output_agreement"] for run in side.runs]
+    found = [run.result["metrics"]["correctness"]["output_agreement"] for run in side.runs]
     known = [(f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None]
     return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
 

@@ -30,7 +30,7 @@ class MlperfErrors(TypedDict):
     messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
 
 
-class MlperfAccuracy(TypedDict):
+class MlperfCorrectness(TypedDict):
     """Quality of the answers, as far as it is known."""
 
     output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
@@ -42,7 +42,7 @@ class MlperfMetrics(TypedDict):
 
     latency_ms: Annotated[Latency, "From LoadGen's call to the answer (ms)."]
     errors: Annotated[MlperfErrors, "Failed requests."]
-    accuracy: Annotated[MlperfAccuracy, "Quality of the answers."]
+    correctness: Annotated[MlperfCorrectness, "Agreement of answers with golden ones, and their quality."]
 
 
 class MlperfResult(Header):

@@ -231,7 +231,7 @@ class Quality(TypedDict):
     score: NotRequired[Annotated[QualityScore, "With `--quality`: of the first answer to each example."]]
 
 
-class Accuracy(TypedDict):
+class Correctness(TypedDict):
     """Quality of the answers, as far as it is known."""
 
     output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
@@ -346,7 +346,7 @@ class Metrics(TypedDict):
     early_stopping: Annotated[EarlyStopping, "What the run shows of its tail."]
     throughput: Annotated[Throughput, "Rates."]
     errors: Annotated[Errors, "Failed requests."]
-    accuracy: Annotated[Accuracy, "Quality of the answers."]
+    correctness: Annotated[Correctness, "Agreement of answers with golden ones, and their quality."]
     energy: Annotated[EnergyFigures, "Energy."]
     server: Annotated[ServerFigures, "The server's own statistics."]
     client: Annotated[Client, "The load generator."]

@@ -48,7 +48,7 @@ def article(saved: Saved) -> Article:
 
 def _scored(result: MlperfResult) -> QualityScore | None:
     """Of an accuracy run."""
-    return result["metrics"].get("accuracy", {}).get("quality")
+    return result["metrics"].get("correctness", {}).get("quality")
 
 
 def _answer(result: MlperfResult) -> str:

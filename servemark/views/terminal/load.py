@@ -116,7 +116,7 @@ def facts(result: Result, everything: bool) -> list[Text]:
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines.append(f"limited by: {by} ({evidence})")
     lines.append(_outputs(result, everything))
-    if (scored := result["metrics"]["accuracy"]["quality"].get("score")) is not None:
+    if (scored := result["metrics"]["correctness"]["quality"].get("score")) is not None:
         lines.append(f"quality: {score_words(scored)}")
     energy = metrics["energy"]
     if energy["joules_per_inference"] is not None:
@@ -139,7 +139,7 @@ def _of_model(name: str, found: ModelFigures) -> str:
 
 def _outputs(result: Result, everything: bool) -> str:
     """Format the agreement of the answers with the golden ones; short if they agree."""
-    agreement = result["metrics"]["accuracy"]["output_agreement"]
+    agreement = result["metrics"]["correctness"]["output_agreement"]
     if not agreement["checked"]:
         return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
     cosine = agreement["cosine_min"]

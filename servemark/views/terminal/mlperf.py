@@ -27,7 +27,7 @@ def render_mlperf(result: MlperfResult, console: Console) -> None:
     for key in ("qps_without_loadgen_overhead", "completed_samples_per_sec", "samples_per_second"):
         if key in official:
             console.print(Text(f"{key.replace('_', ' ')}: {official[key]:.5g}"))
-    if (scored := result["metrics"]["accuracy"].get("quality")) is not None:
+    if (scored := result["metrics"]["correctness"].get("quality")) is not None:
         console.print(Text(f"quality: {score_words(scored)}"))
     word, style = ("VALID", "bold green") if verdict["valid"] else ("INVALID", "bold red")
     console.print(Text.assemble("Result is : ", (word, style)))

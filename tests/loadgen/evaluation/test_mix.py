@@ -80,7 +80,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
                 ("requests_per_s", "inferences_per_s", "scheduled_rate", "achieved_rate"), rate
             ),
             "errors": {"count": errors, "by_kind": {"timeout": errors} if errors else {}, "messages": {}},
-            "accuracy": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
+            "correctness": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
             "energy": {"joules_per_inference": 0.3, "joules": 30.0},
             "server": {"queue_ms": 1.0},
             "cpu": {"cores": 2.0, "other_cpu_share": 0.0},

@@ -159,7 +159,7 @@ def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), answers=str(entry.golden)) as server:
         flags = ["--arrival-trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
         result = drive(server, tmp_path / "out", *flags)
-    assert result["metrics"]["accuracy"]["output_agreement"]["checked"] == 3
+    assert result["metrics"]["correctness"]["output_agreement"]["checked"] == 3
 
 
 def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:

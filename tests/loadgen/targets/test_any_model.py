@@ -79,7 +79,7 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
     result = the_result(tmp_path / "out")
     check_schema(result)
     check_counts(result, len(received))
-    agreement = result["metrics"]["accuracy"]["output_agreement"]
+    agreement = result["metrics"]["correctness"]["output_agreement"]
     assert (result["workload"], result["metrics"]["errors"]["count"]) == (NAME, 0), done.stderr
     assert (agreement["samples"], agreement["max_abs_error"], agreement["top1_agreement"]) == (3, 0, 1)
 

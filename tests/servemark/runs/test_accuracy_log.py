@@ -23,13 +23,13 @@ def test_both_modes_run_and_the_accuracy_log_is_scored(data: Path, tmp_path: Pat
     with served(data) as server:
         servemark(*flags(server, data, tmp_path / "p", *MLPERF, command="mlperf"))
         before = len(server.requests())
-        done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--accuracy", command="mlperf"))
+        done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--quality", command="mlperf"))
         requests = len(server.requests()) - before
         quality = servemark(*flags(server, data, tmp_path / "q"))
     performance, accuracy, whole = (validated(the_result(tmp_path / name)) for name in "paq")
     assert performance["loadgen"]["validity"] in {"VALID", "INVALID"}
-    assert "quality" not in performance["metrics"]["accuracy"]
-    score = accuracy["metrics"]["accuracy"]["quality"]
+    assert "quality" not in performance["metrics"]["correctness"]
+    score = accuracy["metrics"]["correctness"]["quality"]
     assert (done.code, quality.code) == (0, 0)
     assert score["figures"][0]["value"] == RIGHT / COUNT
     assert score["data"] == whole["quality"]["data"]  # the same digits, the same labels
@@ -46,8 +46,8 @@ def test_a_failed_sample_is_wrong(
 
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     with served(data, error_every=4) as server:
-        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--accuracy", command="mlperf"))
-    score = the_result(tmp_path)["metrics"]["accuracy"]["quality"]
+        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
+    score = the_result(tmp_path)["metrics"]["correctness"]["quality"]
     assert done.code == 2  # a failed request makes an MLPerf run invalid
     assert score["wrong"] == COUNT // 4
 
@@ -64,6 +64,6 @@ def test_a_picture_that_cannot_be_read_ends_the_run(
 
     monkeypatch.setattr(accuracy_log.LabelledLibrary, "__getitem__", damaged)
     with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--accuracy", command="mlperf"))
+        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
     assert done.code == 3
     assert "digit 7 is damaged" in done.err

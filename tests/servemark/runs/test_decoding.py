@@ -49,14 +49,14 @@ def flags(server: GoldenServer, data: Path, out: Path, command: str, *more: str)
 
 
 def error_rate(result: Any) -> Any:
-    score = result["quality"] if result["kind"] == "quality" else result["metrics"]["accuracy"]["quality"]
+    score = result["quality"] if result["kind"] == "quality" else result["metrics"]["correctness"]["quality"]
     return score.get("score", score)["figures"][0]["value"]
 
 
 COMMANDS = {
     "quality": (),
     "run": ("--quality", "--request-rate", "50", "--duration", "1", "--warmup", "0.3"),
-    "mlperf": ("--accuracy", "--scenario", "SingleStream", "--min-duration", "0.3", "--min-queries", "5"),
+    "mlperf": ("--quality", "--scenario", "SingleStream", "--min-duration", "0.3", "--min-queries", "5"),
 }
 
 
@@ -106,7 +106,7 @@ def test_what_was_decoded_otherwise_is_not_continued(data: Path, tmp_path: Path,
         (["quality", "deepspeech", "--language-model", "lm.arpa"], "deepspeech answers no log-probabilities"),
         (["run", NAME, "--language-model", "lm.arpa"], "add --quality"),
         (["compare", NAME, "--engines", "a,b", "--language-model", "lm.arpa"], "add --quality"),
-        (["mlperf", NAME, "--scenario", "Offline", "--language-model", "lm.arpa"], "add --accuracy"),
+        (["mlperf", NAME, "--scenario", "Offline", "--language-model", "lm.arpa"], "add --quality"),
         (["quality", NAME, "--language-model", "none.arpa"], "there is no language model none.arpa"),
         (["quality", NAME, "--lm-beta", "2"], "--lm-beta has no language model"),
         (["quality", NAME, "--language-model", "lm.arpa", "--lm-alpha", "x"], "--lm-alpha"),

@@ -54,7 +54,7 @@ def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, 
     assert metrics["latency_ms"]["count"] > 100
     assert metrics["server"]["queue_ms"] is None
     assert metrics["server"]["queue_ms_reason"] == "in-process: there is no server"
-    assert metrics["accuracy"]["output_agreement"]["checked"] > 0
+    assert metrics["correctness"]["output_agreement"]["checked"] > 0
     assert constraint(result, "output_agreement")["ok"]
     assert said == ""  # beside a JSON document
 

@@ -179,7 +179,7 @@ def test_a_load_run_scores_what_it_was_answered(data: Path, tmp_path: Path, serv
     with served(data) as server:
         done = servemark(*flags(server, data, tmp_path, *load, command="run"))
     result = validated(the_result(tmp_path))
-    found = result["metrics"]["accuracy"]["quality"]
+    found = result["metrics"]["correctness"]["quality"]
     assert found["value"] == found["score"]["figures"][0]["value"] == RIGHT / COUNT
     assert found["score"]["data"]["scored"] == COUNT
     assert result["request"]["objectives"]["quality"]

@@ -97,14 +97,17 @@ def test_outputs_are_those_of_all_rounds() -> None:
 
 def test_a_round_that_came_to_fewer_golden_samples_says_less() -> None:
     short = turn(1, "a", 10, top1=0.25)
-    short.result["metrics"]["accuracy"]["output_agreement"]["samples"] = 4
+    short.result["metrics"]["correctness"]["output_agreement"]["samples"] = 4
     [row] = rows([short, turn(2, "a", 10, top1=0.5)], ["a"])
     assert (row["output_agreement"]["top1_samples"], row["output_agreement"]["samples"]) == (8, 16)
 
 
 def test_reduced_precision_shows_its_limit_and_that_weights_are_random() -> None:
     reduced = turn(1, "b", 10, top1=0.5, precision="int8")
-    reduced.result["metrics"]["accuracy"]["output_agreement"] |= {"cosine_min": 0.976, "tolerance": {"min_cosine": 0.9}}
+    reduced.result["metrics"]["correctness"]["output_agreement"] |= {
+        "cosine_min": 0.976,
+        "tolerance": {"min_cosine": 0.9},
+    }
     found = document_of([turn(1, "a", 10), reduced], ["a", "b"])
     text = shown(found)
     assert "max error 1e-06, top-1 16 of 16" in text

@@ -95,7 +95,7 @@ def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
     result = load_result(OPEN, GOOD)
     agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1.5e-6, "cosine_min": 0.999, "top1_agreement": 0.98}
     agreement |= {"samples": 16, "top1_samples": 15, "tolerance": {"atol": 1e-4, "rtol": 1e-3}, "weights": "random"}
-    result["metrics"]["accuracy"]["output_agreement"] = agreement
+    result["metrics"]["correctness"]["output_agreement"] = agreement
     result["metrics"]["energy"] |= {"joules_per_inference": 0.01234, "boundary": "cpu_package"}
     text = shown(render, result)
     assert "outputs: 50 golden requests checked, max error 1.5e-06, top-1 15 of 16\n" in text
@@ -143,7 +143,7 @@ def test_a_warm_up_that_ends_by_itself_says_how_long_it_took_and_whether_it_foun
 def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     result = load_result(OPEN, GOOD)
     agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1e-7, "cosine_min": 1.0, "top1_agreement": 1.0}
-    result["metrics"]["accuracy"]["output_agreement"] = agreement
+    result["metrics"]["correctness"]["output_agreement"] = agreement
     assert "outputs: 50 golden requests agree\n" in shown(render, result)
     differs = {"name": "output_agreement", "ok": False, "value": 50, "limit": 1, "unit": "", "remedy": "'Y' is off"}
     wrong: Any = {**result, "verdict": {**result["verdict"], "constraints": [differs]}}

@@ -20,7 +20,7 @@ def document(**changes: Any) -> dict[str, Any]:
             "99.00_percentile_latency_ns": 12_345_678,
             "completed_samples_per_sec": 123.456,
         },
-        "metrics": {"latency_ms": latency, "accuracy": {}},
+        "metrics": {"latency_ms": latency, "correctness": {}},
         "verdict": {"valid": True, "constraints": [{"name": "loadgen", "ok": True, "remedy": ""}]},
     }
     return known | changes
