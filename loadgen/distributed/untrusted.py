@@ -75,6 +75,8 @@ def check_message(message: Any, expected: Expected | None) -> None:
 
 
 def _check_report(report: Mapping[str, Any], expected: Expected) -> None:
+    for name in ("interrupted", "cpu_utilization", "warm_up", "checked"):  # None says that there is none
+        _require(name in report, name)
     _require(isinstance(report.get("final"), bool), "final")
     _require(report.get("interrupted") is None or _words(report["interrupted"]), "interrupted")
     share = report.get("cpu_utilization")
@@ -175,10 +177,17 @@ def _check_seconds(seconds: Any, number: int | None) -> None:
 
 def _histogram(packed: Any, name: str) -> Histogram:
     """Unpack a histogram whose counts are those of its slots."""
-    _require(isinstance(packed, list) and len(packed) == 7, name)
-    slots, counts, count, least, most, *sums = packed
+    _require(isinstance(packed, list) and len(packed) == 8, name)
+    slots, counts, count, failed, least, most, *sums = packed
     _require(isinstance(slots, bytes) and isinstance(counts, bytes) and 4 * len(slots) == len(counts), name)
-    _require(_count(count) and _count(least, MAX_CLOCK_NS) and _count(most, MAX_CLOCK_NS) and least <= most, name)
+    _require(
+        _count(count)
+        and _count(failed)
+        and _count(least, MAX_CLOCK_NS)
+        and _count(most, MAX_CLOCK_NS)
+        and least <= most,
+        name,
+    )
     _require(all(isinstance(each, float | int) and math.isfinite(each) and each >= 0 for each in sums), name)
     _require(not len(slots) % 2, name)
     places, values = np.frombuffer(slots, "<u2").astype(np.int64), np.frombuffer(counts, "<i8")

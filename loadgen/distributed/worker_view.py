@@ -116,7 +116,7 @@ class WorkerView:
             pid=self.pid,
             requests=state["scheduled"] if state else 0,
             schedule_delay_p99_ms=delay.percentile(99) if delay.count else None,
-            schedule_delay_p99_ci95_ms=delay.interval(99) if delay.count else None,
+            schedule_delay_p99_ci95_ms=delay.independent_interval(99) if delay.count else None,
             cpu_utilization=report.get("cpu_utilization"),
             priority=Priority(granted["priority"]) if granted else None,
             priority_note=granted and granted["note"],

@@ -135,7 +135,7 @@ def counters(recorder: Recorder, traffic: Traffic) -> Iterator[Sample]:
 def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
     """Limits, and of percentiles and errors how much of what they allow is used up."""
     for slo in config.slo:
-        found = seen(slo, recorder, 0.0)
+        found = seen(slo, recorder, 0.0, open_loop=config.open_loop)
         name = slo.name if slo.name.startswith("service") or not slo.timed else f"latency_{slo.name}"
         unit, factor = _BASE_UNITS[slo.unit]
         yield Sample.of(catalog.OBJECTIVE_LIMIT, slo.limit * factor, name, unit)

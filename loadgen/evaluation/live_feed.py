@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable
 
@@ -67,8 +68,8 @@ def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[
         "asked_rate": _asked_rate(measurement, elapsed_s),
         "p50_ms": _percentile(latency, 50),
         "p99_ms": _percentile(latency, 99),
-        "second_p50_ms": second.percentile(50) if second.count else None,
-        "second_p99_ms": second.percentile(99) if second.count else None,
+        "second_p50_ms": _finite(second.percentile(50)) if second.total else None,
+        "second_p99_ms": _finite(second.percentile(99)) if second.total else None,
         "delay_p99_ms": _percentile(recorder.schedule_delay, 99) if config.open_loop else None,
         "in_flight": traffic.in_flight,
         "backlog": traffic.backlog,
@@ -88,8 +89,12 @@ def _asked_rate(measurement: Measurement, elapsed_s: float) -> float | None:
 
 
 def _percentile(histogram: Histogram, percentile: float) -> float | None:
-    """A percentile that the count supports."""
-    return histogram.percentile(percentile) if histogram.count >= samples_needed(percentile) else None
+    """A percentile that the count supports and that does not lie among failed requests."""
+    return _finite(histogram.percentile(percentile)) if histogram.total >= samples_needed(percentile) else None
+
+
+def _finite(value: float) -> float | None:
+    return value if value < math.inf else None
 
 
 def _queue(measurement: Measurement) -> float | None:
@@ -110,5 +115,8 @@ def _power(measurement: Measurement) -> dict[str, float]:
 def _objectives(measurement: Measurement, recorder: Recorder, elapsed_s: float, traffic: Traffic) -> dict[str, str]:
     if elapsed_s <= 0 or not traffic.scheduled:
         return {}
-    found = [judge_objective(seen(slo, recorder, elapsed_s), "", "") for slo in measurement.config.slo]
+    found = [
+        judge_objective(seen(slo, recorder, elapsed_s, open_loop=measurement.config.open_loop), "", "")
+        for slo in measurement.config.slo
+    ]
     return {each["objective"]: each["status"] for each in found}

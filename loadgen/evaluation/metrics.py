@@ -1,22 +1,21 @@
 """A result's metrics, from what a measurement saw."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypedDict, cast
 
 from loadgen.driver.labelled import LabelledAnswers
-from loadgen.evaluation.early_stopping import early_stopping
 from loadgen.evaluation.quality import quality_of
 from loadgen.kserve.control import TIMEOUT_S
 from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Mode
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
+from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     Client,
@@ -27,9 +26,11 @@ from servemark.results.schema.run import (
     Metrics,
     Quality,
     ScheduleDelay,
+    TailBounds,
     Throughput,
 )
-from servemark.stats.histogram import Latency
+from servemark.stats.histogram import Histogram, Latency
+from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.golden_check import agreement_figures, unchecked
 
@@ -45,14 +46,13 @@ WRONG_FILE = "correct the file, or the model"
 def figures(measurement: Measurement, measured: Measured, correctness: Correctness) -> Metrics:
     """Everything under `metrics`."""
     config, recorder, statistics = measurement.config, measured.recorder, measured.statistics
-    # Windows of a load that changes differ by themselves.
-    even = config.scenario.mode in (Mode.CLOSED, Mode.OPEN)
-    windows = [window.latency for window in recorder.windows] if even else []
+    windows = [window.latency for window in recorder.windows]
     found: dict[str, Any] = {
         "latency_ms": recorder.latency.summary(windows=windows),
+        "answered_latency_ms": recorder.latency.answered().percentiles(),
         "service_time_ms": recorder.service_time.summary(),
         "schedule_delay_ms": _schedule_delay(config, recorder),
-        "early_stopping": early_stopping(recorder.latency, recorder.errors.total()),
+        "tail_bounds": tail_bounds(recorder.latency, windows),
         "throughput": _throughput(config, recorder, measured.measured_s),
         "errors": errors_of(recorder.errors, recorder.messages, recorder.scheduled),
         "correctness": correctness,
@@ -67,6 +67,11 @@ def figures(measurement: Measurement, measured: Measured, correctness: Correctne
         **_exchanges(measured),
     }
     return cast(Metrics, found)
+
+
+def tail_bounds(latency: Histogram, windows: Sequence[Histogram]) -> TailBounds:
+    """Return what each percentile does not exceed with 99 % confidence."""
+    return {"confidence": BOUND_CONFIDENCE, "requests": latency.total, "bounds_ms": latency.bounds(windows)}
 
 
 def _exchanges(measured: Measured) -> dict[str, Any]:
@@ -134,8 +139,8 @@ def _schedule_delay(config: LoadConfig, recorder: Recorder, *, intervals: bool =
     if config.open_loop:
         late = {"late_share": recorder.late / delay.count} if delay.count else unknown(["late_share"], _NONE_SENT)
         return cast(ScheduleDelay, {**delay.summary(intervals=intervals), **late})
-    none: dict[str, Any] = dict.fromkeys(ScheduleDelay.__annotations__)
-    return cast(ScheduleDelay, {**none, "count": 0, "ci95": {}, "reason": _CLOSED_LOOP_DELAY})
+    none: dict[str, Any] = dict.fromkeys(ScheduleDelay.__required_keys__)
+    return cast(ScheduleDelay, {**none, "count": 0, "failed": 0, "ci95": {}, "reason": _CLOSED_LOOP_DELAY})
 
 
 def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | None) -> Client:
@@ -208,12 +213,23 @@ def _throughput(config: LoadConfig, recorder: Recorder, duration_s: float) -> Th
         "requests_per_s": recorder.completed,
         "inferences_per_s": recorder.completed * config.batch_size,
         "achieved_rate": recorder.completed,
+        "goodput": _good(config, recorder),
     }
     if config.open_loop:
         counts["scheduled_rate"] = recorder.scheduled
     known = {} if config.open_loop else unknown(["scheduled_rate"], _CLOSED_LOOP_DELAY)
     rates = {key: count / duration_s for key, count in counts.items()} if duration_s else unknown(counts, NOT_BEGUN)
     return cast(Throughput, {**rates, **known})
+
+
+def _good(config: LoadConfig, recorder: Recorder) -> int:
+    """Return the number of requests answered within the limit of the latency objective; without one, of all answered.
+
+    They are counted by their schedule, so that late answers of a backlog are not good ones.
+    """
+    objective = latency_objective(config.slo)
+    latency = recorder.latency
+    return latency.count if objective is None else latency.total - latency.count_above(objective.limit)
 
 
 def correctness_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[Correctness, str | None]:

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from loadgen.evaluation.early_stopping import early_stopping
-from loadgen.evaluation.metrics import errors_of
+from loadgen.evaluation.metrics import errors_of, tail_bounds
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
@@ -132,23 +131,26 @@ def without_energy(result: Result) -> Result:
 
 def histograms(parts: Sequence[Part]) -> dict[str, str]:
     """The merged histograms."""
-    return {name: _merged(parts, name).encode() for name in parts[0].histograms}
+    return {name: _merged(parts, name, 0).encode() for name in parts[0].histograms}
 
 
 def _metrics(parts: Sequence[Part]) -> Metrics:
     metrics = [part.result["metrics"] for part in parts]
-    latency = _merged(parts, "latency_us")
     errors = [each["errors"] for each in metrics]
     failed = sum(each["count"] for each in errors)
+    latency = _merged(parts, "latency_us", failed)
     kinds = sorted({kind for each in errors for kind in each["by_kind"]})
     throughput = cast(Throughput, _joined([each["throughput"] for each in metrics], Throughput.__annotations__, sum))
     delays = [each["schedule_delay_ms"] for each in metrics]
     late = sum((d["late_share"] or 0.0) * d["count"] for d in delays) / max(sum(d["count"] for d in delays), 1)
     return {
         "latency_ms": _summary(latency, [each["latency_ms"] for each in metrics]),
-        "service_time_ms": _summary(_merged(parts, "service_time_us"), [each["service_time_ms"] for each in metrics]),
-        "schedule_delay_ms": {**_summary(_merged(parts, "schedule_delay_us"), delays), "late_share": late},
-        "early_stopping": early_stopping(latency, failed),
+        "answered_latency_ms": latency.answered().percentiles(),
+        "service_time_ms": _summary(
+            _merged(parts, "service_time_us", failed), [each["service_time_ms"] for each in metrics]
+        ),
+        "schedule_delay_ms": {**_summary(_merged(parts, "schedule_delay_us", 0), delays), "late_share": late},
+        "tail_bounds": tail_bounds(latency, []),
         "throughput": throughput,
         "errors": errors_of(
             {kind: sum(each["by_kind"].get(kind, 0) for each in errors) for kind in kinds},
@@ -198,8 +200,9 @@ def _joined(
     return joined
 
 
-def _merged(parts: Sequence[Part], name: str) -> Histogram:
+def _merged(parts: Sequence[Part], name: str, failed: int) -> Histogram:
     whole = Histogram()
+    whole.failed = failed
     for part in parts:
         whole.merge(Histogram.decode(part.histograms[name]))
     return whole

@@ -1,6 +1,7 @@
 """Observations for the verdict, from a measurement."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from loadgen.driver.event_loop import GENERATOR_ERROR
@@ -17,6 +18,7 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
+from servemark.stats.order_statistics import Ranks
 from servemark.stats.trend import FEWEST
 
 
@@ -66,7 +68,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         lower=config.scenario.lower,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
-        objectives=[seen(slo, recorder, measured.measured_s) for slo in config.slo],
+        objectives=[seen(slo, recorder, measured.measured_s, open_loop=open_loop) for slo in config.slo],
         output_mismatch=mismatch,
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, last, recorder.completed),
@@ -80,16 +82,28 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     )
 
 
-def seen(slo: Slo, recorder: Recorder, measured_s: float) -> Seen:
+def seen(slo: Slo, recorder: Recorder, measured_s: float, *, open_loop: bool) -> Seen:
     """Return the run's figure for an objective. A failed request lies over every limit of a time."""
-    failed = recorder.errors.total()
     if slo.figure is Figure.ERRORS:
-        return Seen(slo, failed / recorder.scheduled if recorder.scheduled else None)
+        return Seen(slo, recorder.errors.total() / recorder.scheduled if recorder.scheduled else None)
     if slo.figure is Figure.THROUGHPUT:
-        return Seen(slo, recorder.completed / measured_s if measured_s else None)
+        if not measured_s:
+            return Seen(slo, None)
+        # Three standard deviations of the number of Poisson arrivals at the objective's rate.
+        chance = 3 * math.sqrt(slo.limit / measured_s) if open_loop else 0.0
+        return Seen(slo, recorder.completed / measured_s, chance=chance)
     times = recorder.latency if slo.figure is Figure.LATENCY else recorder.service_time
-    value = times.percentile(slo.percentile) if times.count else None
-    return Seen(slo, value, times.count_above(slo.limit) + failed, times.count + failed, times.count)
+    value = times.percentile(slo.percentile) if times.total else math.inf
+    windows = [window.latency for window in recorder.windows] if slo.figure is Figure.LATENCY else []
+    found = times.ranks(slo.percentile, windows)
+    return Seen(
+        slo,
+        value if value < math.inf else None,
+        times.count_above(slo.limit),
+        times.total,
+        bound=times.at_rank(found.bound) if isinstance(found, Ranks) else None,
+        no_bound=None if isinstance(found, Ranks) else found,
+    )
 
 
 def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:
@@ -97,7 +111,7 @@ def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, 
     return [
         (
             w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
-            w.latency.percentile(50) if w.latency.count else None,
+            w.latency.answered().percentile(50) if w.latency.count else None,
         )
         for w in windows
     ]
@@ -136,8 +150,8 @@ def _shown_p99(histogram: Histogram) -> float:
 
     The p99 of 79 is their maximum: one late send of them says nothing of the generator.
     """
-    return histogram.interval(99)[0] if histogram.count else 0.0
+    return histogram.independent_interval(99)[0] if histogram.count else 0.0
 
 
 def _p99(histogram: Histogram) -> float:
-    return histogram.percentile(99) if histogram.count else 0.0
+    return histogram.answered().percentile(99) if histogram.count else 0.0

@@ -41,7 +41,7 @@ class Recorder:
     A request belongs to the interval in which it was *scheduled*, however late its answer comes: a stalled server
     cannot push its slow requests out of the record. Throughput counts the good responses that *came* in the interval.
     Latency is done - scheduled, service time done - sent, schedule delay sent - scheduled. A failed request is counted
-    by its kind and enters none of them.
+    by its kind: it has no times, and counts as longer than every other request.
 
     An interval that has to hold `least` outcomes is prolonged by whole windows until it does, or until `end_at` says
     when it ends. `waited` says which of some scheduled requests were held back by --max-in-flight. `warm_up` sees what
@@ -206,6 +206,8 @@ class Recorder:
         window = self.windows[in_window]
         window.scheduled += 1
         window.errors += 1
+        for times in (self.latency, self.service_time, window.latency):
+            times.failed += 1
         if self.seconds is not None:
             self.seconds.failed(outcome.scheduled)
         messages = self.messages.setdefault(kind, [])

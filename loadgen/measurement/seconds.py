@@ -62,6 +62,7 @@ class Seconds:
             latency = Histogram()
             latency.record(np.frombuffer(latencies, np.uint32).astype(np.int64) * 1000)
             completed, errors = int(self._completed[place]), int(self._errors[place])
+            latency.failed = errors
             passed_s = min(length_s, measured_s - start_s)
             out.append(window_figures(start_s, passed_s, latency, completed, errors, limit_ms))
         return out

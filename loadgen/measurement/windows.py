@@ -1,5 +1,6 @@
 """The measured interval and its windows: where they lie, and what was counted in each."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -116,10 +117,12 @@ def window_figures(
     }
     for percentile in SHOWN_PERCENTILES:
         key, needed = f"{percentile_key(percentile)}_ms", samples_needed(percentile)
-        if latency.count >= needed:
-            out[key] = latency.percentile(percentile)
+        if latency.total < needed:
+            out |= unknown([key], f"needs {needed} requests, has {latency.total}")
+        elif (value := latency.percentile(percentile)) < math.inf:
+            out[key] = value
         else:
-            out |= unknown([key], f"needs {needed} requests, has {latency.count}")
+            out |= unknown([key], latency.among_failed())
     out |= {"max_ms": latency.max_ns / 1e6} if latency.count else unknown(["max_ms"], "no request succeeded")
-    over = unknown(["over_slo"], NO_LIMIT) if limit_ms is None else {"over_slo": latency.count_above(limit_ms) + errors}
+    over = unknown(["over_slo"], NO_LIMIT) if limit_ms is None else {"over_slo": latency.count_above(limit_ms)}
     return cast(WindowFigures, out | over)

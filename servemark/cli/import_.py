@@ -36,7 +36,8 @@ class _Requests:
         if self.input_data:
             return samples_at(Path(self.input_data), workload)
         rng = np.random.default_rng(crc32(workload.name.encode()))
-        return random_samples(workload.inputs, msgspec.structs.replace(self.wished, shape={}, range=dict(ranges)), rng)
+        wished = msgspec.structs.replace(self.wished, shape={}, input_range=dict(ranges))
+        return random_samples(workload.inputs, wished, rng)
 
 
 def import_model(

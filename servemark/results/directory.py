@@ -198,10 +198,12 @@ def read_histograms(directory: Path) -> dict[str, str]:
     return histograms
 
 
-def read_latency(directory: Path) -> Histogram:
-    """Read the latencies beside a result, which are empty if every request failed. Raises ResultError."""
+def read_latency(directory: Path, result: Result) -> Histogram:
+    """Read the latencies beside a result, with the number of its failed requests. Raises ResultError."""
     try:
-        return Histogram.decode(read_histograms(directory)["latency_us"])
+        latency = Histogram.decode(read_histograms(directory)["latency_us"])
+        latency.failed = result["metrics"]["errors"]["count"]
+        return latency
     except (ValueError, KeyError, TypeError) as error:
         file = directory / HISTOGRAM_FILE
         raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error

@@ -12,7 +12,8 @@ from typing import Self
 from servemark.errors import OptionError
 from servemark.quantities import MILLISECONDS, RATES, SHARES, number, text_of
 from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, Shown
-from servemark.stats.percentiles import EARLY_STOPPING_CONFIDENCE, beyond_luck, requests_missing, samples_needed
+from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
+from servemark.stats.percentiles import allowed_beyond, samples_needed
 
 MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
@@ -122,33 +123,38 @@ def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
 class Seen:
     """A run's figure for an objective: `value` in its unit, None if the run has none.
 
-    For a percentile, `over` counts the `requests` that exceeded the limit; both include failed ones.
+    For a percentile, `over` counts the `requests` that exceeded the limit; both include failed ones. `bound` is what
+    the percentile does not exceed with 99 % confidence (infinite: failed requests), or `no_bound` says why there is
+    none.
     """
 
     slo: Slo
     value: float | None
     over: int = 0
     requests: int = 0
-    answered: int = 0
+    bound: float | None = None
+    no_bound: TooLittle | None = None
+    chance: float = 0.0
+    """Shortfall of an open loop's throughput that its drawn arrivals explain."""
 
 
 def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
     """Judge an objective; `longer` is the advice for more requests, `lower` the advice for a lower load.
 
-    A percentile that has enough requests is compared with the limit. With fewer requests it is decided only if they
-    show with 99 % confidence that the limit is kept (MLPerf's early stopping) or, by the same test, that it is
-    exceeded.
+    A percentile keeps its limit if at most its share of all requests lies over it; failed ones do. So few requests that
+    the percentile needs more do not tell, unless as many lie over the limit as may of the number that it needs.
     """
     slo = seen.slo
     shown = _shown(seen) if slo.timed else None
     status = UNDECIDED
-    if slo.timed and seen.answered < samples_needed(slo.percentile):
-        if shown is not None and shown["holds"]:
-            status = MET
-        elif beyond_luck(slo.percentile, seen.over, seen.requests):
+    if slo.timed:
+        needed = samples_needed(slo.percentile)
+        if seen.over > allowed_beyond(slo.percentile, max(seen.requests, needed)):
             status = MISSED
+        elif seen.requests >= needed:
+            status = MET
     elif seen.value is not None:
-        kept = seen.value >= slo.limit if slo.figure is Figure.THROUGHPUT else seen.value <= slo.limit
+        kept = seen.value + seen.chance >= slo.limit if slo.figure is Figure.THROUGHPUT else seen.value <= slo.limit
         status = MET if kept else MISSED
     return {
         "objective": str(slo),
@@ -170,14 +176,16 @@ def overall(objectives: Sequence[JudgedObjective]) -> ObjectiveStatus | None:
 
 
 def _shown(seen: Seen) -> Shown:
-    missing = requests_missing(seen.slo.percentile, seen.over, seen.requests)
-    return {
-        "confidence": EARLY_STOPPING_CONFIDENCE,
+    found: Shown = {
+        "confidence": BOUND_CONFIDENCE,
         "requests": seen.requests,
         "over": seen.over,
-        "holds": missing == 0,
-        "more_requests": missing,
+        "holds": None if seen.bound is None else seen.bound <= seen.slo.limit,
     }
+    if seen.bound is None:
+        found["holds_reason"] = seen.no_bound.reason if seen.no_bound else "no request has ended"
+        found["measure_times"] = seen.no_bound.factor if seen.no_bound else 1.0
+    return found
 
 
 def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, lower: str) -> str:

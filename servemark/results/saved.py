@@ -48,7 +48,10 @@ class Saved:
         if self.folder is None or not (self.folder / directory.HISTOGRAM_FILE).is_file():
             return {}
         with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=_WHOLE):
-            return {name: Histogram.decode(text) for name, text in directory.read_histograms(self.folder).items()}
+            found = {name: Histogram.decode(text) for name, text in directory.read_histograms(self.folder).items()}
+        for name in found.keys() & {"latency_us", "service_time_us"}:
+            found[name].failed = self.document.get("metrics", {}).get("errors", {}).get("count", 0)
+        return found
 
     @cached_property
     def requests(self) -> list[Request] | None:

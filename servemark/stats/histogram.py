@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Self, TypedDict, cast
+from typing import Annotated, Any, NotRequired, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from servemark.stats.order_statistics import dispersion, interval_ranks
+from servemark.stats.order_statistics import Ranks, TooLittle, independent_ranks, ranks
 from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
 SIGNIFICANT_DIGITS = 3
@@ -23,7 +23,7 @@ _SLOTS = (_BUCKETS + 1) * _HALF
 
 
 class Percentiles(TypedDict):
-    """Percentiles (ms). Null: too few requests."""
+    """Percentiles (ms). Null: too few requests, or it lies among failed ones."""
 
     p50: Annotated[float | None, "Median."]
     p90: Annotated[float | None, "90th percentile."]
@@ -33,14 +33,19 @@ class Percentiles(TypedDict):
 
 
 class Latency(Percentiles):
-    """Durations of the requests that succeeded (ms)."""
+    """Durations of requests (ms). Percentiles count a failed request as longer than every other one."""
 
-    mean: Annotated[float | None, "Mean."]
-    stdev: Annotated[float | None, "Standard deviation."]
+    mean: Annotated[float | None, "Mean of the answered requests."]
+    stdev: Annotated[float | None, "Standard deviation of the answered requests."]
     min: Annotated[float | None, "Shortest."]
-    max: Annotated[float | None, "Longest."]
-    count: Annotated[int, "Requests."]
-    ci95: Annotated[dict[str, list[float]], "Percentile -> the two bounds of its 95 % interval."]
+    max: Annotated[float | None, "Longest of the answered requests."]
+    count: Annotated[int, "Answered requests."]
+    failed: Annotated[int, "Failed requests."]
+    ci95: Annotated[
+        dict[str, list[float | None]],
+        "Percentile -> the two ends of its 95 % interval. The upper end is null where it lies among failed requests.",
+    ]
+    no_interval: NotRequired[Annotated[dict[str, str], "Percentile -> reason why it has no interval."]]
 
 
 class Histogram:
@@ -53,6 +58,8 @@ class Histogram:
     def __init__(self) -> None:
         self.counts: npt.NDArray[np.int64] = np.zeros(_SLOTS, dtype=np.int64)
         self.count = 0
+        self.failed = 0
+        """Requests that have no duration: they count as longer than every other."""
         self.min_ns = 0
         self.max_ns = 0
         self._sum_ns = 0.0
@@ -77,6 +84,7 @@ class Histogram:
 
     def merge(self, other: "Histogram") -> None:
         """Add another histogram's counts: percentiles are merged this way, never averaged."""
+        self.failed += other.failed
         if not other.count:
             return
         self.min_ns = min(self.min_ns, other.min_ns) if self.count else other.min_ns
@@ -90,28 +98,44 @@ class Histogram:
         """Subtract a part that it counts; minimum and maximum stay its own."""
         rest = Histogram()
         rest.counts, rest.count = self.counts - part.counts, self.count - part.count
+        rest.failed = self.failed - part.failed
         rest.min_ns, rest.max_ns = self.min_ns, self.max_ns
         rest._sum_ns, rest._sum_squares = self._sum_ns - part._sum_ns, self._sum_squares - part._sum_squares
         return rest
 
     def at_rank(self, rank: int) -> float:
-        """The duration in ms of the rank-th smallest sample (1-based)."""
-        return self._seen_ms(self._slot_at(rank))
+        """Return the duration in ms of the rank-th smallest sample (1-based), infinity for a failed one."""
+        return self._seen_ms(self._slot_at(rank)) if rank <= self.count else math.inf
 
     def _slot_at(self, rank: int) -> int:
         return int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
 
+    @property
+    def total(self) -> int:
+        """Number of samples, failed ones among them."""
+        return self.count + self.failed
+
     def _rank(self, percentile: float) -> int:
-        return math.ceil(round(self.count * percentile / 100, 9))
+        return math.ceil(round(self.total * percentile / 100, 9))
 
     def percentile(self, percentile: float) -> float:
-        """The percentile in ms: the smallest value that at least p % of the samples do not exceed (nearest rank)."""
+        """Return the smallest value (ms) that at least p % of the samples do not exceed (nearest rank).
+
+        It is infinite where it lies among failed ones.
+        """
         return self.at_rank(self._rank(percentile))
 
     def count_above(self, limit_ms: float) -> int:
-        """Count the samples above a limit, to the histogram's resolution."""
+        """Count the samples above a limit, to the histogram's resolution; failed ones are above every limit."""
         values_ms, counts = self.recorded()
-        return int(counts[values_ms > limit_ms].sum())
+        return int(counts[values_ms > limit_ms].sum()) + self.failed
+
+    def answered(self) -> "Histogram":
+        """Return the same without failed samples."""
+        known = Histogram()
+        known.merge(self)
+        known.failed = 0
+        return known
 
     def recorded(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """The durations in ms that samples are told apart by, ascending, and how many there are of each."""
@@ -127,16 +151,22 @@ class Histogram:
         """A slot's middle, but never outside what was seen."""
         return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
 
-    def interval(self, percentile: float, windows: Sequence["Histogram"] = ()) -> tuple[float, float]:
-        """95 % distribution-free confidence interval of a percentile in ms, from binomial order statistics.
-
-        `windows` are its samples by the time they were taken; where they differ by more than chance it is wider.
-        """
-        beyond = self._slot_at(self._rank(percentile)) + 1
-        taken = [window for window in windows if window.count]
-        spread = dispersion([int(w.counts[beyond:].sum()) for w in taken], [w.count for w in taken])
-        lower, upper = interval_ranks(self.count, percentile, spread)
+    def independent_interval(self, percentile: float) -> tuple[float, float]:
+        """Return the 95 % interval of a percentile in ms as if the samples were independent."""
+        lower, upper = independent_ranks(self.total, percentile)
         return self.at_rank(lower), self.at_rank(upper)
+
+    def ranks(self, percentile: float, windows: Sequence["Histogram"]) -> Ranks | TooLittle:
+        """Return the ranks of a percentile's interval and bound, or why there are none.
+
+        `windows` are the samples by the time they were taken.
+        """
+        if not windows:
+            return TooLittle("its windows are not kept")
+        rank = self._rank(percentile)
+        beyond = self._slot_at(rank) + 1 if rank <= self.count else _SLOTS
+        above = [int(window.counts[beyond:].sum()) + window.failed for window in windows]
+        return ranks(percentile, above, [window.total for window in windows])
 
     def mean_ms(self) -> float:
         """Arithmetic mean in ms, exact."""
@@ -153,23 +183,52 @@ class Histogram:
         A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
         costs a third, which counts while requests are sent. `windows`: see `interval`.
         """
-        keys = [percentile_key(p) for p in PERCENTILES]
+        counted = {"count": self.count, "failed": self.failed}
         if not self.count:
-            names = ["mean", "stdev", "min", *keys, "max"]
+            names = ["mean", "stdev", "min", *(percentile_key(p) for p in PERCENTILES), "max"]
             reasons = {f"{key}_reason": "no request succeeded" for key in names}
-            return cast(Latency, {**dict.fromkeys(names), **reasons, "count": 0, "ci95": {}})
+            return cast(Latency, {**dict.fromkeys(names), **reasons, **counted, "ci95": {}})
         out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
-        ci95: dict[str, list[float]] = {}
-        for percentile, key in zip(PERCENTILES, keys, strict=True):
-            needed = samples_needed(percentile)
-            if self.count < needed:
-                out[key] = None
-                out[f"{key}_reason"] = f"needs {needed} samples, has {self.count}"
+        out |= self.percentiles()
+        known = [percentile for percentile in PERCENTILES if out[percentile_key(percentile)] is not None]
+        found = {percentile_key(p): self.ranks(p, windows) for p in known} if intervals else {}
+        ends = {
+            key: [self._end(each.low), self._end(each.high)] for key, each in found.items() if isinstance(each, Ranks)
+        }
+        missing = {key: each.reason for key, each in found.items() if isinstance(each, TooLittle)}
+        out |= {"ci95": ends, **({"no_interval": missing} if missing else {})}
+        return cast(Latency, {**out, "max": self.max_ns / 1e6, **counted})
+
+    def percentiles(self) -> Percentiles:
+        """Return the percentiles that the count supports (ms); the others are None, with `<key>_reason` beside them."""
+        out: dict[str, Any] = {}
+        for percentile in PERCENTILES:
+            key, needed = percentile_key(percentile), samples_needed(percentile)
+            out[key] = None
+            if self.total < needed:
+                out[f"{key}_reason"] = f"needs {needed} samples, has {self.total}"
+            elif (value := self.percentile(percentile)) < math.inf:
+                out[key] = value
             else:
-                out[key] = self.percentile(percentile)
-                if intervals:
-                    ci95[key] = list(self.interval(percentile, windows))
-        return cast(Latency, {**out, "max": self.max_ns / 1e6, "count": self.count, "ci95": ci95})
+                out[f"{key}_reason"] = self.among_failed()
+        return cast(Percentiles, out)
+
+    def among_failed(self) -> str:
+        """Return the reason why a percentile has no value: it lies among failed samples."""
+        return f"beyond every answer: {self.failed:,} of {self.total:,} requests failed"
+
+    def bounds(self, windows: Sequence["Histogram"]) -> Percentiles:
+        """Return the value (ms) that each percentile does not exceed with 99 % confidence, or None with the reason."""
+        out: dict[str, Any] = {}
+        for percentile in PERCENTILES:
+            key, found = percentile_key(percentile), self.ranks(percentile, windows)
+            out[key] = self._end(found.bound) if isinstance(found, Ranks) else None
+            if out[key] is None:
+                out[f"{key}_reason"] = found.reason if isinstance(found, TooLittle) else self.among_failed()
+        return cast(Percentiles, out)
+
+    def _end(self, rank: int) -> float | None:
+        return self.at_rank(rank) if rank <= self.count else None
 
     def encode(self) -> str:
         """HdrHistogram V2 base64, values in µs: what the HdrHistogram tools and plotters read."""
@@ -207,9 +266,9 @@ class Histogram:
 
     def pack(self) -> list[Any]:
         """All of it, exactly and without its empty slots, as msgpack can hold it; what did not change costs nothing."""
-        if self._packed is None or self._packed[2] != self.count:
+        if self._packed is None or self._packed[2:4] != [self.count, self.failed]:
             slots = np.flatnonzero(self.counts)
-            sums = [self.count, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
+            sums = [self.count, self.failed, self.min_ns, self.max_ns, self._sum_ns, self._sum_squares]
             self._packed = [slots.astype("<u2").tobytes(), self.counts[slots].astype("<i8").tobytes(), *sums]
         return self._packed
 
@@ -217,8 +276,8 @@ class Histogram:
     def unpack(cls, packed: Sequence[Any]) -> Self:
         """Rebuild a histogram from `pack`'s output."""
         histogram = cls()
-        slots, counts, histogram.count, histogram.min_ns, histogram.max_ns = packed[:5]
-        histogram._sum_ns, histogram._sum_squares = packed[5:]
+        slots, counts, histogram.count, histogram.failed, histogram.min_ns, histogram.max_ns = packed[:6]
+        histogram._sum_ns, histogram._sum_squares = packed[6:]
         histogram.counts[np.frombuffer(slots, "<u2")] = np.frombuffer(counts, "<i8")
         return histogram
 

@@ -1,48 +1,111 @@
-"""Order statistics that bound a percentile with 95 % confidence, also if the samples depend on each other."""
+"""Confidence in a percentile from order statistics, also where the samples depend on each other.
+
+The requests of one busy moment wait for each other, so that they are slow together: 15,000 requests to an M/M/1 queue
+tell as much about its p99 as some hundred independent ones. How much they tell is estimated from windows of the run.
+docs/results/coverage.md shows in how many of 400 simulated runs each interval holds the true percentile.
+"""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 CONFIDENCE = 0.95
+BOUND_CONFIDENCE = 0.99
+MIN_WINDOWS = 6
+"""Fewer windows do not tell how much they differ."""
+MIN_BEYOND = 60
+"""Independent samples beyond a percentile for which the windows tell its dispersion. With fewer, runs in which it looks
+small by luck are those that would show an interval: chosen by `python -m benchmarks.coverage`."""
 _TAIL = (1 - CONFIDENCE) / 2
-_MIN_WINDOWS = 3
-_BY_CHANCE = 0.2
-"""Windows of independent samples differ more than is taken for chance in this share of runs: an interval that is a
-tenth too wide costs less than one that is far too narrow."""
+_MAX_CORRELATION = 0.8
 
 
-def interval_ranks(count: int, percentile: float, spread: float = 1.0) -> tuple[int, int]:
-    """The ranks (from 1) of the samples between which a percentile lies; beyond `count` there is no upper bound.
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks (from 1) of the samples between which a percentile lies, and of one that it does not exceed."""
 
-    The number of independent samples below the true percentile is Binomial(n, p), whatever the distribution; its
-    central 95 % gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2). If it varies `spread`
-    times as much (`dispersion`), `spread` samples tell as much as one independent one.
+    low: int
+    high: int
+    bound: int
+    """Upper bound with 99 % confidence; never below `high`."""
+
+
+@dataclass(frozen=True)
+class TooLittle:
+    """Reason why no interval is given."""
+
+    reason: str
+    factor: float = 1.0
+    """Number of times as long that the run has to measure, as far as it can tell."""
+
+
+def independent_ranks(count: int, percentile: float) -> tuple[int, int]:
+    """Return the ranks of the 95 % interval of a percentile of independent samples.
+
+    The number of samples below the true percentile is Binomial(n, p), whatever the distribution; its central 95 %
+    gives the ranks (Hahn and Meeker, Statistical Intervals, section 5.2).
     """
     from scipy.special import bdtrik
 
-    worth, share = count / spread, percentile / 100
-    lower, upper = (float(bdtrik(tail, worth, share)) * spread for tail in (_TAIL, 1 - _TAIL))
-    return math.floor(lower) + 1, math.ceil(upper) + 1
+    lower, upper = (float(bdtrik(tail, count, percentile / 100)) for tail in (_TAIL, 1 - _TAIL))
+    return math.floor(lower) + 1, min(math.ceil(upper) + 1, count)
 
 
-def dispersion(above: Sequence[int], counts: Sequence[int]) -> float:
-    """Return the variance of the counts beyond a percentile between windows, relative to independent samples.
+def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ranks | TooLittle:
+    """Return the ranks of a percentile's interval and bound; `above` of the `counts` of each window lie beyond it.
 
-    The requests of one busy moment wait for each other, so that they are slow together: of an M/D/1 queue at 0.9 of its
-    capacity (15,000 requests), the binomial interval holds the true p50 in 2 of 10 runs, with this in 95 of 100. Batch
-    means of the indicator of a quantile, one batch for each window (Schmeiser, Batch Size Effects in the Analysis of
-    Simulation Output, 1982); few batches know it badly themselves, hence Student's t. 1 where chance explains it.
+    The variance of the counts beyond the percentile between windows, relative to that of independent samples, is the
+    number of samples that tell as much as one independent one: batch means of the indicator of a quantile (Schmeiser,
+    Batch Size Effects in the Analysis of Simulation Output, 1982), the larger of that of the windows and of pairs of
+    them. Windows that follow each other are alike, which a first-order autoregression corrects for. So few windows
+    know their variance badly, hence Student's t with half as many degrees of freedom as windows.
     """
-    from scipy.special import chdtri, ndtri, stdtrit
+    from scipy.special import bdtrik, ndtri, stdtrit
 
-    found, sizes = np.array(above, float), np.array(counts, float)
-    freedom = len(sizes) - 1
-    if freedom + 1 < _MIN_WINDOWS or not 0 < found.sum() < sizes.sum():
+    sizes = np.array(counts, float)
+    found, total = np.array(above, float), int(sizes.sum())
+    used = sizes > 0
+    if used.sum() < MIN_WINDOWS:
+        return TooLittle(f"needs {MIN_WINDOWS} windows with requests, has {int(used.sum())}", MIN_WINDOWS)
+    spread = max(_dispersion(found[used], sizes[used]), _dispersion(_pairs(found[used]), _pairs(sizes[used])), 1.0)
+    share = percentile / 100
+    beyond = total / spread * min(share, 1 - share)
+    if beyond < MIN_BEYOND:
+        reason = f"its tail is worth {beyond:.2g} independent requests, an interval needs {MIN_BEYOND}"
+        return TooLittle(reason, MIN_BEYOND / beyond)
+    freedom = int(used.sum()) // 2
+
+    def rank(chance: float) -> float:
+        """Return the rank below which the percentile lies with a chance."""
+        level = max(chance, 1 - chance)
+        wide = spread * float(stdtrit(freedom, level) / ndtri(level)) ** 2
+        return float(bdtrik(chance, total / wide, share)) * wide
+
+    low, high = math.floor(rank(_TAIL)) + 1, math.ceil(rank(1 - _TAIL)) + 1
+    return Ranks(low, min(high, total), min(max(math.ceil(rank(BOUND_CONFIDENCE)) + 1, high), total))
+
+
+def _pairs(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the sums of neighbours; an odd one at the beginning is left out."""
+    even = values[len(values) % 2 :]
+    return even[::2] + even[1::2]
+
+
+def _dispersion(above: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]) -> float:
+    """Return the variance of the counts between windows relative to independent samples, correlation included."""
+    share = above.sum() / sizes.sum()
+    if not 0 < share < 1:
         return 1.0
-    share = found.sum() / sizes.sum()
-    squares = float(((found - sizes * share) ** 2 / (sizes * share * (1 - share))).sum())
-    if squares <= chdtri(freedom, _BY_CHANCE):
-        return 1.0
-    return max(squares / freedom * float(stdtrit(freedom, 1 - _TAIL) / ndtri(1 - _TAIL)) ** 2, 1.0)
+    off = above - sizes * share
+    ratio = float((off**2 / (sizes * share * (1 - share))).sum()) / (len(sizes) - 1)
+    each = above / sizes - (above / sizes).mean()
+    squares = float((each**2).sum())
+    if not squares:
+        return ratio
+    # The estimate of so short a series is too low by 1 / n.
+    correlation = float((each[1:] * each[:-1]).sum()) / squares + 1 / len(sizes)
+    correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
+    return ratio * (1 + correlation) / (1 - correlation)

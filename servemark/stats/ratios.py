@@ -1,4 +1,4 @@
-"""Ratios of two measurements with their 95 % interval: in pairs, over repeats, within one run each.
+"""Ratios of two measurements with their 95 % interval: in pairs, and over repeats.
 
 Ratios are averaged as their logarithms (the geometric mean), so that A to B is the inverse of B to A.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import CONFIDENCE, interval_ranks
+from servemark.stats.order_statistics import CONFIDENCE, independent_ranks
 
 MINIMUM_PAIRS = 5
 """With fewer, no bootstrap over pairs has an interval worth the name: 4 pairs have only 35 different resamples."""
@@ -86,7 +86,7 @@ def median_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
     value = statistics.median(ratios)
     if len(ratios) < MINIMUM_FOR_MEDIAN:
         return Ratio(value, None, None)
-    low, high = interval_ranks(len(ratios), 50)
+    low, high = independent_ranks(len(ratios), 50)
     return Ratio(value, ratios[low - 1], ratios[high - 1])
 
 
@@ -104,35 +104,6 @@ def ratio_of_repeats(
     return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def ratio_of_percentiles(
-    first: Histogram, second: Histogram, percentile: float, confidence: float = CONFIDENCE
-) -> Ratio:
-    """The ratio of a percentile of two runs, from what the order statistics of each say of its own.
-
-    With n samples the share of the distribution below the k-th smallest is Beta(k, n + 1 - k), whatever the
-    distribution (David and Nagaraja, Order Statistics, section 2.3). Ranks are drawn so on both sides. It covers the
-    sampling within the runs, not how runs differ from each other.
-    """
-    rng = np.random.default_rng(0)
-    drawn = [_draw(histogram, percentile, rng) for histogram in (first, second)]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn[0] / drawn[1], (tail, 1 - tail))
-    return Ratio(first.percentile(percentile) / second.percentile(percentile), float(low), float(high))
-
-
-def ratio_of_windows(first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE) -> Ratio:
-    """The ratio of the means over the windows of one run each, with a bootstrap interval over the windows of both."""
-    value = statistics.fmean(first) / statistics.fmean(second)
-    if min(len(first), len(second)) < MINIMUM_PAIRS:
-        return Ratio(value, None, None)
-    rng = np.random.default_rng(0)
-    means = [rng.choice(values, size=(RESAMPLES, len(values))).mean(axis=1) for values in (first, second)]
-    with np.errstate(divide="ignore"):
-        ratios = means[0] / means[1]
-    low, high = np.quantile(ratios, expanded(min(len(first), len(second)), confidence))
-    return Ratio(value, float(low), float(high) if math.isfinite(high) else None)
-
-
 def ratio_of_merged(
     first: Sequence[Histogram],
     second: Sequence[Histogram],
@@ -141,7 +112,9 @@ def ratio_of_merged(
     *,
     paired: bool = False,
 ) -> Ratio | None:
-    """The ratio of a percentile of two sides' merged runs, in an interval over the runs of each; None below 5 runs.
+    """Return the ratio of a percentile of two sides' merged runs, in an interval over the runs of each.
+
+    None below 5 runs, or where it lies among failed requests.
 
     `paired`: the n-th of both are of one round. The interval is Student's t with the bootstrap's standard error
     (T. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69, 2015, section 4.1). The
@@ -154,6 +127,8 @@ def ratio_of_merged(
     seeds = (0, 0) if paired else (0, 1)
     sides = zip(seeds, (first, second), strict=True)
     logs = [np.log(_merged(runs, percentile, np.random.default_rng(seed))) for seed, runs in sides]
+    if not all(np.isfinite(drawn).all() for drawn in logs):
+        return None
     varying = [(logs[0] - logs[1], len(first))] if paired else [(logs[0], len(first)), (logs[1], len(second))]
     half = _half_width([(_variance(drawn, count), count) for drawn, count in varying], confidence)
     value = merge(first).percentile(percentile) / merge(second).percentile(percentile)
@@ -161,7 +136,9 @@ def ratio_of_merged(
 
 
 def merged_interval(rounds: Sequence[Histogram], percentile: float) -> list[float] | None:
-    """95 % interval in ms of a percentile of merged rounds, over the rounds; None for fewer than 5.
+    """95 % interval in ms of a percentile of merged rounds, over the rounds.
+
+    None for fewer than 5, or where it lies among failed requests.
 
     Rounds differ by more than the samples of one do, so that the order statistics of all together would promise too
     much. Student's t with the bootstrap's standard error, on the logarithms.
@@ -169,6 +146,8 @@ def merged_interval(rounds: Sequence[Histogram], percentile: float) -> list[floa
     if len(rounds) < MINIMUM_PAIRS:
         return None
     logs = np.log(_merged(rounds, percentile, np.random.default_rng(0)))
+    if not np.isfinite(logs).all():
+        return None
     half = _half_width([(_variance(logs, len(rounds)), len(rounds))], CONFIDENCE)
     value = merge(rounds).percentile(percentile)
     return [value * math.exp(-half), value * math.exp(half)]
@@ -211,6 +190,15 @@ def share_difference(
     return p - q - math.hypot(p - low_p, high_q - q), p - q + math.hypot(high_p - p, q - low_q)
 
 
+def difference_of_means(
+    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Return the interval of the mean of `first` less that of `second`, at least 2 values each: Welch's t test."""
+    middle = statistics.fmean(first) - statistics.fmean(second)
+    half = _half_width([(statistics.variance(each) / len(each), len(each)) for each in (first, second)], confidence)
+    return middle - half, middle + half
+
+
 def share_interval(count: int, total: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The interval of a share: Wilson's score interval, which has a width for shares of 0 and 1 too.
 
@@ -243,21 +231,11 @@ def _variance(drawn: Floats, count: int) -> float:
     return float(drawn.var()) * count / (count - 1)
 
 
-def _draw(histogram: Histogram, percentile: float, rng: np.random.Generator) -> Floats:
-    """Draw what the true percentile may be, in ms, from the ranks of the samples around it."""
-    rank = max(math.ceil(round(histogram.count * percentile / 100, 9)), 1)
-    shares = rng.beta(rank, histogram.count + 1 - rank, RESAMPLES)
-    ranks = np.clip(np.ceil(shares * histogram.count), 1, histogram.count)
-    slots = np.searchsorted(np.cumsum(histogram.counts), ranks)
-    values = {slot: Histogram.value_ms(slot) for slot in map(int, np.unique(slots))}
-    return np.array([values[int(slot)] for slot in slots])
-
-
 def _merged(rounds: Sequence[Histogram], percentile: float, rng: np.random.Generator) -> Floats:
     """A percentile in ms of merged rounds, for rounds drawn with replacement."""
     used = np.flatnonzero(sum(histogram.counts for histogram in rounds))
-    counts = np.stack([histogram.counts[used] for histogram in rounds])
-    values = np.array([Histogram.value_ms(int(slot)) for slot in used])
+    counts = np.stack([np.append(histogram.counts[used], histogram.failed) for histogram in rounds])
+    values = np.array([*(Histogram.value_ms(int(slot)) for slot in used), math.inf])
     times = rng.multinomial(len(rounds), np.full(len(rounds), 1 / len(rounds)), RESAMPLES // 5)
     cumulated = np.cumsum(times @ counts, axis=1)
     ranks = np.maximum(np.ceil(cumulated[:, -1:] * percentile / 100), 1)

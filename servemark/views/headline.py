@@ -1,11 +1,13 @@
 """A run's answer in one line, for whoever reads no further."""
 
+import math
+
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import JudgedObjective, Result
 from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import percentile_key
-from servemark.views.wording import figure, rate
+from servemark.views.wording import among_failed, figure, interval_words, rate
 
 _TAILS = ("p99", "p95", "p90", "p50")
 
@@ -13,14 +15,33 @@ _TAILS = ("p99", "p95", "p90", "p50")
 def answer(result: Result) -> str:
     """Summarise a load result: the engine, its speed, and both answers of the verdict.
 
-    Like "1,200.0 requests/s: p99 4.80 ms (95 % interval 4.70 to 4.95), objective 20 ms met, VALID".
+    Like "asked 1,200/s, scheduled 1,206/s, all answered, goodput 1,205/s: p99 4.80 ms (95 % interval 4.70 to 4.95),
+    objective 20 ms met, VALID".
     """
     throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
-    load = f"{rate(throughput['requests_per_s'])} requests/s"
+    load = _load(result)
     if result["batch_size"] > 1:
         load += f", {rate(throughput['inferences_per_s'])} inferences/s"
+    if any(each["figure"] == "latency" for each in result["verdict"]["objectives"]):
+        load += f", goodput {figure(throughput['goodput'])}/s"
     valid = f"INVALID ({', '.join(failed)})" if failed else "VALID"
     return f"{load}: {', '.join([*_figures(result), valid])}"
+
+
+def _load(result: Result) -> str:
+    """Format the load: what was answered or, of an open loop, what was asked for, scheduled and answered."""
+    throughput, errors = result["metrics"]["throughput"], result["metrics"]["errors"]
+    if throughput["scheduled_rate"] is None:
+        return f"{rate(throughput['requests_per_s'])} requests/s"
+    asked = result["scenario"]["requested_rate"]
+    parts = [f"asked {figure(asked)}/s"] if asked is not None else []
+    parts.append(f"scheduled {figure(throughput['scheduled_rate'])}/s")
+    if errors["share"] is not None:
+        # Rounded down: 99.996 % are not all.
+        parts.append(
+            "all answered" if not errors["count"] else f"{math.floor((1 - errors['share']) * 1e4) / 100:g} % answered"
+        )
+    return ", ".join(parts)
 
 
 def _figures(result: Result) -> list[str]:
@@ -46,8 +67,9 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
     else:
         key, value = percentile_key(objective["percentile"] or 0.0), objective["value"]
     interval = dict(latency["ci95"]).get(key)
-    within = f" (95 % interval {figure(interval[0])} to {figure(interval[1])})" if isinstance(interval, list) else ""
-    return f"{key.replace('_', '.')} {figure(value)} ms{within}"
+    within = f" (95 % interval {interval_words(interval)})" if isinstance(interval, list) else ""
+    shown = f"{figure(value)} ms" if value is not None else among_failed(latency)
+    return f"{key.replace('_', '.')} {shown}{within}"
 
 
 def _asked(objective: JudgedObjective) -> str:

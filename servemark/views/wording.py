@@ -1,7 +1,10 @@
 """Wording of every report: how outputs agree, a search's answer, and numbers as a reader takes them in."""
 
+from collections.abc import Sequence
+
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
 from servemark.results.schema.run import MaxRateSearch, OutputAgreement, Result
+from servemark.stats.histogram import Latency
 
 RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
@@ -28,6 +31,16 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
     counted = f"{found['top1_samples']} of {found['samples']}" if found.get("samples") else f"{share:.0%}"
     equal = 1.0 if "atol" in tolerance else tolerance.get("min_match", 1.0)
     return ", ".join([*parts, f"top-1 {counted}" + (f" (at least {equal:.0%} of all values)" if equal < 1 else "")])
+
+
+def interval_words(ends: Sequence[float | None]) -> str:
+    """Format an interval: "4.70 to 4.95"; an end among failed requests lies beyond every answer."""
+    return " to ".join("beyond every answer" if end is None else figure(end) for end in ends)
+
+
+def among_failed(latency: Latency) -> str:
+    """Format a percentile that has no value: requests failed, or were too few."""
+    return f"beyond every answer ({latency['failed']:,} failed)" if latency["failed"] else "not known"
 
 
 def is_reduced(document: Result | ComparisonRow) -> bool:

@@ -207,7 +207,7 @@ def read_result(data: bytes) -> None:
 
 def read_histograms(data: bytes) -> None:
     """histograms.json of one run."""
-    histogram = results.read_latency(_file("histograms/histograms.json", data).parent)
+    histogram = results.read_latency(_file("histograms/histograms.json", data).parent, RESULT)
     results.to_json(histogram.summary())
     assert histogram.count == histogram.counts.sum()
     if data == HISTOGRAMS:

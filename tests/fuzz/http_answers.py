@@ -134,7 +134,11 @@ def _h11(data: bytes) -> tuple[int, bytes, bytes] | None:
 
 
 def _same_as_tritonclient(answer: Any, ours: Any) -> None:
-    theirs = InferResult.from_response_body(answer.body, header_length=answer.head.json_length)
+    """Check that Triton's own client, where it can read the answer, reads the same values."""
+    try:
+        theirs = InferResult.from_response_body(answer.body, header_length=answer.head.json_length)
+    except (ValueError, AttributeError):  # half a surrogate pair, `"parameters": true`: of outputs not asked for
+        return
     for tensor in OUTPUTS:
         array = theirs.as_numpy(tensor.name)
         if array is not None:

@@ -6,8 +6,8 @@ from servemark.results.schema.header import reason_of
 from tests.support.documents import validated
 from tests.support.locust_run import Result, accounted
 
-GROUPS = """latency_ms service_time_ms schedule_delay_ms early_stopping.bounds_ms throughput errors energy server client
-cpu correctness.output_agreement correctness.quality"""
+GROUPS = """latency_ms service_time_ms schedule_delay_ms tail_bounds.bounds_ms answered_latency_ms throughput
+errors energy server client cpu correctness.output_agreement correctness.quality"""
 
 
 def check_schema(result: Result) -> None:

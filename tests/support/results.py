@@ -108,8 +108,8 @@ def result_of(
         },
         "metrics": {
             "latency_ms": histogram.summary(),
-            "throughput": {"requests_per_s": rate, "inferences_per_s": rate},
-            "errors": {"count": errors},
+            "throughput": {"requests_per_s": rate, "inferences_per_s": rate, "goodput": rate, "scheduled_rate": None},
+            "errors": {"count": errors, "share": errors / max(count + errors, 1), "by_kind": {}, "messages": {}},
             "energy": energy,
             "correctness": {"output_agreement": {**agreement, "top1_agreement": top1}},
         },

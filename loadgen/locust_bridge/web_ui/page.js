@@ -135,9 +135,9 @@ function latencies({ metrics }) {
       return [figure(summary[key]), interval ? element("small", "", interval.map(figure).join(" – ")) : null];
     }),
   ]);
-  const bounds = metrics.early_stopping && metrics.early_stopping.bounds_ms;
+  const bounds = metrics.tail_bounds && metrics.tail_bounds.bounds_ms;
   if (bounds) {
-    const sure = percent(metrics.early_stopping.confidence, 0);
+    const sure = percent(metrics.tail_bounds.confidence, 0);
     cells.push([`latency bound kept with ${sure} confidence`, ...COLUMNS.map((key) => figure(bounds[key]))]);
   }
   const heads = [{ title: bounds ? "ms, with 95 % intervals" : "ms" }, ...COLUMNS.map((key) => ({ title: label(key), number: true }))];

@@ -30,6 +30,7 @@ _LISTED = [
     *(Metric(f"service_time_{key}", "ms", ("metrics", "service_time_ms", key)) for key in ("mean", "p50", "p99")),
     Metric("inferences_per_s", "inferences/s", ("metrics", "throughput", "inferences_per_s"), higher_is_worse=False),
     Metric("requests_per_s", "requests/s", ("metrics", "throughput", "requests_per_s"), higher_is_worse=False),
+    Metric("goodput", "requests/s", ("metrics", "throughput", "goodput"), higher_is_worse=False),
     Metric("max_rate", "requests/s", ("max_rate", "rate"), higher_is_worse=False),
     Metric("queue", "ms", ("metrics", "server", "queue_ms")),
     Metric("compute_infer", "ms", ("metrics", "server", "compute_infer_ms")),

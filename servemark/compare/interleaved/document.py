@@ -59,7 +59,8 @@ class Turn:
     @classmethod
     def read(cls, number: int, label: str, directory: Path) -> "Turn":
         """Read a result directory. Raises ResultError."""
-        return cls(number, label, directory.name, results.read_run(directory), results.read_latency(directory))
+        result = results.read_run(directory)
+        return cls(number, label, directory.name, result, results.read_latency(directory, result))
 
     def to_dict(self) -> ComparisonTurn:
         """As comparison.json lists it."""
@@ -152,9 +153,11 @@ def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
     intervals: dict[str, list[float] | None] = {}
     for percentile in PERCENTILES:
         key, needed = percentile_key(percentile), samples_needed(percentile)
-        if merged.count < needed:
-            longer = longer_runs(needed, merged.count, length_s)
-            out |= unknown([key], f"needs {needed:,} samples, has {merged.count:,}: {longer}")
+        if merged.total < needed:
+            longer = longer_runs(needed, merged.total, length_s)
+            out |= unknown([key], f"needs {needed:,} samples, has {merged.total:,}: {longer}")
+        elif merged.percentile(percentile) == math.inf:
+            out |= unknown([key], merged.among_failed())
         else:
             out[key] = merged.percentile(percentile)
             intervals[key] = merged_interval(rounds, percentile)

@@ -68,7 +68,7 @@ def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[in
     start_s = time.monotonic()
     try:
         result = probe(drive_captured, replace(config, result_dir=directory), connections, WARM_S)
-        latency = read_latency(directory)
+        latency = read_latency(directory, result).answered()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     seconds = time.monotonic() - start_s

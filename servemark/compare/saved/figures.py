@@ -1,5 +1,6 @@
 """Figures of two sides, one by one: their values, their ratio with its interval, and the judgement of B."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -12,17 +13,17 @@ from servemark.errors import OptionError
 from servemark.quantities import one_of
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
+from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.power import detectable, runs_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     Ratio,
+    difference_of_means,
     merge,
     ratio_of_merged,
-    ratio_of_percentiles,
     ratio_of_repeats,
-    ratio_of_windows,
     share_difference,
 )
 
@@ -30,6 +31,9 @@ ALL = "regression"
 USUAL = ("p50", "p99", "throughput", "errors", "outputs")
 """Figures that `--fail-on regression` stands for."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
+RELEVANT_RISE = 0.001
+"""A smaller rise of the share of failed requests is not worse."""
+ONE_RUN = "one run of each side does not tell how much runs differ: --repeat 5"
 KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
 
 
@@ -86,7 +90,7 @@ class Pair:
     def can_differ(self, figure: str) -> bool:
         """Return True if chance could make this figure differ between equal servers: not for sides without an error."""
         if figure == "errors":
-            return any(failed for failed, _ in map(_failures, self.sides))
+            return any(_error_share(run.result) for side in self.sides for run in side.runs)
         if figure == "outputs":
             return any(equal < count for equal, count in map(_agreement, self.sides))
         return True
@@ -95,22 +99,27 @@ class Pair:
         percentile, name = PERCENTILES[figure], f"{figure} ms"
         needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
         merged = [merge(side) for side in sides]
-        few = min(merged, key=lambda histogram: histogram.count)
-        if few.count < needed:
+        few = min(merged, key=lambda histogram: histogram.total)
+        if few.total < needed:
             return unknown_difference(
-                name, f"needs {needed:,} samples, has {few.count:,}: {longer_runs(needed, few.count, self.length_s)}"
+                name, f"needs {needed:,} samples, has {few.total:,}: {longer_runs(needed, few.total, self.length_s)}"
             )
         a, b = (histogram.percentile(percentile) for histogram in merged)
+        if b == math.inf:
+            reading: Reading = "worse" if a < b else "not known"
+            return difference_of(name, a if a < b else None, None, None, reading, merged[1].among_failed())
+        if a == math.inf:
+            return difference_of(name, None, b, None, "better", merged[0].among_failed())
         ratio: Ratio | None
         if not self.repeated:
-            ratio = ratio_of_percentiles(merged[1], merged[0], percentile, self.confidence)
-        elif all(histogram.count >= needed for side in sides for histogram in side):
+            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
+        if all(h.total >= needed and h.percentile(percentile) < math.inf for side in sides for h in side):
             each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
             ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired)
         else:
             ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired)
         if ratio is None:
-            fewest = min(histogram.count for side in sides for histogram in side)
+            fewest = min(histogram.total for side in sides for histogram in side)
             reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
             return unknown_difference(name, reason, a, b)
         return self._judged(name, a, b, ratio, worse_above=True)
@@ -129,13 +138,7 @@ class Pair:
         if self.repeated:
             ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
         else:
-            windows = [
-                [w["requests_per_s"] * run.result["batch_size"] for run in side.runs for w in run.result["windows"]]
-                for side in self.sides
-            ]
-            few = min(len(side) for side in windows) < MINIMUM_PAIRS and all(rate for side in windows for rate in side)
-            method = ratio_of_repeats if few and min(len(side) for side in windows) > 1 else ratio_of_windows
-            ratio = method(windows[1], windows[0], self.confidence)
+            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
         return self._judged(name, a, b, ratio, worse_above=False)
 
     def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
@@ -165,12 +168,29 @@ class Pair:
         return cast(Difference, {"runs_needed": needed, "reason": reason})
 
     def _errors(self) -> Difference:
-        """Compare the share of failed requests of all runs; any rise beyond chance is worse."""
-        counts = [_failures(side) for side in self.sides]
+        """Compare the share of failed requests: a rise beyond chance and of at least 0.1 % of the requests is worse.
+
+        Failures come in bursts, so that the run is the unit and not the request (Kalibera and Jones, Rigorous
+        Benchmarking in Reasonable Time, 2013). Runs that are alike to the last request have an interval of no width.
+        """
         name = "error share"
-        if not all(total for _, total in counts):
+        shares = [[_error_share(run.result) for run in side.runs] for side in self.sides]
+        known = [[share for share in side if share is not None] for side in shares]
+        if not all(known):
             return unknown_difference(name, "no request was sent in the measured interval")
-        return self._shares(name, counts, worse_above=True)
+        a, b = (float(np.mean(side)) for side in known)
+        if a == b == 0:
+            return difference_of(name, a, b, None, "not worse", None)
+        if b == 1 > a:
+            return difference_of(name, a, b, None, "worse", "no request of B succeeded")
+        if min(map(len, known)) < 2:
+            return unknown_difference(name, ONE_RUN, a, b)
+        low, high = difference_of_means(known[1], known[0], self.confidence)
+        if high < 0 or (low > 0 and b - a >= RELEVANT_RISE):
+            return difference_of(name, a, b, None, "better" if high < 0 else "worse", None)
+        excluded = high < max(RELEVANT_RISE, a)
+        reason = None if excluded else f"failures differ between runs: their share may have risen by up to {high:.2%}"
+        return difference_of(name, a, b, None, "not worse" if excluded else "undecided", reason)
 
     def _outputs(self) -> Difference:
         """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""
@@ -215,10 +235,8 @@ def exists(difference: Difference, pair: Pair) -> bool:
     return difference["figure"] != "top-1 agreement" or any(map(_checked, pair.sides))
 
 
-def _failures(side: Side) -> tuple[int, int]:
-    """Return the numbers of failed requests and of all requests."""
-    errors = sum(run.result["metrics"]["errors"]["count"] for run in side.runs)
-    return errors, errors + sum(run.result["metrics"]["latency_ms"]["count"] for run in side.runs)
+def _error_share(result: Result) -> float | None:
+    return result["metrics"]["errors"]["share"]
 
 
 def _checked(side: Side) -> int:

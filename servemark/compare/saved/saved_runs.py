@@ -76,7 +76,7 @@ def _run(directory: Path, label: str | None = None) -> Run:
     with parsing(directory, ResultError, fix="name a whole result directory"):
         if result["partial"]:
             raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
-        run = Run(label or engine_of(result), result, results.read_latency(directory))
+        run = Run(label or engine_of(result), result, results.read_latency(directory, result))
         # Fails here if a field that every reader needs is damaged.
         _ = run.key, run.subject, _circumstances(result)
     return run

@@ -119,13 +119,14 @@ ObjectiveStatus = Literal["met", "missed", "undecided"]
 
 
 class Shown(TypedDict):
-    """Confidence of an objective by MLPerf's early-stopping criterion."""
+    """Confidence in an objective."""
 
     confidence: Annotated[float, "Confidence."]
     requests: Annotated[int, "Requests that were judged."]
     over: Annotated[int, "Requests over the limit. A failed one is."]
-    holds: Annotated[bool, "Whether the objective is kept with this confidence."]
-    more_requests: Annotated[int | None, "Requests like these that are missing. Null: no number would do."]
+    holds: Annotated[bool | None, "True if the objective is kept with this confidence. Null: too little was measured."]
+    holds_reason: NotRequired[Annotated[str, "Reason why that is not known."]]
+    measure_times: NotRequired[Annotated[float, "Number of times as long that a run has to measure for it."]]
 
 
 class JudgedObjective(TypedDict):
@@ -168,12 +169,12 @@ class ScheduleDelay(Latency):
     late_share: Annotated[float | None, "Share of requests sent more than 1 ms late."]
 
 
-class EarlyStopping(TypedDict):
-    """Confidence in the run's tail by MLPerf's early-stopping criterion."""
+class TailBounds(TypedDict):
+    """Bounds of the run's tail with confidence, from how much its windows differ."""
 
     confidence: Annotated[float, "Confidence of the bounds."]
     requests: Annotated[int, "Requests that were judged, failed ones among them."]
-    bounds_ms: Annotated[Percentiles, "Bounds that the percentiles keep with this confidence (ms)."]
+    bounds_ms: Annotated[Percentiles, "What each percentile does not exceed with this confidence (ms)."]
 
 
 class Throughput(TypedDict):
@@ -182,6 +183,11 @@ class Throughput(TypedDict):
     requests_per_s: Annotated[float | None, "Good answers that came in the interval."]
     inferences_per_s: Annotated[float | None, "The same in samples."]
     achieved_rate: Annotated[float | None, "Open loop: the same as requests_per_s."]
+    goodput: Annotated[
+        float | None,
+        "Requests that were answered within the limit of the latency objective with the highest percentile. Without "
+        "one: all that were answered.",
+    ]
     scheduled_rate: Annotated[float | None, "Open loop: arrivals that the seed drew."]
 
 
@@ -340,10 +346,11 @@ class AnswerFigures(TypedDict):
 class Metrics(TypedDict):
     """Everything that was measured."""
 
-    latency_ms: Annotated[Latency, "From the schedule to the answer (ms)."]
+    latency_ms: Annotated[Latency, "From the schedule to the answer (ms), of all requests: failed ones last longest."]
+    answered_latency_ms: Annotated[Percentiles, "The same percentiles of the answered requests alone (ms)."]
     service_time_ms: Annotated[Latency, "From the sending to the answer (ms)."]
     schedule_delay_ms: Annotated[ScheduleDelay, "From the schedule to the sending (ms)."]
-    early_stopping: Annotated[EarlyStopping, "What the run shows of its tail."]
+    tail_bounds: Annotated[TailBounds, "What the run shows of its tail."]
     throughput: Annotated[Throughput, "Rates."]
     errors: Annotated[Errors, "Failed requests."]
     correctness: Annotated[Correctness, "Agreement of answers with golden ones, and their quality."]

@@ -76,6 +76,7 @@ def _run(saved: Saved) -> list[Row]:
         "failed_share": errors["share"],
         "requests_per_s": throughput["requests_per_s"],
         "inferences_per_s": throughput["inferences_per_s"],
+        "goodput_per_s": throughput["goodput"],
         **{f"latency_{key}_ms": metrics["latency_ms"][key] for key in _LATENCIES},
         **{f"service_time_{key}_ms": metrics["service_time_ms"][key] for key in ("mean", "p50", "p99")},
         **{f"schedule_delay_{key}_ms": metrics["schedule_delay_ms"][key] for key in ("mean", "p50", "p99")},

@@ -17,7 +17,7 @@ from servemark.views.plots.over_time import heatmap, windows
 from servemark.views.plots.server import batches, breakdown
 from servemark.views.terminal.load import COLUMNS, confidence, facts, heading, of_constraint
 from servemark.views.wording import answer as found_rate
-from servemark.views.wording import figure, rate
+from servemark.views.wording import figure, interval_words, rate
 
 _HISTOGRAMS = {"latency_us": "latency", "service_time_us": "service time"}
 
@@ -140,7 +140,7 @@ def _objective(judged: JudgedObjective) -> list[str]:
 
 def _interval(group: Any, key: str) -> str:
     found = group["ci95"].get(key)
-    return f"{figure(found[0])} to {figure(found[1])}" if found else "-"
+    return interval_words(found) if found else "-"
 
 
 def _over_time(saved: Saved) -> list[Block]:

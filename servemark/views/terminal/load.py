@@ -17,6 +17,7 @@ from servemark.results.schema.run import (
     CpuFigures,
     Errors,
     JudgedObjective,
+    Metrics,
     ModelFigures,
     Result,
     Scenario,
@@ -24,6 +25,7 @@ from servemark.results.schema.run import (
     Worker,
 )
 from servemark.results.verdict import failed_constraints
+from servemark.stats.histogram import Percentiles
 from servemark.views.headline import answer
 from servemark.views.quality import score_words
 from servemark.views.terminal.trace import worst_seconds
@@ -95,11 +97,7 @@ def facts(result: Result, everything: bool) -> list[Text]:
         )
     if worst := worst_seconds(result):
         lines.append(worst)
-    bounds = metrics["early_stopping"]["bounds_ms"]
-    shown = [key for key in COLUMNS if bounds.get(key) is not None]
-    if shown:
-        sure = ", ".join(f"{key.replace('_', '.')} <= {figure(figure_of(bounds, key))}" for key in shown)
-        lines.append(f"with {metrics['early_stopping']['confidence']:.0%} confidence: {sure} ms")
+    lines += _tail(metrics)
     if server["queue_ms"] is not None:
         lines.append(_of_model("server", server))
     lines += [
@@ -124,6 +122,23 @@ def facts(result: Result, everything: bool) -> list[Text]:
     elif everything:
         lines.append(f"energy: not known ({reason_of(energy, 'joules_per_inference')})")
     return [Text(line) for line in lines]
+
+
+def _tail(metrics: Metrics) -> list[str]:
+    """List the percentiles of the answered requests where some failed, and the bounds that are known."""
+    lines = []
+    if metrics["errors"]["count"]:
+        lines.append("of the answered requests alone: " + _percentiles(metrics["answered_latency_ms"]))
+    bounds = metrics["tail_bounds"]["bounds_ms"]
+    if any(isinstance(value, float) for value in bounds.values()):
+        lines.append(f"with {metrics['tail_bounds']['confidence']:.0%} confidence: {_percentiles(bounds, '<= ')}")
+    return lines
+
+
+def _percentiles(found: Percentiles, sign: str = "") -> str:
+    """Format the percentiles that are known: "p50 1.20, p99 3.40 ms"."""
+    known = {key.replace("_", "."): value for key, value in found.items() if isinstance(value, float)}
+    return ", ".join(f"{name} {sign}{figure(value)}" for name, value in known.items()) + " ms" if known else "not known"
 
 
 def _of_model(name: str, found: ModelFigures) -> str:
@@ -237,14 +252,13 @@ def _objective(judged: JudgedObjective, width: int) -> list[Text]:
 
 
 def confidence(shown: Shown) -> str:
-    """Say whether the objective is shown and, if not, the number of requests that are missing."""
+    """Say whether the objective is shown and, if that is not known, why and how long a run would tell."""
     text = f"kept with {shown['confidence']:.0%} confidence: "
-    over = f"{shown['over']:,} of {shown['requests']:,} requests over"
-    if shown["holds"]:
-        return f"{text}yes ({over})"
-    if shown["more_requests"] is None:
-        return f"{text}no ({over}; more requests would not show it)"
-    return f"{text}no ({over}; {shown['more_requests']:,} more requests like these needed)"
+    over = f"{shown['over']:,} of {shown['requests']:,} requests over or failed"
+    if shown["holds"] is not None:
+        return f"{text}{'yes' if shown['holds'] else 'not shown'} ({over})"
+    longer = f"; measure {times:.2g} times as long" if (times := shown.get("measure_times", 1.0)) > 1 else ""
+    return f"{text}not known ({over}; {shown.get('holds_reason')}{longer})"
 
 
 def _kinds(errors: Errors) -> str:

@@ -77,7 +77,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "metrics": {
             "latency_ms": summary, "service_time_ms": summary, "schedule_delay_ms": {**summary, "late_share": 0.5},
             "throughput": dict.fromkeys(
-                ("requests_per_s", "inferences_per_s", "scheduled_rate", "achieved_rate"), rate
+                ("requests_per_s", "inferences_per_s", "scheduled_rate", "achieved_rate", "goodput"), rate
             ),
             "errors": {"count": errors, "by_kind": {"timeout": errors} if errors else {}, "messages": {}},
             "correctness": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
@@ -110,12 +110,12 @@ def test_the_whole_is_merged_not_averaged() -> None:
     for key, value in (("mean", both.mean()), ("stdev", both.std()), ("min", both.min()), ("max", both.max())):
         assert latency[key] == pytest.approx(value, rel=1e-4)
     for percentile in (50, 90, 99):
-        exact = np.percentile(both, percentile, method="inverted_cdf")
+        exact = np.percentile(np.append(both, [np.inf] * 6), percentile, method="inverted_cdf")
         assert latency[f"p{percentile}"] == pytest.approx(exact, rel=2e-3)
     assert document["metrics"]["throughput"]["requests_per_s"] == pytest.approx(120)
     assert document["metrics"]["errors"]["by_kind"] == {"timeout": 6}
     assert document["metrics"]["errors"]["share"] == pytest.approx(6 / 1206)
-    assert document["metrics"]["early_stopping"]["requests"] == 1206
+    assert document["metrics"]["tail_bounds"]["requests"] == 1206
     client = document["metrics"]["client"]
     assert (client["priority"], client["priority_note"]) == ("slice", "b: what b was refused")
     # one meter read both: the joules of the first process, over the inferences of both

@@ -1,5 +1,6 @@
 """Objectives: their words, and what is met, missed or undecided."""
 
+import math
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from servemark.results.objectives import (
     parse_objectives,
     written,
 )
+from servemark.stats.order_statistics import TooLittle
 
 P99 = Slo(99, 20)
 
@@ -58,10 +60,8 @@ def test_several_objectives() -> None:
         parse_objectives("p99:5,p99:20")
 
 
-def judged(slo: Slo, value: float | None, *, over: int = 0, requests: int = 2000, failed: int = 0) -> Any:
-    return judge_objective(
-        Seen(slo, value, over, requests, requests - failed), "raise --duration to 9 s", "lower --request-rate"
-    )
+def judged(slo: Slo, value: float | None, *, over: int = 0, requests: int = 2000, **seen: Any) -> Any:
+    return judge_objective(Seen(slo, value, over, requests, **seen), "raise --duration to 9 s", "lower --request-rate")
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,23 @@ def judged(slo: Slo, value: float | None, *, over: int = 0, requests: int = 2000
     [
         (judged(P99, 20.0, over=20), "met"),
         (judged(P99, 20.01, over=21), "missed"),
-        # too few for a p99, unless they show it all the same
-        (judged(P99, 15.0, requests=458), "undecided"),
-        (judged(P99, 15.0, requests=459), "met"),
-        (judged(P99, 30.0, over=2, requests=300), "undecided"),
-        (judged(P99, 300.0, over=30, requests=300), "missed"),
+        # Failed requests are among those over the limit, whatever the value of the answered ones.
+        (judged(P99, 19.0, over=185, requests=10_000), "missed"),
+        (judged(P99, None, over=300, requests=300), "missed"),
+        # A p99 needs 1,000 requests, of which 10 may lie over the limit.
+        (judged(P99, 15.0, requests=999), "undecided"),
+        (judged(P99, 15.0, requests=1000), "met"),
+        (judged(P99, 30.0, over=10, requests=300), "undecided"),
+        (judged(P99, 300.0, over=11, requests=300), "missed"),
         (judged(P99, None, requests=0), "undecided"),
-        (judged(P99, None, over=300, requests=300, failed=300), "missed"),
         (judged(Slo(99, 15, Figure.SERVICE_TIME), 14.0), "met"),
         (judged(Slo(0, 0.001, Figure.ERRORS), 0.001), "met"),
         (judged(Slo(0, 0.001, Figure.ERRORS), 0.002), "missed"),
         (judged(Slo(0, 0.001, Figure.ERRORS), None), "undecided"),
         (judged(Slo(0, 900, Figure.THROUGHPUT), 900.0), "met"),
         (judged(Slo(0, 900, Figure.THROUGHPUT), 899.0), "missed"),
+        (judged(Slo(0, 900, Figure.THROUGHPUT), 899.0, chance=3.0), "met"),
+        (judged(Slo(0, 900, Figure.THROUGHPUT), 895.0, chance=3.0), "missed"),
     ],
 )
 def test_what_is_met_missed_or_undecided(found: Any, status: str) -> None:
@@ -92,15 +96,17 @@ def test_what_is_met_missed_or_undecided(found: Any, status: str) -> None:
 
 
 def test_what_a_run_shows_with_confidence_stands_beside_it() -> None:
-    few = judged(P99, 20.0, over=20)
-    assert few["shown"] == {
-        "confidence": 0.99, "requests": 2000, "over": 20, "holds": False, "more_requests": None,
+    counted = {"confidence": 0.99, "requests": 2000, "over": 20}
+    assert judged(P99, 19.0, over=20, bound=19.9)["shown"] == {**counted, "holds": True}
+    assert judged(P99, 19.0, over=20, bound=math.inf)["shown"] == {**counted, "holds": False}
+    assert judged(P99, 19.0, over=20, no_bound=TooLittle("its tail is short", 4.5))["shown"] == {
+        **counted, "holds": None, "holds_reason": "its tail is short", "measure_times": 4.5,
     }  # fmt: skip
     assert judged(Slo(0, 900, Figure.THROUGHPUT), 900.0)["shown"] is None
 
 
 def test_several_are_met_where_all_are() -> None:
-    met, missed, unknown = judged(P99, 5.0), judged(P99, 50.0), judged(P99, None, requests=0)
+    met, missed, unknown = judged(P99, 5.0), judged(P99, 50.0, over=30), judged(P99, None, requests=0)
     assert overall([]) is None
     assert overall([met, met]) == "met"
     assert overall([met, unknown]) == "undecided"

@@ -11,13 +11,12 @@ from servemark.stats.histogram import Histogram
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     Ratio,
+    difference_of_means,
     mean_interval,
     merged_interval,
     ratio_of_merged,
     ratio_of_pairs,
-    ratio_of_percentiles,
     ratio_of_repeats,
-    ratio_of_windows,
     share_difference,
     variation,
 )
@@ -104,33 +103,6 @@ def test_repeats_without_any_variation_are_no_crash() -> None:
     assert [found.value, found.low, found.high] == pytest.approx([2, 2, 2])
 
 
-@pytest.mark.parametrize("percentile", [50, 99])
-def test_intervals_of_a_percentiles_ratio_cover_the_truth(percentile: float) -> None:
-    rng = np.random.default_rng(13)
-    hits = []
-    for _ in range(150):
-        a, b = (histogram_of(rng.lognormal(math.log(mean), 0.5, 1500)) for mean in (12, 10))
-        hits.append(inside(ratio_of_percentiles(a, b, percentile), 1.2))
-    assert 0.91 <= coverage(hits) <= 1.0
-
-
-def test_equal_histograms_do_not_differ() -> None:
-    one = histogram_of(np.random.default_rng(1).lognormal(2, 0.4, 3000))
-    found = ratio_of_percentiles(one, one, 99)
-    assert (found.value, found.significant) == (1, False)
-
-
-def test_windows() -> None:
-    rng = np.random.default_rng(14)
-
-    def normal(mean: float) -> list[float]:
-        return [float(value) for value in rng.normal(mean, 5, 10)]
-
-    hits = [inside(ratio_of_windows(normal(90), normal(100)), 0.9) for _ in range(400)]
-    assert 0.92 <= coverage(hits) <= 1.0
-    assert ratio_of_windows([1.0] * 4, [2.0] * 9) == Ratio(0.5, None, None)
-
-
 def test_merged_percentiles_span_the_rounds() -> None:
     rng = np.random.default_rng(15)
     levels = [10.0, 11.0, 12.0, 13.0, 14.0]
@@ -141,8 +113,8 @@ def test_merged_percentiles_span_the_rounds() -> None:
     for each in rounds:
         merged.merge(each)
     # the order statistics take all 2,500 samples for one population and so know nothing of the rounds
-    assert interval[0] < 11 < merged.interval(50)[0]
-    assert merged.interval(50)[1] < 13 < interval[1]
+    assert interval[0] < 11 < merged.independent_interval(50)[0]
+    assert merged.independent_interval(50)[1] < 13 < interval[1]
     assert merged_interval(rounds[:4], 50) is None
 
 
@@ -218,3 +190,17 @@ def test_a_histogram_comes_back_from_its_encoding(count: int) -> None:
 def test_no_histogram() -> None:
     with pytest.raises(ValueError, match="no HdrHistogram"):
         Histogram.decode("not one")
+
+
+def test_a_merged_percentile_among_failed_requests_has_no_interval() -> None:
+    rounds = [histogram_of(np.full(1000, 10.0)) for _ in range(5)]
+    for each in rounds:
+        each.failed = 20
+    assert merged_interval(rounds, 99) is None
+    assert merged_interval(rounds, 95) is not None
+    assert ratio_of_merged(rounds, rounds, 99) is None
+
+
+def test_the_difference_of_means_is_welchs() -> None:
+    low, high = difference_of_means([3.0, 4.0, 5.0], [1.0, 2.0, 3.0])
+    assert (low, high) == pytest.approx((2 - 2.2669, 2 + 2.2669), rel=1e-3)  # t of 4 degrees, 2.7764, x sqrt(2 / 3)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,14 @@ def readings(first: list[Run], second: list[Run], threshold: float = 0.05) -> di
     return {difference["figure"]: difference["reading"] for difference in subject["differences"]}
 
 
-def test_one_run_each() -> None:
-    found = readings([run_of(10)], [run_of(12, seed=1)])
+def repeated(p50_ms: float, *, seed: int = 0, **figures: Any) -> list[Run]:
+    """Five runs that differ by a tenth of a percent."""
+    shares = (1.0, 0.999, 1.001, 1.0005, 0.9995)
+    return [run_of(p50_ms * share, seed=seed + number, **figures) for number, share in enumerate(shares)]
+
+
+def test_repeats_on_both_sides() -> None:
+    found = readings(repeated(10), repeated(12, seed=9))
     assert found == {
         "p50 ms": "worse",
         "p99 ms": "worse",
@@ -37,29 +44,29 @@ def test_one_run_each() -> None:
         "error share": "not worse",
         "top-1 agreement": "not worse",
     }
-    assert set(readings([run_of(12)], [run_of(10, seed=1)]).values()) == {"better", "not worse"}
+    assert set(readings(repeated(12), repeated(10, seed=9)).values()) == {"better", "not worse"}
 
 
-def test_the_same_again_is_no_difference() -> None:
-    found = compare_sides([run_of(10)], [run_of(10, seed=1)], GATE)
-    assert {d["reading"] for d in found["subjects"][0]["differences"]} == {"not worse"}
+def test_one_run_each_says_nothing() -> None:
+    """Requests of one busy moment wait for each other: equal servers would differ significantly in most such runs."""
+    found = compare_sides([run_of(10)], [run_of(12, seed=1)], GATE)
+    [p50, *_] = found["subjects"][0]["differences"]
+    assert (p50["figure"], p50["reading"], p50["ratio"] and p50["ratio"]["ci95"]) == ("p50 ms", "not known", None)
     assert found["regressions"] == []
-    # Their intervals leave out how runs differ, so one each says nothing.
     assert found["outcome"] == "undecided"
     assert found["undecided"] == [f"{name} has 1 run: measure with --repeat 5, or more --rounds" for name in ("A", "B")]
 
 
 def test_small_differences_count_where_the_threshold_says_so() -> None:
-    first, second = [run_of(10, count=20_000)], [run_of(10.3, seed=1, count=20_000)]
+    first, second = repeated(10), repeated(10.3, seed=9)
     assert readings(first, second)["p50 ms"] == "not worse"
     assert readings(first, second, 0.01)["p50 ms"] == "worse"
 
 
 def test_repeats_carry_what_varies_from_run_to_run() -> None:
-    # within a run a tenth more is far beyond chance; the runs of either side lie further apart than that
+    # The runs of either side lie further apart than a tenth.
     first = [run_of(p50, seed=n) for n, p50 in enumerate((8, 10, 12, 14))]
     second = [run_of(p50 * 1.1, seed=n + 9) for n, p50 in enumerate((8, 10, 12, 14))]
-    assert readings(first[:1], second[:1])["p50 ms"] == "worse"
     found = compare_sides(first, second, GATE)
     assert found["regressions"] == []
     assert found["subjects"][0]["runs"] == [4, 4]
@@ -84,15 +91,29 @@ def test_few_samples_have_no_tail() -> None:
     assert (tail["reading"], tail.get("reason")) == ("not known", "needs 1,000 samples, has 500: --duration 22")
 
 
-def test_few_windows_still_have_an_interval() -> None:
-    few = (0.99, 1.0, 1.01)
-    assert readings([run_of(10, windows=few)], [run_of(20, windows=few)])["inferences/s"] == "worse"
+@pytest.mark.parametrize(
+    ("first", "second", "reading"),
+    [
+        ((0, 0, 0, 0, 0), (0, 0, 0, 0, 0), "not worse"),
+        ((0, 1, 0, 0, 0), (0, 0, 2, 0, 0), "not worse"),
+        ((0, 0, 0, 0, 0), (60, 55, 65, 62, 58), "worse"),
+        ((60, 55, 65, 62, 58), (0, 0, 0, 0, 0), "better"),
+        # One burst in one run is chance, as far as five runs tell.
+        ((0, 0, 0, 0, 0), (0, 0, 200, 0, 0), "undecided"),
+    ],
+)
+def test_more_failures_are_worse_beyond_chance(first: Sequence[int], second: Sequence[int], reading: str) -> None:
+    a, b = ([run_of(10, seed=n, errors=errors) for n, errors in enumerate(side)] for side in (first, second))
+    assert readings(a, b)["error share"] == reading
 
 
-def test_more_failures_are_worse_beyond_chance() -> None:
-    assert readings([run_of(10)], [run_of(10, seed=1, errors=60)])["error share"] == "worse"
-    assert readings([run_of(10, errors=60)], [run_of(10, seed=1)])["error share"] == "better"
-    assert readings([run_of(10, errors=2)], [run_of(10, seed=1, errors=3)])["error share"] == "not worse"
+def test_a_percentile_among_failed_requests_is_worse_than_one_that_is_not() -> None:
+    runs = repeated(10, seed=9, errors=40)
+    for run in runs:
+        run.latency.failed = 40
+    assert readings(repeated(10), runs)["p99 ms"] == "worse"
+    assert readings(runs, repeated(10))["p99 ms"] == "better"
+    assert readings(runs, runs)["p99 ms"] == "not known"
 
 
 def test_a_server_that_answers_nothing_is_worse() -> None:

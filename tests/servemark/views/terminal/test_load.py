@@ -39,20 +39,21 @@ def test_figures_have_three_digits_or_more_where_they_are_large(value: float | N
 
 def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     text = shown(render, load_result((*OPEN, "--slo", "p90:50"), [*GOOD, answered(5, 0.1, "http_500")]))
-    first = "40.0 requests/s: p90 20 ms (95 % interval 20 to 20), objective 50 ms met, VALID\n"
+    first = "asked 40/s, scheduled 40.10/s, 99.75 % answered, goodput 40/s: p90 20 ms, objective 50 ms met, VALID\n"
     # The precision is known where the model is exported.
     assert re.match(rf"{re.escape(first)}ranking_tiny on onnxruntime, cpu, (fp32, )?http  \|  ", text)
     assert re.search(r"^ms +mean +p50 +p90 +p95 +p99 +p99\.9 +max$", text, re.MULTILINE)
     for name, value in (("latency", "20"), ("service time", "20"), ("schedule delay", "0")):
         assert re.search(rf"^{name} +{value} +{value} +{value} +{value} +- +- +{value}$", text, re.MULTILINE)
     assert "\n400 succeeded, 1 failed (http_500 1; first: said http_500)" in text
-    assert "with 99% confidence: p50 <= 20, p90 <= 20, p95 <= 20 ms" in text
+    assert "\nof the answered requests alone: p50 20, p90 20, p95 20 ms\n" in text
+    assert "with 99% confidence: p50 <= 20 ms" in text
     assert "energy" not in text
     assert "outputs: not checked (no golden outputs in ranking_tiny_onnxruntime" in text
     assert "Result is : VALID; objective MET\n  10 of 10 constraints hold" in text
     assert "error_rate" not in text
     assert re.search(r"^  p90:50 +MET  20 \(limit 50 ms\)$", text, re.MULTILINE)
-    assert "kept with 99% confidence: yes (1 of 401 requests over)" in text
+    assert "kept with 99% confidence: not known (1 of 401 requests over or failed; its tail is worth 40 ind" in text
     assert "->" not in text
 
 
@@ -63,10 +64,8 @@ def test_what_failed_has_its_remedy_and_what_is_not_judged_its_reason() -> None:
     assert re.search(r"^  completed +No .*\n +-> stopped; let the run end by itself", text, re.MULTILINE)
     assert re.search(r"^  p90:15 +MISSED  20 \(limit 15 ms\)\n +-> over the objective", text, re.MULTILINE)
     assert re.search(r"^  steady_state +- +not judged: the run was cut short$", text, re.MULTILINE)
-    assert "no (30 of 30 requests over; more requests would not show it)" in text
-    assert "no (0 of 0 requests over; 44 more requests like these needed)" in shown(
-        render, load_result((*CLOSED, "--slo", "p90:15"), [])
-    )
+    few = "needs 6 windows with requests, has 1; measure 6 times as long)"
+    assert f"confidence: not known (30 of 30 requests over or failed; {few}" in text
 
 
 def test_a_figure_at_its_limit_does_not_look_like_it() -> None:

@@ -25,7 +25,7 @@ def test_the_answer_comes_first_and_then_the_rates_in_their_order() -> None:
         ["480", "12.50", "INVALID", "(achieved_rate),", "MISSED"],
     ]
     assert lines[4] == "The run that stands for it:"
-    assert lines[5].startswith("40.0 requests/s: ")
+    assert lines[5].startswith("asked 40/s, scheduled 40/s, all answered, goodput 40/s: ")
     found |= {"ci95": [320.0, None], "reason": "at least: beyond it the generator was late"}
     least = shown(render_max_rate, result | {"max_rate": found})
     assert least.startswith("highest rate with p90:50: at least 320 requests/s; beyond it the generator was late\n")
