@@ -165,14 +165,14 @@ ANY = re.compile(
 """Paths that are there, with a value or null as chance has it."""
 MEASURED = re.compile(
     r"\b(latency_ms|service_time_ms|schedule_delay_ms|server|output_agreement|inferences_per_s|variation|ratio)\."
-    r"|metrics\.(energy|client)\.(?!workers$)|throughput\.(?!requested)|early_stopping\.(?!confidence)|shown\.(?!confidence)"
+    r"|metrics\.(energy|client)\.(?!workers$)|throughput\.(?!requested)|tail_bounds\.(?!confidence)|shown\.(?!confidence)"
     r"|\b(valid|objective|objective_missed|status|exit_code|unsteady|\w+_rounds)$|(constraints|objectives)\..*\.(ok|value)$|\bstages\.\*\.(?!start|duration|requested)"
     r"|\b(windows|workers)\.|\bloadgen\.(?!version)|\b(turns|points)\.\*\.(\w+_ms|\w+_per_s|completed_share)$"
     r"|\b(created|collected|measured_s|seconds|peak_rss_mib|busy_share|spent_s|expected_latency_ms|pid|artifact_sha256|source_sha256)$"
     r"|differences\.[^.]+\.(a|b)$|histograms\.json"
 )
 """Paths of figures: their type is a fact, their value is none."""
-COUNTS = re.compile(r"latency_ms\.count$|early_stopping\.requests$|\.scheduled$")
+COUNTS = re.compile(r"latency_ms\.count$|tail_bounds\.requests$|\.scheduled$")
 """Figures that follow from the seed where requests go out on a schedule."""
 UNSURE = re.compile(r"\bp\d+(_\d)?(_ms)?$|output_agreement\.")
 """Figures that few requests do not have."""
