@@ -165,6 +165,6 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
     assert "allow more with --max-error-rate" in last
     assert "stopped before its end" in last
     assert "MISSED" in last
-    assert "requests/s: p90 " in last
+    assert "p90 " in last
     assert directory in last
     assert (light, dark) == ("light", "dark")
