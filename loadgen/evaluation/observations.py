@@ -15,11 +15,17 @@ from loadgen.measurement.windows import Window
 from servemark.documents.load import Stage
 from servemark.machine.scheduling import GrantedPriority, Priority
 from servemark.results.constraint_kinds import Kind
-from servemark.results.constraints import SHORTEST_WINDOW_S, Observations, schedule_delay_limit_ms
+from servemark.results.constraints import (
+    ACHIEVED_SHARE,
+    SHORTEST_WINDOW_S,
+    Observations,
+    WindowFigures,
+    schedule_delay_limit_ms,
+)
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks
-from servemark.stats.trend import FEWEST
+from servemark.stats.trend import FEWEST, is_growing
 
 
 def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
@@ -29,18 +35,20 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    stages = [
-        _judged(windows, open_loop=True)
-        for stage, windows in windows_of_stages(config, recorder)
-        if stage.rate and len(windows) >= FEWEST
+    changing = isinstance(config.scenario, Stages | TraceReplay)
+    long_stages = [
+        windows for stage, windows in windows_of_stages(config, recorder) if stage.rate and len(windows) >= FEWEST
     ]
+    stages = [_judged(windows, open_loop=True) for windows in long_stages if not _backlog_changes(windows)]
     skipped: dict[str, str] = {}
     if measured.interrupted is not None:
         skipped[Kind.STEADY_STATE] = "the run was cut short"
     elif isinstance(config.scenario, TraceReplay):
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not stages:
-        skipped[Kind.STEADY_STATE] = f"it is judged within stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        shortest = f"stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
+        skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
     if measured.machine.use is None:
         skipped[Kind.OTHER_LOAD] = measured.machine.reason
     if measured.cpu_utilization is None:
@@ -63,6 +71,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         open_loop=open_loop,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
+        growth_of_windows=() if changing else _growth(recorder.windows),
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
         generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         lower=config.scenario.lower,
@@ -106,15 +115,33 @@ def seen(slo: Slo, recorder: Recorder, measured_s: float, *, open_loop: bool) ->
     )
 
 
-def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[tuple[float, float | None]]:
-    """Throughput and p50 of windows."""
+def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[WindowFigures]:
+    """Return the figures of windows by which their steadiness is judged."""
+    whole = Window.joined(windows).latency
+    p99_ms = whole.percentile(99) if whole.total else math.inf
     return [
-        (
+        WindowFigures(
             w.latency.count / max(w.scheduled, 1) if open_loop else float(w.completed),
             w.latency.answered().percentile(50) if w.latency.count else None,
+            w.latency.count_above(p99_ms),
         )
         for w in windows
     ]
+
+
+def _growth(windows: Sequence[Window]) -> list[int]:
+    """Return by how much the number of unfinished requests grew in each window."""
+    return [window.scheduled - window.errors - window.completed for window in windows]
+
+
+def _backlog_changes(windows: Sequence[Window]) -> bool:
+    """Return True if requests pile up in these windows, or a pile is worked off: a spike above the capacity does that.
+
+    Their latency then follows the pile, and is not steady by design.
+    """
+    steps = _growth(windows)
+    many = abs(sum(steps)) > (1 - ACHIEVED_SHARE) * sum(window.scheduled for window in windows)
+    return many and (is_growing(steps) or is_growing([-step for step in steps]))
 
 
 def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stage, list[Window]]]:

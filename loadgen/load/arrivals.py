@@ -28,6 +28,7 @@ def staged(
 
     Poisson arrivals have independent exponential gaps: what many independent clients look like (MLPerf Inference rules,
     Server scenario). Gamma gaps have the coefficient of variation `cv`: above 1 arrivals come in bursts, 1 is Poisson.
+    The start is a random moment of the process, so the first gap is the rest of one (Cox, Renewal Theory, section 5.2).
     Constant arrivals are 1/rate apart. A process of rate 1 is drawn once and its time stretched by each stage's rate
     (time change: Cinlar, Introduction to Stochastic Processes, section 4.7), which is exact at the stages' boundaries.
     """
@@ -49,7 +50,8 @@ def _unit(distribution: Distribution, until: float, cv: float, rng: np.random.Ge
         # Counting, not summing: a summed gap would drift by its rounding error.
         return np.arange(np.ceil(until))
     gamma, shape = distribution is Distribution.GAMMA, cv**-2
-    arrivals = np.empty(0)
+    # Longer gaps are met more often: that which holds a random moment is Gamma(shape + 1), the moment anywhere in it.
+    arrivals = rng.random(1) * rng.gamma(shape + 1, 1 / shape, 1) if gamma else np.empty(0)
     while not arrivals.size or arrivals[-1] < until:
         last = arrivals[-1] if arrivals.size else 0.0
         expected = until - last

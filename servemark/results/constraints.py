@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Seen, judge_objective
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.percentiles import samples_needed
-from servemark.stats.trend import FEWEST, RELEVANT, drift, max_over_min
+from servemark.stats.trend import FEWEST, RELEVANT, TAIL_GROWTH, drift, is_growing, max_over_min, tail_growth
 
 ACHIEVED_SHARE = 0.99
 """An open loop must complete at least this share of what was scheduled."""
@@ -31,7 +32,18 @@ SHORTEST_WINDOW_S = 0.5
 STEADY_REQUESTS = 30
 """Minimum number of requests to judge a drift."""
 
-Windows = Sequence[tuple[float, float | None]]
+
+class WindowFigures(NamedTuple):
+    """Figures of the requests that were scheduled in one window."""
+
+    answered: float
+    """Answers; in an open loop as a share of the scheduled requests."""
+    p50_ms: float | None
+    slow: int = 0
+    """Requests beyond the p99 of all windows, failed ones included."""
+
+
+Windows = Sequence[WindowFigures]
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Observations:
     max_error_rate: float
     cpu_utilization: float
     windows: Windows
-    """(throughput, p50) of each window; an open loop's throughput is the answered share of the scheduled requests."""
+    """Windows of the measured interval, in order."""
     longest_pause_ms: float = 0.0
     """Longest time in which the generator neither sent a request nor read an answer."""
     machine: CpuUse | None = None
@@ -60,6 +72,8 @@ class Observations:
     """Requests in flight at the end of the interval minus those at its start."""
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
+    growth_of_windows: Sequence[int] = ()
+    """What `unfinished_growth` is made of, by window; () where the rate changes by itself."""
     schedule_delay_p99_ms: float = 0.0
     """The lower end of its 95 % interval, so that a few late sends by chance do not condemn a generator."""
     generator_delay_p99_ms: float | None = None
@@ -150,14 +164,17 @@ def _errors(seen: Observations) -> Constraint:
 
 
 def _achieved(seen: Observations) -> Constraint:
-    """Compare completed with scheduled requests, with an allowance for chance at the interval's two edges.
+    """Compare completed with scheduled requests, with an allowance for chance.
 
-    The requests in flight at the start count as completed inside, those at the end do not. In a steady state both
-    are the same Poisson number N, so their difference has the variance 2N: three deviations do not show an overload.
+    The requests in flight at the start count as completed inside, those at the end do not. Both fluctuate: as a Poisson
+    number where many are served at once, by far more in a queue. So the number in flight has to grow from window to
+    window, too, before the server is said to fall behind. docs/explanation/statistics.md has a simulation.
     """
     scheduled = max(seen.requests, 1)
     share = 1 - (seen.unfinished_growth + seen.errors) / scheduled
     allowance = 3 * max(seen.in_flight_edges, 0) ** 0.5 / scheduled
+    if len(seen.growth_of_windows) >= FEWEST and not is_growing(seen.growth_of_windows):
+        allowance = max(allowance, seen.unfinished_growth / scheduled)
     limit = min(ACHIEVED_SHARE, 1 - allowance)
     remedy = f"the server cannot keep up: {seen.lower}, or serve with more instances"
     return Constraint(Kind.ACHIEVED_RATE, share >= limit, share, limit, "share of scheduled", remedy)
@@ -230,24 +247,18 @@ def _steady(seen: Observations) -> Constraint:
 
 
 def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
-    """Judge the drift of a closed loop's throughput, or of an open loop's p50.
+    """Judge the drift of a closed loop's throughput, or of an open loop's p50, and the growth of the tail.
 
     Throughput is concurrency over mean latency in a closed loop (Little's law). In an open one the schedule sets it.
     """
     name, what = Kind.STEADY_STATE, "p50 (ms)" if seen.open_loop else "answers"
-    enough = f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_longer(seen, STEADY_REQUESTS)}"
-    if seen.requests - seen.errors < STEADY_REQUESTS:
-        return Constraint(name, False, None, RELEVANT, what, enough)
-    values = [p50 if seen.open_loop else answered for answered, p50 in windows]
+    values = [window.p50_ms if seen.open_loop else window.answered for window in windows]
     known = [value for value in values if value is not None]
-    if not known or values[-1] in (None, 0.0):
-        nothing = "nothing was answered in the last window: see the errors by kind and the server's log"
-        return Constraint(name, False, None, RELEVANT, what, nothing)
-    if len(known) < FEWEST:
-        shortest = f"raise --duration to {FEWEST * SHORTEST_WINDOW_S:g} s or more"
-        return Constraint(name, False, None, RELEVANT, what, f"fewer than {FEWEST} windows have a figure: {shortest}")
+    missing = _too_little(seen, values, known)
+    if missing is not None:
+        return Constraint(name, False, None, RELEVANT, what, missing)
     shown = " ".join(f"{value:.3g}" for value in known)
-    change = drift(known, carry_over=seen.open_loop)
+    change, growth = drift(known, carry_over=seen.open_loop), tail_growth([window.slow for window in windows])
     if change is not None:
         way = "up" if change > 1 else "down"
         longer = "give a longer --warmup or --duration, and stop other work"
@@ -255,14 +266,29 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
         # Windows that begin with nothing make the ratio infinite, which JSON cannot hold.
         value = max(change, 1 / change) if change and math.isfinite(change) else None
         return Constraint(name, False, value, RELEVANT, f"last to first third of the windows' {what}", remedy)
+    if growth is not None:
+        counts = " ".join(f"{window.slow:,}" for window in windows)
+        remedy = (
+            f"the tail grew: {counts} requests beyond the p99 over the windows; measure longer, or see what changed"
+        )
+        return Constraint(name, False, growth, TAIL_GROWTH, "last to first third of the windows' slowest 1 %", remedy)
     spread = max_over_min(known)
     value = spread if math.isfinite(spread) else None
-    if spread > RELEVANT:
-        # No limit beside it, which it would seem to exceed.
-        return Constraint(
-            name, True, value, None, f"max/min of the windows' {what}: scattered, not drifted ({shown})", ""
-        )
-    return Constraint(name, True, value, RELEVANT, f"max/min of the windows' {what}", "")
+    # A scatter has no limit beside it, which it would seem to exceed.
+    limit, note = (None, f": scattered, not drifted ({shown})") if spread > RELEVANT else (RELEVANT, "")
+    return Constraint(name, True, value, limit, f"max/min of the windows' {what}{note}", "")
+
+
+def _too_little(seen: Observations, values: Sequence[float | None], known: Sequence[float]) -> str | None:
+    """Return why steadiness cannot be judged, with what to do; None if it can."""
+    if seen.requests - seen.errors < STEADY_REQUESTS:
+        return f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_longer(seen, STEADY_REQUESTS)}"
+    if not known or values[-1] in (None, 0.0):
+        return "nothing was answered in the last window: see the errors by kind and the server's log"
+    if len(known) < FEWEST:
+        shortest = f"raise --duration to {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        return f"fewer than {FEWEST} windows have a figure: {shortest}"
+    return None
 
 
 def _server(seen: Observations) -> Constraint:

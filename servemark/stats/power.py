@@ -5,6 +5,7 @@ Both follow from the interval's width alone, so they hold for every method that 
 
 import math
 
+from servemark.stats.order_statistics import CONFIDENCE
 from servemark.stats.ratios import Ratio
 
 POWER = 0.8
@@ -12,13 +13,22 @@ POWER = 0.8
 MAX_RUNS = 1000
 
 
-def detectable(ratio: Ratio) -> float | None:
-    """The smallest difference, as a share, that the interval leaves out where the sides are alike; None: no interval.
+def detectable(
+    ratio: Ratio, runs: tuple[int, int], confidence: float = CONFIDENCE, *, paired: bool = False
+) -> float | None:
+    """Return the smallest difference, as a share, that is found in POWER of all cases; None: no interval.
 
-    With h its half width in logarithms the interval about 1 ends at exp(h). It is also the smallest ratio that would
-    have been called significant.
+    With h half the interval's width in logarithms, a difference of h is found in half of the cases. One of
+    h * (t(confidence) + t(POWER)) / t(confidence) is found in 80 % of them (Hoenig and Heisey, The Abuse of Power, The
+    American Statistician 55, 2001). `runs` on each side give the degrees of freedom.
     """
-    return None if ratio.half_width is None else math.expm1(ratio.half_width)
+    from scipy.special import stdtrit
+
+    if ratio.half_width is None:
+        return None
+    freedom = max(min(runs) - 1 if paired else sum(runs) - 2, 1)
+    chance, power = (float(stdtrit(freedom, level)) for level in ((1 + confidence) / 2, POWER))
+    return math.expm1(ratio.half_width * (chance + power) / chance)
 
 
 def runs_needed(

@@ -30,7 +30,14 @@ class RatioFigures(TypedDict):
 
     value: Annotated[float, "The ratio."]
     ci95: Annotated[list[float] | None, "95 % interval. Null: too little was measured for one."]
-    significant: Annotated[bool | None, "Whether the interval leaves out 1. Null where there is none."]
+    p_value: Annotated[
+        float | None, "Chance of a ratio this far from 1 between equal sides (Student's t). Null: no such test."
+    ]
+    significant: Annotated[
+        bool | None,
+        "Whether it differs from 1 at 5 %. A comparison tests all of its ratios together (Holm 1979). "
+        "Null: no interval.",
+    ]
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Ratio:
     value: float
     low: float | None
     high: float | None
+    p_value: float | None = None
+    """Chance of a ratio this far from 1 between equal sides; None where no test of Student's t was made."""
 
     @property
     def significant(self) -> bool | None:
@@ -50,7 +59,7 @@ class Ratio:
     def inverse(self) -> "Ratio":
         """The second to the first."""
         low, high = (1 / bound if bound else None for bound in (self.high, self.low))
-        return Ratio(1 / self.value, low, high)
+        return Ratio(1 / self.value, low, high, self.p_value)
 
     @property
     def half_width(self) -> float | None:
@@ -58,9 +67,9 @@ class Ratio:
         return None if not self.low or not self.high else math.log(self.high / self.low) / 2
 
     def to_dict(self) -> RatioFigures:
-        """As comparison.json holds it."""
+        """Return it as comparison.json holds it."""
         interval = None if self.low is None or self.high is None else [self.low, self.high]
-        return {"value": self.value, "ci95": interval, "significant": self.significant}
+        return {"value": self.value, "ci95": interval, "p_value": self.p_value, "significant": self.significant}
 
     def __str__(self) -> str:
         if self.low is None:
@@ -69,12 +78,12 @@ class Ratio:
         return f"{self.value:.3f} (95 % interval {self.low:.3f} to {self.high:.3f}{note})"
 
 
-def ratio_of_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
+def ratio_of_pairs(pairs: Sequence[tuple[float, float]], *, slack: float = 0.0) -> Ratio:
     """The geometric mean of first / second over interleaved pairs, by Student's t; no interval below 5 pairs."""
     first, second = zip(*pairs, strict=True)
     if len(pairs) < MINIMUM_PAIRS:
         return Ratio(math.exp(statistics.fmean(np.log(first) - np.log(second))), None, None)
-    return ratio_of_repeats(first, second, paired=True)
+    return ratio_of_repeats(first, second, paired=True, slack=slack)
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
@@ -91,17 +100,22 @@ def median_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
 
 
 def ratio_of_repeats(
-    first: Sequence[float], second: Sequence[float], confidence: float = CONFIDENCE, *, paired: bool = False
+    first: Sequence[float],
+    second: Sequence[float],
+    confidence: float = CONFIDENCE,
+    *,
+    paired: bool = False,
+    slack: float = 0.0,
 ) -> Ratio:
     """The ratio of the geometric means of repeats, at least 2 of each, by Student's t on their logarithms.
 
-    Independent repeats: Welch's test. `paired`: the n-th of both are of one round, whose ratio is one value.
+    Independent repeats: Welch's test. `paired`: the n-th of both are of one round, whose ratio is one value. `slack` is
+    by which share a ratio may be off besides, because the values are rounded: it widens the interval on both sides.
     """
     logs = [np.log(values) for values in (first, second)]
-    middle = float(logs[0].mean() - logs[1].mean())
     varying = [logs[0] - logs[1]] if paired else logs
-    half = _half_width([(float(log.var(ddof=1)) / len(log), len(log)) for log in varying], confidence)
-    return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    estimates = [(float(log.var(ddof=1)) / len(log), len(log)) for log in varying]
+    return _ratio(float(logs[0].mean() - logs[1].mean()), estimates, confidence, slack)
 
 
 def ratio_of_merged(
@@ -111,6 +125,7 @@ def ratio_of_merged(
     confidence: float = CONFIDENCE,
     *,
     paired: bool = False,
+    slack: float = 0.0,
 ) -> Ratio | None:
     """Return the ratio of a percentile of two sides' merged runs, in an interval over the runs of each.
 
@@ -130,9 +145,21 @@ def ratio_of_merged(
     if not all(np.isfinite(drawn).all() for drawn in logs):
         return None
     varying = [(logs[0] - logs[1], len(first))] if paired else [(logs[0], len(first)), (logs[1], len(second))]
-    half = _half_width([(_variance(drawn, count), count) for drawn, count in varying], confidence)
     value = merge(first).percentile(percentile) / merge(second).percentile(percentile)
-    return Ratio(value, value * math.exp(-half), value * math.exp(half))
+    return _ratio(math.log(value), [(_variance(drawn, count), count) for drawn, count in varying], confidence, slack)
+
+
+def holm(p_values: Sequence[float], level: float = 1 - CONFIDENCE) -> list[bool]:
+    """Return which of several tests are significant, with a chance of at most `level` that any is so by luck.
+
+    S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979.
+    """
+    found, left = [False] * len(p_values), len(p_values)
+    for place in sorted(range(len(p_values)), key=p_values.__getitem__):
+        if p_values[place] > level / left:
+            break
+        found[place], left = True, left - 1
+    return found
 
 
 def merged_interval(rounds: Sequence[Histogram], percentile: float) -> list[float] | None:
@@ -212,18 +239,30 @@ def share_interval(count: int, total: int, confidence: float = CONFIDENCE) -> tu
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def _half_width(variances: Sequence[tuple[float, int]], confidence: float) -> float:
-    """Half an interval of Student's t, of estimates given as (variance, values it rests on).
+def _ratio(logarithm: float, variances: Sequence[tuple[float, int]], confidence: float, slack: float) -> Ratio:
+    """Return the ratio whose logarithm was estimated, with estimates of variance as in `_half_width`."""
+    from scipy.special import stdtr
 
-    The degrees of freedom are those of Welch and Satterthwaite; of one sample they are its size less one.
-    """
+    half = _half_width(variances, confidence) + math.log1p(slack)
+    error, freedom = _student(variances)
+    beyond = max(abs(logarithm) - math.log1p(slack), 0.0)
+    p_value = 2 * float(stdtr(freedom, -beyond / error)) if error else float(beyond == 0)
+    return Ratio(math.exp(logarithm), math.exp(logarithm - half), math.exp(logarithm + half), p_value)
+
+
+def _half_width(variances: Sequence[tuple[float, int]], confidence: float) -> float:
+    """Half an interval of Student's t, of estimates given as (variance, values it rests on)."""
     from scipy.special import stdtrit
 
+    error, freedom = _student(variances)
+    return float(stdtrit(freedom, (1 + confidence) / 2)) * error if error else 0.0
+
+
+def _student(variances: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """Return the standard error and the degrees of freedom: Welch's and Satterthwaite's, or of one sample its own."""
     whole = sum(variance for variance, _ in variances)
     squares = sum(variance**2 / (count - 1) for variance, count in variances)
-    if not squares:
-        return 0.0  # no variation at all
-    return float(stdtrit(whole**2 / squares, (1 + confidence) / 2)) * math.sqrt(whole)
+    return (math.sqrt(whole), whole**2 / squares) if squares else (0.0, 1.0)
 
 
 def _variance(drawn: Floats, count: int) -> float:

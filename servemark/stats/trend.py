@@ -1,47 +1,99 @@
-"""Tests of steadiness for values over time: their spread, and a trend in one direction."""
+"""Tests of steadiness for values over time: a drift or step of their level, a tail that grows, a queue that grows.
 
-import itertools
+Windows of a queue resemble the window before, so tests for independent values alarm falsely. The limits below were
+chosen by simulation: docs/explanation/statistics.md, "Steadiness", has how often each test is wrong, and what it sees.
+"""
+
 import math
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 TREND_LEVEL = 0.05
-DRIFT_LEVEL = 0.005
-"""Of 20 rounds of a comparison one would drift by luck in 64 of 100 comparisons at 5 %, in 10 of them at 0.5 %."""
 FEWEST = 7
 """Values below which nothing is said to drift: six go one way too often by chance."""
-IN_ORDER = 8
-"""Of n values that carry over n - 8 pairs may be out of order, none below 8."""
 RELEVANT = 1.10
 """A smaller change is not a drift, and a smaller spread not a scatter: perf_analyzer's rule of 10 %."""
+TAIL_GROWTH = 2.0
+"""A tail that grows by less is not said to grow."""
+_DRIFT = 40.0
+_DRIFT_OF_QUEUE = 80.0
+_TAIL_GROWS = 12.0
+_EDGE = 3
+"""Values on each side of a step, at least."""
+
+Values = npt.NDArray[np.float64]
 
 
 def max_over_min(values: Sequence[float]) -> float:
-    """The ratio of the largest value to the smallest; infinite where the smallest is 0."""
+    """Return the ratio of the largest value to the smallest; infinite where the smallest is 0."""
     return max(values) / min(values) if min(values) > 0 else math.inf
 
 
 def drift(values: Sequence[float], *, carry_over: bool) -> float | None:
     """Return the ratio of the last third of the values to the first, if they drift; None if they do not.
 
-    They drift if they go one way and the medians of the thirds differ by more than 10 %. Kendall's rank test at 0.5 %
-    tells whether independent values go one way. Windows of a queue are not independent, since each begins with what the
-    last one left (`carry_over`). Of them nearly every pair must be in order, which is rare even where each value is the
-    one before plus chance. docs/explanation/statistics.md has the simulation.
+    They drift if the medians of the thirds differ by more than 10 %, and a straight line or one step explains their
+    logarithms far better than a constant: by an F statistic above 40. Windows of a queue begin with what the last
+    one left (`carry_over`), so that they wander by chance: there it has to be above 80.
     """
     third = len(values) // 3
-    if len(values) < FEWEST or not (_in_order(values) if carry_over else has_trend(values, DRIFT_LEVEL)):
+    if len(values) < FEWEST:
         return None
     first, last = statistics.median(values[:third]), statistics.median(values[-third:])
     if max_over_min([first, last]) <= RELEVANT:
         return None
+    least = min((value for value in values if value > 0), default=1.0)
+    logs = np.log(np.maximum(values, least / 2))  # a window without any answer
+    if max(_line(logs), _step(logs)) <= (_DRIFT_OF_QUEUE if carry_over else _DRIFT):
+        return None
     return last / first if first > 0 else math.inf
 
 
-def _in_order(values: Sequence[float]) -> bool:
-    pairs = list(itertools.combinations(values, 2))
-    up, down = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
-    return len(pairs) - max(up, down) <= max(len(values) - IN_ORDER, 0)
+def tail_growth(slow: Sequence[int]) -> float | None:
+    """Return how many times as many requests are slow in the last third of the windows, if their number grows.
+
+    `slow` counts each window's requests beyond the p99 of all windows. They grow if a straight line explains their
+    square roots, whose variance is 1/4 for Poisson counts, by an F statistic above 12, and at least twofold.
+    """
+    third = len(slow) // 3
+    if len(slow) < FEWEST:
+        return None
+    first, last = sum(slow[:third]), sum(slow[-third:])
+    if last < TAIL_GROWTH * max(first, 1) or _line(np.sqrt(np.array(slow) + 3 / 8), noise=1 / 4) <= _TAIL_GROWS:
+        return None
+    return last / max(first, 1)
+
+
+def is_growing(steps: Sequence[int]) -> bool:
+    """Return True if a number that changed by these steps grows, rather than fluctuates (t test of the mean, 5 %)."""
+    from scipy.special import stdtrit
+
+    mean, error = statistics.fmean(steps), statistics.stdev(steps) / math.sqrt(len(steps))
+    return mean > float(stdtrit(len(steps) - 1, 0.95)) * error
+
+
+def _line(values: Values, noise: float = 0.0) -> float:
+    """Return the F statistic of a straight line against a constant; `noise` is the least variance around it."""
+    places = np.arange(len(values)) - (len(values) - 1) / 2
+    slope = places @ values / (places @ places)
+    return _gain(values, values - values.mean() - slope * places, noise)
+
+
+def _step(values: Values) -> float:
+    """Return the largest F statistic of a step against a constant (Pettitt 1979 has the same question for ranks)."""
+    return max(
+        _gain(values, np.concatenate([values[:at] - values[:at].mean(), values[at:] - values[at:].mean()]), 0.0)
+        for at in range(_EDGE, len(values) - _EDGE + 1)
+    )
+
+
+def _gain(values: Values, rest: Values, noise: float) -> float:
+    whole, left = float(((values - values.mean()) ** 2).sum()), float((rest**2).sum())
+    error = max(left / (len(values) - 2), noise)
+    return (whole - left) / error if error > 0 else math.inf
 
 
 def has_trend(values: Sequence[float], level: float = TREND_LEVEL) -> bool:

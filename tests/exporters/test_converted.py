@@ -19,9 +19,19 @@ from tests.support.zoo import tiny_of
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
 """One of each kind; what else TensorFlow runs is tested in the slow suite, since it takes minutes."""
+LIKE_ANOTHER = {
+    "faster_rcnn",
+    "faster_rcnn_c4",
+    "googlenet_lrn",
+    "image_caption_im2txt",
+    "nmt",
+    "resnet152",
+    "summarization",
+}
+"""Networks made of the operators of another, for which OpenVINO too takes ten seconds and more."""
 CONVERTED = [
-    pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else pytest.mark.slow)
-    for engine in ("openvino", "tensorflow")
+    pytest.param(name, engine, marks=[] if name in quick else pytest.mark.slow)
+    for engine, quick in (("openvino", set(names()) - LIKE_ANOTHER), ("tensorflow", QUICK))
     for name in names()
 ]
 VARYING = [name for name in names() if any(tensor.variable_axes for tensor in get(name).inputs)]

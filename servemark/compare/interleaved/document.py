@@ -32,6 +32,7 @@ from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
     Ratio,
+    holm,
     mean_interval,
     merge,
     merged_interval,
@@ -265,7 +266,7 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
     out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}
     figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "p99": p99, "inferences_per_s": throughput}
     for name, figure in figures.items():
-        ratio = _ratio([(figure(one), figure(other)) for one, other in both])
+        ratio = _ratio([(figure(one), figure(other)) for one, other in both], rounded=figure is not throughput)
         gap = unknown([name], "a round lacks the figure, or there is no whole round of both")
         out |= {name: ratio.to_dict()} if ratio else gap
     if len(both) < MINIMUM_PAIRS:
@@ -273,9 +274,20 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
     return cast(RowRatios, out | unknown(["max_rate"], NOT_SEARCHED))
 
 
-def _ratio(pairs: Sequence[tuple[float | None, float | None]]) -> Ratio | None:
+def _ratio(pairs: Sequence[tuple[float | None, float | None]], *, rounded: bool) -> Ratio | None:
+    """Return the ratio over the rounds; `rounded` values are latencies in ms, in a histogram's slots."""
     known = [(one, other) for one, other in pairs if one and other]
-    return ratio_of_pairs(known) if known and len(known) == len(pairs) else None
+    if not known or len(known) < len(pairs):
+        return None
+    return ratio_of_pairs(known, slack=max(map(Histogram.resolution, min(known))) if rounded else 0.0)
+
+
+def _tested_together(rows: Sequence[ComparisonRow]) -> None:
+    """Test all ratios as one family: of many equal engines some ratio would differ by luck."""
+    ratios = [ratio for row in rows for ratio in row["ratio"].values() if isinstance(ratio, dict)]
+    tested = [ratio for ratio in ratios if ratio["p_value"] is not None]
+    for ratio, significant in zip(tested, holm([ratio["p_value"] for ratio in tested]), strict=True):
+        ratio["significant"] = significant
 
 
 def document(
@@ -291,12 +303,14 @@ def document(
     why it is not whole.
     """
     whole = [sum(not turn.result["partial"] for turn in turns if turn.label == label) for label in labels]
+    made = [_with_rate(row, opened, labels[0], highest) for row in rows(turns, labels)]
+    _tested_together(made)
     found = {
         **opened,
         "baseline": labels[0],
         "scenario": turns[0].result["scenario"] if turns else None,
         "rounds_done": min(whole),
-        "rows": [_with_rate(row, opened, labels[0], highest) for row in rows(turns, labels)],
+        "rows": made,
         "turns": [turn.to_dict() for turn in turns],
         "partial": partial is not None,
         "partial_reason": partial,

@@ -15,6 +15,7 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
 from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
+from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.power import detectable, runs_needed
 from servemark.stats.ratios import (
@@ -113,11 +114,12 @@ class Pair:
         ratio: Ratio | None
         if not self.repeated:
             return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
+        slot = Histogram.resolution(min(a, b))
         if all(h.total >= needed and h.percentile(percentile) < math.inf for side in sides for h in side):
             each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
-            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired)
+            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired, slack=slot)
         else:
-            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired)
+            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired, slack=slot)
         if ratio is None:
             fewest = min(histogram.total for side in sides for histogram in side)
             reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
@@ -148,16 +150,20 @@ class Pair:
         slower = ratio if worse_above else ratio.inverse
         reading = read(slower, self.threshold)
         found = difference_of(name, a, b, ratio, reading, None)
-        found["minimum_detectable_change"] = detectable(ratio)
+        found["minimum_detectable_change"] = self._detectable(ratio)
         if reading == "undecided" and self.repeated:
             found |= self._undecided(slower)
         return found
 
+    def _detectable(self, ratio: Ratio) -> float | None:
+        counts = (len(self.first.runs), len(self.second.runs))
+        return detectable(ratio, counts, self.confidence, paired=self.paired)
+
     def _undecided(self, ratio: Ratio) -> Difference:
         """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
         counts = (len(self.first.runs), len(self.second.runs))
-        seen = detectable(ratio) or 0.0
-        gap, words = self.threshold, f"would have seen {seen:.0%} or more; for {self.threshold:.0%}"
+        seen = self._detectable(ratio) or 0.0
+        gap, words = self.threshold, f"would see {seen:.0%} in 80 of 100 cases; for {self.threshold:.0%}"
         if seen < self.threshold:
             # The runs suffice for the threshold, but what they found lies too near to it.
             gap, words = abs((1 + self.threshold) / ratio.value - 1), f"too near to {self.threshold:.0%}; to tell"

@@ -166,7 +166,7 @@ def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gat
     reading = read(ratio, gate.threshold)
     why = "the interval leaves neither out" if reading == "undecided" else None
     found = difference_of(figure, first, second, ratio, reading, why)
-    found["minimum_detectable_change"] = detectable(ratio)
+    found["minimum_detectable_change"] = detectable(ratio, (len(cases), len(cases)), paired=True)
     return found
 
 

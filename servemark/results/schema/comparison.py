@@ -204,7 +204,7 @@ class Difference(TypedDict):
     judged: Annotated[bool, "Whether it decides about the outcome."]
     regression: Annotated[bool, "Whether it is judged, and B is worse beyond chance and the threshold."]
     minimum_detectable_change: Annotated[
-        float | None, "Smallest loss that the interval would have left out (share). Null: no interval."
+        float | None, "Smallest loss that such runs find in 80 of 100 cases (share). Null: no interval."
     ]
     runs_needed: Annotated[int | None, "Undecided: so many runs on each side would do. Null: decided, or over 1000."]
 

@@ -3,7 +3,7 @@
 import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from servemark.errors import ExitCode
@@ -128,7 +128,4 @@ def rate_ratio(rates: list[float], others: list[float]) -> Ratio:
     with warnings.catch_warnings():
         # SciPy warns if one side found the same rate in each round.
         warnings.simplefilter("ignore", RuntimeWarning)
-        ratio = ratio_of_repeats(rates, others)
-    if ratio.low is None or ratio.high is None:
-        return ratio
-    return replace(ratio, low=ratio.low / (1 + TOLERANCE), high=ratio.high * (1 + TOLERANCE))
+        return ratio_of_repeats(rates, others, slack=TOLERANCE)

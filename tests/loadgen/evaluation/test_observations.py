@@ -43,7 +43,7 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
 def test_an_empty_interval_is_observed_too() -> None:
     found = observed((*OPEN, "--slo", "p90:50"), [])
     assert (found.requests, found.latency_p99_ms, found.objectives[0].value) == (0, 0.0, None)
-    assert {median for _, median in found.windows} == {None}
+    assert {window.p50_ms for window in found.windows} == {None}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_backend_that_died_is_known_by_its_kind_of_failure() -> None:
 
 def test_an_open_loop_s_throughput_is_the_share_answered_of_those_scheduled() -> None:
     outcomes = [*evenly(40, 11, 0.01, first_s=1), *(answered(10.5, 0.1, "http_500") for _ in range(10))]
-    shares = [share for share, _ in observed(OPEN, outcomes).windows]
+    shares = [window.answered for window in observed(OPEN, outcomes).windows]
     assert shares == [1.0] * 9 + [0.8]
 
 

@@ -83,6 +83,13 @@ def test_gamma_gaps_are_gamma(cv: float, rate: float) -> None:
         assert stats.kstest(gaps, other.cdf).pvalue < 1e-3
 
 
+@pytest.mark.parametrize("cv", [0.5, 2.0, 4.0])
+def test_a_short_gamma_schedule_has_the_asked_rate_on_average(cv: float) -> None:
+    counts = [len(schedule(Distribution.GAMMA, 10, 10, seed, cv=cv)) for seed in range(2000)]
+    # four standard errors; begun at an arrival, cv 4 would give 7.6 % too many
+    assert np.mean(counts) == pytest.approx(100, abs=4 * np.std(counts) / np.sqrt(len(counts)))
+
+
 @pytest.mark.parametrize("cv", [0.5, 2.0])
 def test_gamma_arrivals_have_the_mean_rate_and_burstiness(cv: float) -> None:
     gaps = gaps_s(schedule(Distribution.GAMMA, 1000, 50, 2, cv=cv))

@@ -9,6 +9,7 @@ import pytest
 from servemark.errors import ExitCode
 from servemark.machine.cpu_time import CpuUse
 from servemark.results.constraints import Observations, judge
+from servemark.results.constraints import WindowFigures as W
 from servemark.results.directory import to_json
 from servemark.results.objectives import Seen, Slo
 from servemark.results.verdict import Constraint, Verdict
@@ -19,11 +20,11 @@ GOOD = Observations(
     errors=0,
     max_error_rate=0.01,
     cpu_utilization=0.3,
-    windows=[(100.0, 5.0)] * 15,
+    windows=[W(100.0, 5.0)] * 15,
     schedule_delay_p99_ms=0.2,
     latency_p99_ms=8.0,
 )
-OPEN = dataclasses.replace(GOOD, open_loop=True, windows=[(1.0, 5.0)] * 15)
+OPEN = dataclasses.replace(GOOD, open_loop=True, windows=[W(1.0, 5.0)] * 15)
 SLO = Slo(99, 10)
 
 
@@ -80,6 +81,9 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("achieved_rate", OPEN, {"unfinished_growth": 30, "in_flight_edges": 100}, True, ""),
     ("achieved_rate", OPEN, {"unfinished_growth": 31, "in_flight_edges": 100}, False, "cannot keep up"),
     ("achieved_rate", OPEN, {"unfinished_growth": -40, "in_flight_edges": -1}, True, ""),
+    # a queue near its capacity goes up and down
+    ("achieved_rate", OPEN, {"unfinished_growth": 45, "growth_of_windows": [30, -20, 40, -10, -25, 50, -20]}, True, ""),
+    ("achieved_rate", OPEN, {"unfinished_growth": 45, "growth_of_windows": [6, 9, 4, 7, 5, 8, 6]}, False, "keep up"),
     (
         "schedule_delay_p99",
         OPEN,
@@ -129,7 +133,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
         False,
         "requests: run for about 83 s",
     ),
-    ("enough_samples", OPEN, {"requests": 4, "stages": [[(1.0, 5.0)] * 3]}, False, "requests: run for about 83 s"),
+    ("enough_samples", OPEN, {"requests": 4, "stages": [[W(1.0, 5.0)] * 3]}, False, "requests: run for about 83 s"),
     (
         "enough_samples",
         OPEN,
@@ -139,54 +143,69 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ),
     ("enough_samples", GOOD, {"requests": 0}, False, "p50 needs 20 requests: raise --duration"),
     ("enough_samples", GOOD, {"requests": 1, "measured_s": 0.0}, False, "p50 needs 20 requests: raise --duration"),
-    ("steady_state", GOOD, {"windows": [(n, 5.0) for n in (100, 90, 120, 95, 105, 130, 98)]}, True, ""),
+    ("steady_state", GOOD, {"windows": [W(n, 5.0) for n in (100, 90, 120, 95, 105, 130, 98)]}, True, ""),
     (
         "steady_state",
         GOOD,
-        {"windows": [(n, 5.0) for n in RISING]},
+        {"windows": [W(n, 5.0) for n in RISING]},
         False,
         "answers drifted up over the windows (80 84",
     ),
-    ("steady_state", GOOD, {"windows": [(n, 5.0) for n in RISING[::-1]]}, False, "--warmup"),
+    ("steady_state", GOOD, {"windows": [W(n, 5.0) for n in RISING[::-1]]}, False, "--warmup"),
     # one way, but by less than 10 %
-    ("steady_state", GOOD, {"windows": [(100 + n, 5.0) for n in range(10)]}, True, ""),
+    ("steady_state", GOOD, {"windows": [W(100 + n, 5.0) for n in range(10)]}, True, ""),
     (
         "steady_state",
         GOOD,
-        {"windows": [(n, 5.0) for n in (0, 0, 0, 0, 90, 100, 110, 120, 130, 140)]},
+        {"windows": [W(n, 5.0) for n in (0, 0, 0, 0, 90, 100, 110, 120, 130, 140)]},
         False,
         "drifted up",
     ),
     (
         "steady_state",
         GOOD,
-        {"windows": [(100, 5.0)] * 6},
+        {"windows": [W(100, 5.0)] * 6},
         False,
         "fewer than 7 windows have a figure: raise --duration",
     ),
-    ("steady_state", GOOD, {"windows": [(100, 5.0)] * 9 + [(0.0, None)]}, False, "nothing was answered in the last"),
+    ("steady_state", GOOD, {"windows": [W(100, 5.0)] * 9 + [W(0.0, None)]}, False, "nothing was answered in the last"),
     ("steady_state", GOOD, {"requests": 29}, False, "30 requests are needed"),
     ("steady_state", GOOD, {"requests": 30}, True, ""),
     ("steady_state", GOOD, {"requests": 10, "measured_s": 10.0}, False, "raise --duration to about 33 s"),
     # the open loop's queue swings without a drift, and one window begins with what the last one left
-    ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)]}, True, ""),
-    ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (4, 5, 4, 6, 5, 7, 8, 7, 9, 11)]}, True, ""),
+    ("steady_state", OPEN, {"windows": [W(1.0, ms) for ms in (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)]}, True, ""),
+    ("steady_state", OPEN, {"windows": [W(1.0, ms) for ms in (4, 5, 4, 6, 5, 7, 8, 7, 9, 11)]}, True, ""),
     (
         "steady_state",
         OPEN,
-        {"windows": [(1.0, ms) for ms in (4, 5, 6, 8, 7, 9, 10, 11, 13, 12)]},
+        {"windows": [W(1.0, ms) for ms in (4, 5, 6, 8, 7, 9, 10, 11, 13, 12)]},
         False,
         "p50 (ms) drifted up",
     ),
     (
         "steady_state",
         OPEN,
-        {"windows": [(1.0, ms) for ms in (9, 8, 7, 6, 5, 5.5, 4, 3, 2, 1)]},
+        {"windows": [W(1.0, ms) for ms in (9, 8, 7, 6, 5.2, 4.6, 4, 3.5, 3, 2.7)]},
         False,
         "drifted down",
     ),
-    ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4, 8)]}, True, ""),
-    ("steady_state", OPEN, {"windows": [(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4)]}, False, "fewer than 7"),
+    (
+        "steady_state",
+        OPEN,
+        {"windows": [W(1.0, ms) for ms in (5, 5.2, 4.9, 5, 5.1, 10, 10.3, 9.8, 10, 10.1)]},
+        False,
+        "up",
+    ),
+    (
+        "steady_state",
+        OPEN,
+        {"windows": [W(1.0, 5.0, slow) for slow in (2, 4, 6, 7, 10, 11, 13, 16, 17, 20)]},
+        False,
+        "the tail grew: 2 4 6 7 10 11 13 16 17 20 requests",
+    ),
+    ("steady_state", GOOD, {"windows": [W(9.0, 5.0, slow) for slow in (0, 0, 1, 0, 0, 9, 0, 0, 0, 15)]}, True, ""),
+    ("steady_state", OPEN, {"windows": [W(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4, 8)]}, True, ""),
+    ("steady_state", OPEN, {"windows": [W(1.0, ms) for ms in (5, None, 4, 6, 9, 5, 4)]}, False, "fewer than 7"),
     ("generator_errors", GOOD, {"generator_errors": 1}, False, "an error of servemark"),
     ("server_alive", GOOD, {}, True, ""),
     ("server_alive", GOOD, {"server_restarted": True}, False, "restarted during the run"),
@@ -256,7 +275,7 @@ def test_the_cause_is_named_before_its_consequences() -> None:
 
 
 def test_scatter_is_no_drift_and_said_to_be_scatter() -> None:
-    found = constraint(verdict(OPEN, windows=[(1.0, ms) for ms in (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)]), "steady_state")
+    found = constraint(verdict(OPEN, windows=[W(1.0, ms) for ms in (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)]), "steady_state")
     assert (found.value, found.limit) == (2.25, None)
     assert found.unit.endswith("scattered, not drifted (5 7 4 6 9 5 4 8 5 7)")
     assert "drifted" not in constraint(verdict(OPEN), "steady_state").unit

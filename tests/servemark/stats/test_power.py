@@ -21,10 +21,21 @@ def sides(
     return b.tolist(), a.tolist()
 
 
-def test_the_smallest_difference_is_where_the_interval_about_one_ends() -> None:
-    assert detectable(Ratio(1.3, 1.3 / 1.22, 1.3 * 1.22)) == pytest.approx(0.22)
-    assert detectable(Ratio(2.0, 2.0, 2.0)) == 0
-    assert detectable(Ratio(2.0, None, None)) is None
+def test_the_smallest_difference_is_larger_than_half_the_interval() -> None:
+    # t(8, 97.5 %) = 2.306, t(8, 80 %) = 0.889
+    found = detectable(Ratio(1.3, 1.3 / 1.22, 1.3 * 1.22), (5, 5))
+    assert found == pytest.approx(1.22 ** ((2.306 + 0.889) / 2.306) - 1, rel=1e-3)
+    assert detectable(Ratio(2.0, 2.0, 2.0), (5, 5)) == 0
+    assert detectable(Ratio(2.0, None, None), (5, 5)) is None
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_detectable_difference_is_found_as_often_as_promised(paired: bool) -> None:
+    rng = np.random.default_rng(3)
+    equal = [ratio_of_repeats(*sides(8, 1.0, rng, paired=paired), paired=paired) for _ in range(400)]
+    change = float(np.median([detectable(ratio, (8, 8), paired=paired) for ratio in equal]))
+    found = [ratio_of_repeats(*sides(8, 1 + change, rng, paired=paired), paired=paired) for _ in range(1000)]
+    assert np.mean([ratio.low is not None and ratio.low > 1 for ratio in found]) == pytest.approx(POWER, abs=0.06)
 
 
 def test_few_runs_follow_students_table() -> None:

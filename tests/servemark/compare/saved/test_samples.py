@@ -96,7 +96,7 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
     assert p99["minimum_detectable_change"] > 0.2
     seen = p99["minimum_detectable_change"]
     assert document["undecided"] == [
-        f"p99 ms: would have seen {seen:.0%} or more; "
+        f"p99 ms: would see {seen:.0%} in 80 of 100 cases; "
         f"for 10% about {p99['runs_needed']} runs of 10 s on each side, has 5 runs"
     ]
     # Judged by what is not noisy, it passes.
