@@ -74,7 +74,7 @@ def lognormal(cv: float) -> Draw:
     return lambda rng, shape: rng.lognormal(-squared / 2, math.sqrt(squared), shape)
 
 
-def _sojourn(gaps: Floats, service: Floats) -> Floats:
+def sojourn(gaps: Floats, service: Floats) -> Floats:
     """Return the time in a system of one server: Lindley's recursion."""
     steps = np.cumsum(service[:, :-1] - gaps[:, 1:], axis=1)
     steps = np.concatenate([np.zeros((len(steps), 1)), steps], axis=1)
@@ -90,7 +90,7 @@ def queue(gap: Draw, service: Draw, load: float) -> Simulate:
     def simulate(rng: np.random.Generator, runs: int, requests: int) -> tuple[Floats, Floats]:
         shape = (runs, settled + requests)
         gaps, took = gap(rng, shape) / RATE, service(rng, shape) * load / RATE
-        return _sojourn(gaps, took)[:, settled:], np.cumsum(gaps, axis=1)[:, settled:]
+        return sojourn(gaps, took)[:, settled:], np.cumsum(gaps, axis=1)[:, settled:]
 
     return simulate
 
@@ -105,7 +105,7 @@ def pauses(load: float, length_s: float, every_s: float) -> Simulate:
         periods = np.floor(times / every_s)
         # Time that the server has been working, by which the pauses take no time.
         working = periods * (every_s - length_s) + np.maximum(times - periods * every_s - length_s, 0)
-        left = working + _sojourn(np.diff(working, axis=1, prepend=0), np.full(shape, load / RATE))
+        left = working + sojourn(np.diff(working, axis=1, prepend=0), np.full(shape, load / RATE))
         periods = np.floor(left / (every_s - length_s))
         done = periods * every_s + length_s + left - periods * (every_s - length_s)
         return (done - times)[:, settled:], times[:, settled:]

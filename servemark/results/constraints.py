@@ -73,7 +73,7 @@ class Observations:
     in_flight_edges: int = 0
     """Requests in flight at the start plus at the end of the interval."""
     growth_of_windows: Sequence[int] = ()
-    """What `unfinished_growth` is made of, by window; () where the rate changes by itself."""
+    """The growth in each window; () where the rate changes by itself."""
     schedule_delay_p99_ms: float = 0.0
     """The lower end of its 95 % interval, so that a few late sends by chance do not condemn a generator."""
     generator_delay_p99_ms: float | None = None

@@ -35,9 +35,9 @@ def max_over_min(values: Sequence[float]) -> float:
 def drift(values: Sequence[float], *, carry_over: bool) -> float | None:
     """Return the ratio of the last third of the values to the first, if they drift; None if they do not.
 
-    They drift if the medians of the thirds differ by more than 10 %, and a straight line or one step explains their
-    logarithms far better than a constant: by an F statistic above 40. Windows of a queue begin with what the last
-    one left (`carry_over`), so that they wander by chance: there it has to be above 80.
+    They drift if the medians of the thirds differ by more than 10 %, and a straight line explains their logarithms or
+    ranks, or one step their logarithms, far better than a constant: by an F statistic above 40. Windows of a queue
+    begin with what the last one left (`carry_over`), so that they wander by chance: there it has to be above 80.
     """
     third = len(values) // 3
     if len(values) < FEWEST:
@@ -47,7 +47,8 @@ def drift(values: Sequence[float], *, carry_over: bool) -> float | None:
         return None
     least = min((value for value in values if value > 0), default=1.0)
     logs = np.log(np.maximum(values, least / 2))  # a window without any answer
-    if max(_line(logs), _step(logs)) <= (_DRIFT_OF_QUEUE if carry_over else _DRIFT):
+    ranks = np.argsort(np.argsort(logs)).astype(float)
+    if max(_line(logs), _line(ranks), _step(logs)) <= (_DRIFT_OF_QUEUE if carry_over else _DRIFT):
         return None
     return last / first if first > 0 else math.inf
 
