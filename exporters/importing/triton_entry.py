@@ -37,6 +37,9 @@ def read(folder: Path) -> TritonEntry | None:
         raise unusable(folder, "it has no folder of a version", fix="name the model file itself")
     names = [name for name in (config.default_model_filename, *FILES) if name]
     found = next((versions[-1] / name for name in names if (versions[-1] / name).exists()), None)
+    if found is not None and not found.resolve().is_relative_to(folder.resolve()):
+        words = f"default_model_filename {config.default_model_filename!r} lies outside the entry"
+        raise unusable(folder, words, fix="copy the model into the entry, or name the model file itself")
     if found is None or found.suffix == ".py":
         kind = config.backend or config.platform or "unknown"
         raise unusable(folder, f"its backend is {kind}, and {versions[-1]} has none of {', '.join(FILES)}", fix=SERVE)

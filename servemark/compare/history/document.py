@@ -50,6 +50,10 @@ def series_of(
         for number, point in enumerate(points)
     ]
     outcome, reason = _outcome(len(used), len(group), changes)
+    if outcome == "not worse" and changes:
+        loss = _loss_to_best(levels, metric)
+        if loss > 1 + threshold:
+            outcome, reason = "worse", f"the last level is worse than the best before it by the factor {loss:.2f}"
     return {
         "subject": group[0].subject,
         "machine": group[0].machine,
@@ -59,6 +63,12 @@ def series_of(
         "outcome": outcome,
         "reason": reason,
     }
+
+
+def _loss_to_best(levels: Sequence[float], metric: Metric) -> float:
+    """Return by which factor the last level is worse than the best one before it; levels are logarithms."""
+    sign = 1 if metric.higher_is_worse else -1
+    return math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
 
 
 def _change(before: Measured, after: Measured, ratio: float, metric: Metric, threshold: float) -> HistoryChange:

@@ -38,7 +38,9 @@ class HistorySeries(TypedDict):
     results: Annotated[list[HistoryResult], "The results."]
     chance: Annotated[float | None, "How often noise alone would look so (p value). Null: too few results."]
     changes: Annotated[list[HistoryChange], "The changes, in order. None where chance explains the series."]
-    outcome: Annotated[Trend, "Whether the latest change is for the worse."]
+    outcome: Annotated[
+        Trend, "Whether the latest change is for the worse, or the last level is worse than the best before it."
+    ]
     reason: Annotated[str, "The same in words."]
 
 

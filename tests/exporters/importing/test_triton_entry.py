@@ -46,3 +46,16 @@ def test_code_and_other_formats_are_refused(tmp_path: Path, file: str) -> None:
     (tmp_path / "1" / "model.py").write_text("raise SystemExit")
     with pytest.raises(ArtifactError, match="its backend is python"):
         triton_entry.read(tmp_path)
+
+
+@pytest.mark.parametrize("way", ["dots", "absolute", "link"])
+def test_a_model_file_outside_the_entry_is_refused(tmp_path: Path, way: str) -> None:
+    outside, entry = tmp_path / "secret.onnx", tmp_path / "entry"
+    outside.write_bytes(b"not yours")
+    (entry / "1").mkdir(parents=True)
+    name = {"dots": "../../secret.onnx", "absolute": str(outside), "link": "model.onnx"}[way]
+    if way == "link":
+        (entry / "1" / name).symlink_to(outside)
+    (entry / "config.pbtxt").write_text(f'backend: "onnxruntime" default_model_filename: "{name}"')
+    with pytest.raises(ArtifactError, match="lies outside the entry"):
+        triton_entry.read(entry)

@@ -74,6 +74,14 @@ def test_what_got_faster_is_no_regression(servemark: Servemark, tmp_path: Path, 
     assert "better by the factor 0.76" in done.out
 
 
+def test_a_small_repair_of_a_large_loss_is_still_worse(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    noise = [0.0, 0.02, -0.03, 0.01, 0.03, -0.02, 0.01, 0.0, -0.01, 0.02]
+    write(tmp_path, template, [level + each for level in (10.0, 13.0, 12.2) for each in noise])
+    done = history(servemark, tmp_path, "--fail-on", "regression")
+    assert done.code == ExitCode.REGRESSION
+    assert "worse than the best before it by the factor 1.22" in done.out
+
+
 def test_too_few_results_are_undecided(servemark: Servemark, tmp_path: Path, template: Any) -> None:
     write(tmp_path, template, STEP[:5])
     done = history(servemark, tmp_path, "--fail-on", "regression")
