@@ -47,7 +47,8 @@ def drift(values: Sequence[float], *, carry_over: bool) -> float | None:
         return None
     least = min((value for value in values if value > 0), default=1.0)
     logs = np.log(np.maximum(values, least / 2))  # a window without any answer
-    ranks = np.argsort(np.argsort(logs)).astype(float)
+    ordered = np.sort(logs)
+    ranks = (np.searchsorted(ordered, logs) + np.searchsorted(ordered, logs, side="right")) / 2  # of ties the mean
     if max(_line(logs), _line(ranks), _step(logs)) <= (_DRIFT_OF_QUEUE if carry_over else _DRIFT):
         return None
     return last / first if first > 0 else math.inf
