@@ -63,7 +63,7 @@ def figures(measurement: Measurement, measured: Measured, correctness: Correctne
             _NO_COUNTERS if statistics.available else measurement.target.no_statistics,
         ),
         "client": _client(config, measured, measurement.telemetry),
-        "cpu": _cpu(measured.machine),
+        "cpu": cpu_figures(measured.machine),
         **_exchanges(measured),
     }
     return cast(Metrics, found)
@@ -169,7 +169,8 @@ def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | No
     )
 
 
-def _cpu(machine: MachineUse) -> CpuFigures:
+def cpu_figures(machine: MachineUse) -> CpuFigures:
+    """Return the cores that generator, server and other work used."""
     use = machine.use
     if use is None:
         keys = [key for key in CpuFigures.__annotations__ if key != "largest_other"]

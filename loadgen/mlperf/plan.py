@@ -39,6 +39,8 @@ class MlperfPlan:
     min_queries: int
     latency_ms: float | None
     percentile: float | None
+    bound_from: str | None
+    """Origin of the bound: the flag, or the workload."""
     seed: int
     accuracy: bool = False
     """Each sample once, its answer in LoadGen's accuracy log; no duration and no latency counts."""

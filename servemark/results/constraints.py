@@ -107,7 +107,7 @@ def judge(seen: Observations) -> Verdict:
     """Judge a run by the constraints that apply to it, and its objectives."""
     constraints = [_completed(seen)]
     if seen.machine is not None:
-        constraints.append(_quiet(seen.machine))
+        constraints.append(other_load(seen.machine))
     constraints.append(_errors(seen))
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
@@ -136,8 +136,8 @@ def _completed(seen: Observations) -> Constraint:
     return Constraint(Kind.COMPLETED, seen.interrupted is None, None, None, "", remedy)
 
 
-def _quiet(use: CpuUse) -> Constraint:
-    """Judge the other load first: late sends, unsteady windows and long latencies may only follow from it."""
+def other_load(use: CpuUse) -> Constraint:
+    """Judge the other load. It comes first: late sends, unsteady windows and long latencies may only follow from it."""
     took = []
     if use.other >= SHOWN_CORES or use.stolen < SHOWN_CORES:
         most = f", most by {use.largest}" if use.largest else ""

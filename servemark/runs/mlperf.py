@@ -1,11 +1,14 @@
 """An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+from loadgen.evaluation.metrics import cpu_figures
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
@@ -18,6 +21,7 @@ from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
+from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult, Plan
@@ -85,17 +89,24 @@ def _measure(
         min_queries=min_queries,
         latency_ms=bound.limit if bound else None,
         percentile=bound.percentile if bound else None,
+        bound_from=_bound_from(config, bound),
         seed=config.seed,
         accuracy=labels is not None,
     )
+    machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
     library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
     asked = f"at least {config.duration_s:g} s and {min_queries} queries"
     note(f"LoadGen: {scenario.value}, {asked if labels is None else f'accuracy of {len(library):,} samples'}")
     timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
     keep = logged_by(config) if labels else _nothing
+    machine.begin()
     seen = run(target, library, plan, directory, timeout_s=timeout_s, max_in_flight=most, logged=keep)
-    official, metrics, verdict = _judged(config, seen, golden if labels is None else None, directory, labels)
+    machine.finish()
+    machine.wait()
+    official, metrics, verdict = _judged(
+        config, plan, seen, machine, golden if labels is None else None, directory, labels
+    )
     result: MlperfResult = {
         **opening("mlperf"),
         "request": config.to_dict(),
@@ -116,8 +127,20 @@ def _measure(
     return directory, result
 
 
+def _bound_from(config: LoadConfig, bound: Slo | None) -> str | None:
+    if bound is None:
+        return None
+    return "--slo" if latency_objective(config.slo) else f"{config.workload.name}'s own objective"
+
+
 def _judged(
-    config: LoadConfig, seen: LoadGenOutcomes, golden: Golden | None, logs: Path, labels: Labels | None
+    config: LoadConfig,
+    plan: MlperfPlan,
+    seen: LoadGenOutcomes,
+    machine: MachineUse,
+    golden: Golden | None,
+    logs: Path,
+    labels: Labels | None,
 ) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
     """LoadGen's figures, this side's, and both verdicts as one."""
     log = {} if seen.interrupted else read_log(logs)
@@ -128,12 +151,14 @@ def _judged(
         if golden
         else (unchecked(_unchecked(config, labels)), None)
     )
-    why = "interrupted" if seen.interrupted else why_invalid(log) or "see mlperf_log_summary.txt"
     errors = seen.errors.total()
     # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
     ended = official == "VALID" if labels is None else not seen.interrupted
+    beside = [other_load(machine.use)] if machine.use and labels is None else []
+    busy = any(not each.ok for each in beside)
     constraints = [
-        Constraint(Kind.LOADGEN, ended, None, None, "", "" if ended else why),
+        *beside,
+        loadgen_constraint(plan, log, "interrupted" if seen.interrupted else "", valid=ended, busy=busy),
         Constraint(Kind.ERROR_RATE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:
@@ -154,10 +179,31 @@ def _judged(
             "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
         },
         "correctness": {"output_agreement": agreement},
+        "cpu": cpu_figures(machine),
     }
     if labels is not None and not seen.interrupted:
         metrics["correctness"]["quality"] = score_log(config, labels, logs)
-    return figures, metrics, Verdict(constraints).to_dict()
+    skipped = {} if machine.use or labels else {str(Kind.OTHER_LOAD): machine.reason}
+    return figures, metrics, Verdict(constraints, skipped=skipped).to_dict()
+
+
+def loadgen_constraint(plan: MlperfPlan, log: Mapping[str, Any], ended: str, *, valid: bool, busy: bool) -> Constraint:
+    """Take LoadGen's verdict, with the bound of the Server scenario and the latency that it is compared with.
+
+    LoadGen knows nothing of the machine and advises a lower rate. Beside other work that would hide the cause.
+    """
+    value = limit = None
+    unit, remedy = "", ""
+    if plan.scenario is MlperfScenario.SERVER and plan.latency_ms is not None and not plan.accuracy:
+        ns = log.get(f"result_{plan.percentile:.2f}_percentile_latency_ns")
+        value, limit, unit = ns and ns / 1e6, plan.latency_ms, f"ms at p{plan.percentile:g}"
+    if not valid:
+        remedy = ended or why_invalid(log) or "see mlperf_log_summary.txt"
+        if limit is not None and not ended:
+            remedy = f"the bound of {limit:g} {unit} is {plan.bound_from}; LoadGen: {remedy}"
+        if busy and not ended:
+            remedy = "other work may be the reason: repeat on a quiet machine before you change the load"
+    return Constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)
 
 
 def _unchecked(config: LoadConfig, labels: Labels | None) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import kubernetes_validate
@@ -33,6 +34,8 @@ from tests.support.manifests import (
     workloads,
 )
 
+CONTAINERFILE = CHECKOUT / "Containerfile"
+PACKAGES = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
 VERSION = "1.31"
 """Of Kubernetes, whose schemas the manifests keep."""
 every_folder = pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
@@ -293,7 +296,7 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     assert int(port) in {port["port"] for port in of_kind(folder, "Service")[host]["spec"]["ports"]}
     # Triton serves whatever the image of models holds.
     assert "--model-control-mode=none" in arguments(of_kind(folder, "Deployment")["triton"])
-    assert f"\nARG ENTRY={load['model']}\n" in (FOLDER / "Dockerfile").read_text()
+    assert f"\nARG ENTRY={load['model']}\n" in CONTAINERFILE.read_text()
     assert load["open_loop"]
     # The master begins when the server is ready, not when the workers are there.
     [wait] = [container["command"] for container in pod(master)["initContainers"] if container["name"] == "triton"]
@@ -313,12 +316,18 @@ def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(tmp_path: Pat
 
 
 def test_the_images_are_built_from_what_is_there() -> None:
-    text = (FOLDER / "Dockerfile").read_text()
+    text = CONTAINERFILE.read_text()
     stages = set(re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE))
     images = {image["name"] for image in kustomization(BASE)["images"]}
-    assert images == {f"servemark-{stage}" for stage in stages}
+    assert images < {f"servemark-{stage}" for stage in stages}
     assert set(re.findall(r"--target (\w+) -t (\S+):", text)) == {(s, f"servemark-{s}") for s in stages}
-    kept = {line[1:] for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
+    kept = {line[1:] for line in Path(f"{CONTAINERFILE}.dockerignore").read_text().splitlines() if line[0] == "!"}
     copied = {name for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE) for name in line.split()}
     assert {name.partition("/")[0] for name in copied} == kept
     assert all((CHECKOUT / name).exists() for name in kept)
+    # Each stage that installs servemark has all of its packages.
+    packages = {name.rstrip("*").partition(".")[0] for name in PACKAGES}
+    installed = [stage for stage in text.split("\nFROM ") if "servemark servemark" in stage]
+    assert len(installed) == 2
+    for stage in installed:
+        assert packages <= set(re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE))

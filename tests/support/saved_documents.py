@@ -288,6 +288,6 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "scenario": "Server",
         "plan": {"scenario": "Server", "expected_qps": 100.0},
         "loadgen": official,
-        "metrics": {"latency_ms": result["metrics"]["latency_ms"], "errors": errors},
+        "metrics": {**{key: result["metrics"][key] for key in ("latency_ms", "cpu")}, "errors": errors},
         "verdict": result["verdict"],
     }

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import REQUEST, OutputAgreement, Resolved, VerdictOfRun
+from servemark.results.schema.run import REQUEST, CpuFigures, OutputAgreement, Resolved, VerdictOfRun
 from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency
 
@@ -18,6 +18,7 @@ class Plan(TypedDict):
     min_queries: Annotated[int, "Fewest queries."]
     latency_ms: Annotated[float | None, "Server: bound of the latency (ms). Null: another scenario, without one."]
     percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
+    bound_from: NotRequired[Annotated[str | None, "Origin of the bound: `--slo`, or the workload's own objective."]]
     seed: Annotated[int, "Seed of schedule and samples."]
     accuracy: NotRequired[Annotated[bool, "Whether it was an accuracy run: each sample once."]]
 
@@ -43,6 +44,7 @@ class MlperfMetrics(TypedDict):
     latency_ms: Annotated[Latency, "From LoadGen's call to the answer (ms)."]
     errors: Annotated[MlperfErrors, "Failed requests."]
     correctness: Annotated[MlperfCorrectness, "Agreement of answers with golden ones, and their quality."]
+    cpu: Annotated[CpuFigures, "Cores that generator, server and other work used."]
 
 
 class MlperfResult(Header):

@@ -15,6 +15,10 @@ def render_mlperf(result: MlperfResult, console: Console) -> None:
     scenario = result["scenario"]
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision"))
     console.print(Text(f"{result['workload']} on {place}  |  MLPerf {scenario}, LoadGen {official['version']}"))
+    plan = result["plan"]
+    if plan.get("latency_ms") is not None and scenario == "Server":
+        bound = f"p{plan['percentile']:g} within {plan['latency_ms']:g} ms, {plan.get('bound_from')}"
+        console.print(Text(f"bound: {bound}; asked {plan['expected_qps']:g}/s"))
     known = {p: official.get(f"{p}_percentile_latency_ns") for p in _PERCENTILES}
     figures = "  ".join(f"p{float(p):g} {ns / 1e6:.4g}" for p, ns in known.items() if ns is not None)
     if figures:  # of an accuracy run it keeps no times

@@ -14,6 +14,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "device": "cpu",
         "precision": "fp32",
         "scenario": "Server",
+        "plan": {"expected_qps": 300.0, "latency_ms": 15.0, "percentile": 99.0, "bound_from": "--slo"},
         "loadgen": {
             "version": "5.1",
             "50.00_percentile_latency_ns": 1_500_000,
@@ -29,8 +30,9 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_both_sides_stand_below_each_other() -> None:
     lines = shown(render_mlperf, document()).splitlines()
     assert lines[0] == "resnet50 on onnxruntime, cpu, fp32  |  MLPerf Server, LoadGen 5.1"
-    assert lines[1].split() == ["LoadGen", "ms", "p50", "1.5", "p99", "12.35"]
-    assert lines[2].split() == ["servemark", "ms", "p50", "1.5", "p90", "2.5"]
+    assert lines[1] == "bound: p99 within 15 ms, --slo; asked 300/s"
+    assert lines[2].split() == ["LoadGen", "ms", "p50", "1.5", "p99", "12.35"]
+    assert lines[3].split() == ["servemark", "ms", "p50", "1.5", "p90", "2.5"]
     assert "completed samples per sec: 123.46" in lines
     assert lines[-2:] == ["Result is : VALID", f"  {'loadgen':<20} Yes"]
 
