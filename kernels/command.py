@@ -24,7 +24,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
-from servemark.paths import RESULTS, shown
+from servemark.paths import RESULTS, found, shown
 from servemark.quantities import SECONDS, one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
@@ -72,11 +72,13 @@ def kernels(
     with_published: Annotated[
         bool, typer.Option("--published", help="Show DeepBench's published figures of the same sizes beside.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.")] = RESULTS,
     new_ceilings: Annotated[
         bool, typer.Option("--new-ceilings", help="Measure ceilings again that an earlier run has kept.")
     ] = False,
-    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.", parser=found)
+    ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
     report: Report = False,
     json: Json = False,

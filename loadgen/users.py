@@ -4,8 +4,10 @@ import functools
 import os
 import signal
 import sys
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import gevent
 from locust import User, events, task
@@ -13,15 +15,16 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadgen.locust_bridge.locust_internals import leave_with_own_code
+from loadgen.locust_bridge.locust_internals import leave_out_empty_tables, leave_with_own_code
 from loadgen.locust_bridge.session import Session, add_own_arguments
+from loadgen.locust_bridge.user_classes import host_of
 from loadgen.locust_bridge.worker_session import WorkerSession
 from loadgen.targets.any_model import workload_of
 from servemark import interrupts
 from servemark.documents.flags import add_arguments
 from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, ServemarkError
-from servemark.output import stderr
+from servemark.output import NOTES, SAYS, stderr
 from servemark.workload import Workload, workloads
 
 _sessions: dict[int, Session | WorkerSession] = {}
@@ -33,7 +36,8 @@ class InferenceUser(User):
     """Stands for one connection that the closed loop keeps busy; the driver sends the requests of all of them.
 
     A subclass can drive the workloads whose `locustfile` is the name of its file, or the one that it names itself. One
-    that drives a model of the user's own gives its `Workload` as `own` instead.
+    that drives a model of the user's own gives its `Workload` as `own` instead. `host` is the server without `-H`;
+    `on_start` and `on_stop` run once for each of Locust's users. What else Locust knows is refused with words.
     """
 
     abstract = True
@@ -54,13 +58,20 @@ class InferenceUser(User):
         gevent.sleep(1)
 
 
+def _classes(base: type[InferenceUser] = InferenceUser) -> Iterator[type[InferenceUser]]:
+    """The classes of the locustfile, those that extend one of its own included."""
+    for user_class in base.__subclasses__():
+        yield user_class
+        yield from _classes(user_class)
+
+
 def _models() -> list[str]:
-    return [model for user_class in InferenceUser.__subclasses__() for model in user_class.models()]
+    return list(dict.fromkeys(model for user_class in _classes() for model in user_class.models()))
 
 
 def _lookup(request: RunRequest) -> Workload:
     """Find a workload: a locustfile's own before the zoo's and the server's. Raises OptionError, ServerError."""
-    own = {user_class.own.name: user_class.own for user_class in InferenceUser.__subclasses__() if user_class.own}
+    own = {user_class.own.name: user_class.own for user_class in _classes() if user_class.own}
     return own.get(request.workload) or workload_of(request)
 
 
@@ -78,9 +89,11 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
 
 def _init(environment: Environment, **_: Any) -> None:
     interrupts.install()
+    os.environ.setdefault(SAYS, NOTES)
     worker = isinstance(environment.runner, WorkerRunner)
     session = WorkerSession(environment, _lookup) if worker else Session(environment, _lookup)
     try:
+        cast(Namespace, environment.parsed_options).host = host_of(environment, InferenceUser)
         session.begin()
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", style="red")
@@ -137,6 +150,7 @@ def _quitting(environment: Environment, **_: Any) -> None:
 
 
 interrupts.end_with_owner()
+leave_out_empty_tables()
 # Locust leaves a process that it forks (--processes) behind, looking for its master for a minute or five. What that
 # has measured has been sent by then.
 os.register_at_fork(after_in_child=functools.partial(interrupts.end_with_parent, signal.SIGKILL))

@@ -80,11 +80,12 @@ class WorkerError(ServemarkError):
 
 
 class NoResultError(Exception):
-    """A run that ended without a result; it has said why itself, and `exit_code` is its own."""
+    """A run that ended without a result: its exit code, and what it said, which is empty where it was shown already."""
 
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(f"a run ended without a result, with exit code {exit_code}")
+    def __init__(self, exit_code: int, said: str = "") -> None:
+        super().__init__(said or f"a run ended without a result, with exit code {exit_code}")
         self.exit_code = exit_code
+        self.said = said
 
 
 class ResultError(ServemarkError):

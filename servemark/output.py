@@ -57,13 +57,13 @@ def _unless_gone(stream: IO[str]) -> Iterator[None]:
 
 SAYS = "SERVEMARK_SAYS"
 """Environment variable with the amount of output, so that the processes of a command inherit it."""
-ERRORS, EVERYTHING = "errors", "everything"
-"""Amounts of output: only errors, beside a JSON document; or reports that leave nothing out."""
+ERRORS, NOTES, EVERYTHING = "errors", "notes", "everything"
+"""Amounts of output: only errors, of the library and beside a JSON document; a command's; or nothing left out."""
 
 
 def says(how_much: str) -> bool:
-    """Return True if the command was asked for this amount of output."""
-    return os.environ.get(SAYS) == how_much
+    """Return True if this amount of output is asked for. The library, which no command calls, says only errors."""
+    return os.environ.get(SAYS, ERRORS) == how_much
 
 
 stderr = _Unfailing(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)

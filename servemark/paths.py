@@ -1,17 +1,26 @@
-"""Default folders: in the checkout, else where the command is run; the command line can override each."""
+"""Folders: each lies below SERVEMARK_HOME, which is the working directory where it is not set; flags override each."""
 
+import os
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-ROOT = CHECKOUT if (CHECKOUT / "pyproject.toml").is_file() else Path.cwd()
-"""The checkout or, if servemark is installed without one, the present folder: results do not belong among packages."""
-MODEL_REPOSITORY = ROOT / "model_repo"
-DATA_ROOT = ROOT / "data"
-RESULTS = ROOT / "results"
 LOCUSTFILES = CHECKOUT / "loadgen"
+HOME_VARIABLE = "SERVEMARK_HOME"
+HOME = Path(os.environ[HOME_VARIABLE]).expanduser().absolute() if os.environ.get(HOME_VARIABLE) else Path()
+MODEL_REPOSITORY = HOME / "model_repo"
+DATA_ROOT = HOME / "data"
+RESULTS = HOME / "results"
+IMPORTS = HOME / "servemark_models"
 
 
 def shown(path: Path) -> str:
     """The path as it is printed: relative to the working directory where it lies below it, else whole."""
     path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def found(text: str) -> Path:
+    """The path as it is given or, where nothing is there, below SERVEMARK_HOME: `results/latest` from anywhere."""
+    path = Path(text)
+    at_home = HOME / path
+    return at_home if not path.exists() and at_home.exists() else path

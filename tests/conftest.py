@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from servemark.frameworks import tensorflow as quiet_tensorflow
+from servemark.output import NOTES, SAYS
 from tests.support.certificates import Authority
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
+
+os.environ.setdefault(SAYS, NOTES)  # as a command does: tests of the library look at its notes too
 
 # No deadline: a busy machine is slow, not wrong.
 settings.register_profile("ci", derandomize=True, database=None, deadline=None)

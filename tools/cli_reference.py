@@ -20,8 +20,8 @@ the command.
 """
 _LOCUSTFILES = """## locust -f loadgen/TASK.py
 
-Locust's own `--help` does not read the locustfile, so it shows Locust's options only. A locustfile adds these, here for
-`ranking.py`:
+Locust's own `--help` does not read the locustfile, so it shows Locust's options only; `python -m loadgen --help` shows
+all. A locustfile adds these, here for `ranking.py`:
 """
 _WIDTH = 110
 

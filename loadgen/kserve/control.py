@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.kserve.http_messages import model_path
-from loadgen.kserve.served_model import ServedModel, read_served_model
+from loadgen.kserve.served_model import ServedModel, declared_model, read_served_model
 from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.http_request import Reply, ask
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import reason
+from servemark.documents.server import Tensors
 from servemark.errors import ServerError
 from servemark.workload import Tensor, Workload
 
@@ -125,9 +126,11 @@ class Control:
             version = f" in version {self.version}" if self.version else ""
             raise ServerError(f"the server at {self.url} does not serve {model!r}{version}", fix=fix)
 
-    def served_model(self, model: str) -> ServedModel:
-        """Return a model's inputs and outputs, as the server describes them. Raises ServerError."""
+    def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
+        """Return a model's `inputs` and `outputs`, declared or as the server describes them. Raises ServerError."""
         self.require_ready(model, "name a model that is served there: MODEL, --model-version, --url")
+        if declared:
+            return declared_model(f"{model!r} as declared", declared)
         metadata = self._document(model, "")
         try:
             config = self._document(model, "config")

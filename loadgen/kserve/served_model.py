@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servemark.documents.server import Tensors
 from servemark.errors import MAX_QUOTED, ServerError
 from servemark.workload import Tensor
 from servemark.workload.tensor import NUMPY_DTYPES
@@ -36,7 +37,8 @@ def read_served_model(where: str, metadata: Mapping[str, Any], config: Mapping[s
     if not inputs:
         raise ServerError(
             f"{where}: the server names no inputs, so no request can be made",
-            fix="declare the model's inputs and outputs where the server is configured (MLServer: model-settings.json)",
+            fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3; or declare them where the server is configured "
+            "(MLServer: model-settings.json)",
         )
     if "max_batch_size" in config:
         max_batch = _whole(f"{where}: max_batch_size", config["max_batch_size"], 0)
@@ -56,6 +58,15 @@ def read_served_model(where: str, metadata: Mapping[str, Any], config: Mapping[s
         tuple(Tensor(name, kind, shape[skipped:]) for name, kind, shape in outputs),
         max_batch,
     )
+
+
+def declared_model(where: str, declared: Mapping[str, Tensors]) -> ServedModel:
+    """Read the `inputs` and `outputs` of a server without metadata. Raises ServerError."""
+    metadata = {
+        kind: [{"name": name, "datatype": datatype, "shape": list(shape)} for name, (datatype, shape) in named.items()]
+        for kind, named in declared.items()
+    }
+    return read_served_model(where, metadata, {})
 
 
 def _tensors(where: str, listed: Any) -> list[tuple[str, str, tuple[int, ...]]]:

@@ -21,6 +21,7 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quality.ctc import LanguageModel
 from servemark.quantities import text_of
 from servemark.repository.entry import Entry
+from servemark.results.labels import title
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.destinations import Destinations
@@ -38,7 +39,7 @@ def in_zoo(request: RunRequest) -> Workload:
     return get(request.workload)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LoadConfig:
     """One run, resolved and checked.
 
@@ -148,6 +149,10 @@ class LoadConfig:
                 raise OptionError(
                     f"--input-range {name}:{text_of(least)}:{text_of(most)} {why}", fix="--input-range NAME:LEAST:MOST"
                 )
+
+    def __repr__(self) -> str:
+        """One line for a print: model, load and server."""
+        return f"<LoadConfig {self.model}: {title(self.scenario.to_dict())}, at {self.url}>"
 
     @property
     def server(self) -> Server:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from locust import argument_parser, log, runners
+from locust import argument_parser, log, runners, stats
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.exception import RPCError, RPCSendError
@@ -89,6 +89,26 @@ def pass_over_garbage() -> None:
 
     setattr(BaseSocket, "recv_from_client", receive_next)  # noqa: B010 - mypy refuses an assignment
     setattr(MasterRunner, "handle_message", handle_or_refuse)  # noqa: B010
+
+
+def leave_out_empty_tables() -> None:
+    """Have Locust print no statistics before there is a request (`stats.print_stats` and the two after it).
+
+    Three empty tables would stand around the one line that says why a run did not start.
+    """
+    for name in ("print_stats", "print_percentile_stats", "print_error_report"):
+        vars(stats)[name] = _of_requests(getattr(stats, name))
+
+
+def _of_requests(print_table: Callable[..., None]) -> Callable[..., None]:
+    """Return a printer of Locust's that prints where there are requests."""
+
+    @functools.wraps(print_table)
+    def print_where_some(all_stats: stats.RequestStats, *arguments: Any, **named: Any) -> None:
+        if all_stats.total.num_requests:
+            print_table(all_stats, *arguments, **named)
+
+    return print_where_some
 
 
 def request_listeners(environment: Environment) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:

@@ -1,7 +1,7 @@
 """A workload made of what a server says of a model: `servemark run MODEL -u URL`, and loadgen/any_model.py."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -12,6 +12,7 @@ from loadgen.load.load_config import server_address
 from loadgen.targets.control import control_at
 from loadgen.transport.access import Access
 from servemark.documents.request import Inputs, RunRequest
+from servemark.documents.server import Tensors
 from servemark.errors import OptionError
 from servemark.workload import Sample, Tensor, UnknownWorkloadError, Workload, get
 
@@ -22,9 +23,17 @@ def workload_of(request: RunRequest) -> Workload:
     Without a workload's name it is the model that --model-name names, whatever the zoo has. Raises OptionError,
     ServerError.
     """
+    server = request.server
+    declared = {"inputs": server.input_tensors, "outputs": server.output_tensors} if server.input_tensors else None
     if request.workload:
         try:
-            return get(request.workload)
+            found = get(request.workload)
+            if declared:
+                raise OptionError(
+                    f"--input and --output describe a model of the server's, and {found.name} is one of ours",
+                    fix="leave them out, or name the server's model",
+                )
+            return found
         except UnknownWorkloadError as error:
             if not request.server.url:
                 raise OptionError(
@@ -32,15 +41,21 @@ def workload_of(request: RunRequest) -> Workload:
                 ) from None
     name = request.workload or request.server.model_name
     if not name:
-        raise OptionError("no model is named", fix="--model-name NAME, as the server names it")
+        raise OptionError(
+            "no model is named",
+            fix="--model-name NAME, as the server names it; or in the class of a locustfile own = get(NAME), "
+            "with `from servemark.workload import get`",
+        )
     url, _ = server_address(request)
     control = control_at(url, Access.of(request.server, url), request.server.model_version)
-    return served_workload(control, name, request.inputs)
+    return served_workload(control, name, request.inputs, declared)
 
 
-def served_workload(control: Control, name: str, inputs: Inputs) -> Workload:
-    """Describe a model by what its server says. Raises ServerError."""
-    model = control.served_model(name)
+def served_workload(
+    control: Control, name: str, inputs: Inputs, declared: Mapping[str, Tensors] | None = None
+) -> Workload:
+    """Describe a model by what its server says or, where it says nothing, by what is declared. Raises ServerError."""
+    model = control.served_model(name, declared)
     return Workload(
         name=name,
         title=f"{name} at {control.url}",

@@ -2,6 +2,7 @@
 
 import importlib
 import keyword
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -11,7 +12,7 @@ from typer.core import TyperGroup
 
 from servemark import __version__, interrupts
 from servemark.errors import ExitCode, NoResultError, ServemarkError
-from servemark.output import stderr
+from servemark.output import NOTES, SAYS, stderr
 
 EPILOG = (
     "Exit codes: 0 valid, 2 invalid or undecided, 3 bad option or input, 4 SLO missed, 5 regression, "
@@ -47,7 +48,7 @@ COMMANDS = {
     "history": "Find where a figure changed over all saved results.",
     "init": "Write a starter configuration and locustfile.",
     "schema": "Print the JSON Schema of a result.",
-    "data": "Fetch a data set.",
+    "data": "List the data sets, or fetch one.",
     "dashboards": "Watch runs with Prometheus and Grafana.",
 }
 """Each command, and what the list of commands says of it. Its module here has its name and holds its `app`."""
@@ -130,6 +131,7 @@ def build() -> TyperGroup:
 
 def main() -> None:
     """Run a command and turn what goes wrong into a message and a documented exit code."""
+    os.environ.setdefault(SAYS, NOTES)
     interrupts.install()
     try:
         code = build()(sys.argv[1:] or ["--help"], prog_name="servemark", standalone_mode=False)
@@ -146,6 +148,8 @@ def main() -> None:
         stderr.print(f"servemark: {error}", style="red")
         code = error.exit_code
     except NoResultError as error:
+        if error.said:
+            stderr.print(error.said, style="red")
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = interrupts.EXIT_CODE

@@ -12,8 +12,8 @@ from typer.core import TyperCommand
 
 from servemark.documents.fields import Names
 from servemark.documents.flags import OPTIONS
-from servemark.output import ERRORS, EVERYTHING, SAYS
-from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
+from servemark.output import ERRORS, EVERYTHING, NOTES, SAYS
+from servemark.paths import DATA_ROOT, HOME, MODEL_REPOSITORY
 from servemark.quantities import at_least, whole
 from servemark.repository import entry
 from servemark.workload import names
@@ -24,7 +24,8 @@ def option(name: str) -> Any:
     flag, spelled = OPTIONS[name].flag, [OPTIONS[name].spelled]
     if flag.short:
         spelled.insert(0, flag.short)
-    return typer.Option(*spelled, metavar=flag.metavar, help=flag.help, show_default=flag.shown_default or True)
+    below = f"  [default: {HOME / flag.default_below}]" if flag.default_below else ""
+    return typer.Option(*spelled, metavar=flag.metavar, help=flag.help + below, show_default=not below)
 
 
 def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
@@ -32,8 +33,9 @@ def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
 
     def chosen(context: typer.Context, given: bool) -> bool:
         if given:
+            before = os.environ.get(SAYS, NOTES)
             os.environ[SAYS] = how_much
-            context.call_on_close(lambda: os.environ.pop(SAYS, None))
+            context.call_on_close(lambda: os.environ.update({SAYS: before}))
         return given
 
     return chosen

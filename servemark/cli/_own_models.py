@@ -12,7 +12,8 @@ import typer
 
 from servemark.documents.fields import Names
 from servemark.documents.flags import OPTIONS
-from servemark.workload.imported import DEFAULT_MODELS, MODELS
+from servemark.paths import IMPORTS
+from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
 Command = Callable[..., None]
@@ -28,7 +29,7 @@ Workloads = Annotated[
 
 Models = Annotated[
     Path | None,
-    typer.Option("--imports-dir", metavar="DIR", help=OPTIONS["imports_dir"].flag.help, show_default=DEFAULT_MODELS),
+    typer.Option("--imports-dir", metavar="DIR", help=f"{OPTIONS['imports_dir'].flag.help}  [default: {IMPORTS}]"),
     Names.PROGRAM,
 ]
 """Of a folder's models the files run in an engine, as far as that can be trusted."""
@@ -43,7 +44,7 @@ def takes_own_models(command: Command) -> Command:
         places = [str(place.absolute()) for place in workload_file or ()]
         with (
             _set(WORKLOADS, os.pathsep.join([*places, *filter(None, [os.environ.get(WORKLOADS)])]) if places else None),
-            _set(MODELS, str((imports_dir or Path(os.environ.get(MODELS) or DEFAULT_MODELS)).absolute())),
+            _set(MODELS, str((imports_dir or Path(os.environ.get(MODELS) or IMPORTS)).absolute())),
         ):
             command(**given)
 

@@ -9,7 +9,7 @@ from servemark import interrupts
 from servemark.errors import NoResultError, ResultError
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
-from servemark.runs.locust_process import drive, read_result
+from servemark.runs.locust_process import drive_into, read_result
 from servemark.views.live.screen import Screen
 from servemark.views.live.watched import Drawing, drawn_where_seen
 from servemark.views.terminal.run import report
@@ -28,7 +28,7 @@ def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
     try:
         with drawing_of(f"{config.model}, {config.protocol}", config) as drawing:
             words = drawing.words if drawing else None
-            result = drive(config, workers=workers, output=words, errors=words, observer=drawing)
+            result = drive_into(config, words, words, workers=workers, observer=drawing)
     except KeyboardInterrupt:
         if drawing:
             with contextlib.suppress(NoResultError, ResultError):

@@ -45,9 +45,7 @@ def up(
     ] = 3000,
     data: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", help="Folder of the files and of Prometheus's data.", show_default="results/prometheus"
-        ),
+        typer.Option(metavar="DIR", help="Folder of the files and of Prometheus's data."),
     ] = DATA,
     model_repository: Repository = DEFAULT_REPOSITORY,
     json: Json = False,

@@ -1,32 +1,78 @@
-"""`servemark data`: fetch a data set."""
+"""`servemark data`: list the data sets, and fetch one."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from servemark import interrupts
 from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_DATA_ROOT, DataRoot, Json
+from servemark.output import stdout
 from servemark.results.directory import print_json
+
+FETCHED, BROUGHT = "servemark data {}", "lay it out yourself"
 
 
 def data(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Data set, like ml-100k.")],
+    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Data set, like ml-100k. Else all are listed.")] = "",
     data_root: DataRoot = DEFAULT_DATA_ROOT,
     json: Json = False,
 ) -> None:
-    """Fetch a data set into DATA_ROOT/KEY in its official layout, where it can be had.
+    """Fetch a data set into DATA_ROOT/KEY in its official layout, where it can be had. Without a KEY, list all.
 
     Example: servemark data ml-100k
     """
     from servemark import datasets
 
+    if not key:
+        _list(list(_rows(data_root)), json=json)
+        return
     with interrupts.anywhere():
         folder = datasets.fetch(key, data_root)
     if json:
         print_json({"key": key, "path": str(folder)})
     else:
         typer.echo(f"{key} is in {folder}")
+
+
+def _rows(root: Path) -> Iterator[dict[str, Any]]:
+    """Describe each data set: what is of it here, and who has it."""
+    from servemark import datasets
+    from servemark.workload import workloads
+
+    fetched = datasets.available()
+    for key, reader in sorted(datasets.readers().items()):
+        files = [file for file in (root / key).rglob("*") if file.is_file()]
+        yield {
+            "key": key,
+            "here_mb": sum(file.stat().st_size for file in files) / 1e6 if files else None,
+            "packed_mb": reader.ORIGIN.megabytes,
+            "get": (FETCHED if key in fetched else BROUGHT).format(key),
+            "place": reader.ORIGIN.place,
+            "terms": reader.ORIGIN.terms,
+            "workloads": [workload.name for workload in workloads().values() if workload.dataset == key],
+        }
+
+
+def _list(rows: list[dict[str, Any]], *, json: bool) -> None:
+    if json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("data set", "here", "packed", "get it", "official files at", "terms", "workloads"):
+        table.add_column(column, justify="right" if column in {"here", "packed"} else "left", overflow="fold")
+    for row in rows:
+        here, packed = _size(row["here_mb"]), _size(row["packed_mb"])
+        cells = row["key"], here or "no", packed or "-", row["get"], row["place"], row["terms"]
+        table.add_row(*cells, ", ".join(row["workloads"]))
+    stdout().print(table)
+
+
+def _size(megabytes: float | None) -> str | None:
+    return None if megabytes is None else f"{megabytes:,.{0 if megabytes >= 10 else 1}f} MB"
 
 
 app = one_command(data)

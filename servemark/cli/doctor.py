@@ -21,19 +21,20 @@ from servemark.paths import RESULTS
 from servemark.results.directory import print_json
 
 PORTS = (8000, 8001, 8002)
-ROOM_GB = 2.0
-"""The default job's exports and results take less than this."""
+ROOM_GB, GENERATOR_ROOM_GB = 2.0, 0.2
+"""Free disk for the first exports and results, and for a generator's results."""
 BUSY_SHARE = 0.2
 """Of the CPU, in use before anything is measured."""
 _WATCHED_S = 0.5
 VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
 """Package -> another distribution of the same."""
+TRITON_PACKAGE = "nvidia-pytriton"
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One fact. `needed`: the default job (export, embedded Triton, load) cannot run without it."""
+    """One fact. `needed`: what is installed here cannot work without it."""
 
     name: str
     ok: bool
@@ -49,10 +50,14 @@ def doctor(
 ) -> None:
     """Show what this machine can do: CPU, GPU, Triton, engines, energy meters, ports.
 
-    Exit code 0 if the default job can run, else 3. Example: servemark doctor --json
+    Exit code 0 if models can be exported, served and loaded here, else 3. Where nothing for that is installed, or with
+    --generator: 0 if load can be sent from here. Example: servemark doctor --json
     """
+    found = not generator and not _serves()
+    generator = generator or found
     with interrupts.anywhere():
-        checks = [*_machine()] if generator else [*_machine(), *_servers(), *_engines(), *_energy(), *_ports()]
+        checks = [*_machine(generator)]
+        checks += [] if generator else [*_servers(), *_engines(), *_energy(), *_ports()]
     able = all(check.ok for check in checks if check.needed)
     if json:
         print_json({"able": able, "checks": [asdict(check) for check in checks]})
@@ -63,16 +68,22 @@ def doctor(
             table.add_row(Text(word, style), check.name, check.detail)
         console = stdout()
         console.print(table)
-        job = "load generator: yes" if able else "load generator: no"
-        if not generator:
-            job = f"the default job {'can' if able else 'cannot'} run on this machine"
-            if not able:
-                job += "; as a load generator: servemark doctor --generator"
+        can = "yes" if able else "no"
+        job = f"load generator: {can}" if generator else f"export, serve and load models: {can}"
+        if found:
+            job += "; nothing that exports or serves is installed, so `servemark run` needs --url"
+        elif not generator and not able:
+            job += "; as a load generator: servemark doctor --generator"
         console.print(job, style="bold")
     raise typer.Exit(0 if able else int(ExitCode.BAD_INPUT))
 
 
-def _machine() -> Iterator[Check]:
+def _serves() -> bool:
+    """Tell whether anything is installed that exports or serves."""
+    return any(map(_installed, (*EXPORT_PACKAGES, TRITON_PACKAGE)))
+
+
+def _machine(generator: bool) -> Iterator[Check]:
     from servemark.machine import limits
     from servemark.machine.environment import collect
 
@@ -88,8 +99,10 @@ def _machine() -> Iterator[Check]:
         yield Check("memory limit", True, f"{found['memory_limit_gb']} GB, of the control group")
     gpus = [f"{gpu['name']}" for gpu in found["gpus"]]
     yield Check("gpu", bool(gpus), ", ".join(gpus) or found["gpus_reason"] or "none")
-    free_gb = shutil.disk_usage(RESULTS.parent).free / 1e9
-    yield Check("disk", free_gb >= ROOM_GB, f"{free_gb:.0f} GB free, the default job needs {ROOM_GB:g}", needed=True)
+    there = next(folder for folder in RESULTS.absolute().parents if folder.is_dir())
+    free_gb, need_gb = shutil.disk_usage(there).free / 1e9, GENERATOR_ROOM_GB if generator else ROOM_GB
+    what = "results need" if generator else "exports and results of a few models need"
+    yield Check("disk", free_gb >= need_gb, f"{free_gb:.3g} GB free, {what} {need_gb:g}", needed=True)
 
 
 def _priority() -> Check:

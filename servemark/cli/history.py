@@ -12,6 +12,7 @@ from servemark.compare.history.document import history as history_of
 from servemark.compare.history.metrics import metric as metric_named
 from servemark.errors import ExitCode
 from servemark.output import stdout
+from servemark.paths import found as found_below
 from servemark.quantities import PERCENT, one_of
 from servemark.results.directory import print_json
 from servemark.results.saved import Saved
@@ -21,7 +22,9 @@ CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse
 
 
 def history(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with results, at any depth.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder with results, at any depth.", parser=found_below)
+    ],
     metric: Annotated[
         str, typer.Option(metavar="M", help="latency_p99, inferences_per_s, max_rate, ...")
     ] = "latency_p99",

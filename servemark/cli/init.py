@@ -25,7 +25,7 @@ _RUN_FILE_HEAD = """\
 _LOCUSTFILE = '''\
 """Drives {workload}: `locust --headless --request-rate {rate} -H http://HOST:8000`, or `locust` for its web UI.
 
-Options besides Locust's own are those of a load: `servemark run --help` shows them.
+`python -m loadgen --help` shows all options. What the class may set: docs/guides/own_locustfile.md.
 """
 
 from loadgen.users import InferenceUser

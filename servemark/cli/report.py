@@ -9,6 +9,7 @@ import typer
 from servemark.cli._command import one_command
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
 from servemark.errors import ResultError, parsing
+from servemark.paths import found
 from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
@@ -27,7 +28,7 @@ FORMATS: dict[str, Callable[[list[Saved]], str]] = {
 
 def report(
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT...", help="Result directories, or their JSON files.")
+        list[Path], typer.Argument(metavar="RESULT...", help="Result directories, or their JSON files.", parser=found)
     ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Else stdout; html: report.html.")

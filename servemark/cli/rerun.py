@@ -16,7 +16,7 @@ from servemark.documents.request import RunRequest, changed
 from servemark.errors import OptionError, ResultError, parsing
 from servemark.machine.environment import collect
 from servemark.output import note
-from servemark.paths import MODEL_REPOSITORY
+from servemark.paths import MODEL_REPOSITORY, found
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.saved import file_of
@@ -29,7 +29,9 @@ PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def rerun(
     context: typer.Context,
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result directory, or its result.json.")],
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result directory, or its result.json.", parser=found)
+    ],
     print_only: Annotated[
         bool, typer.Option("--print", help="Print the options as a file for `run --config`, and run nothing.")
     ] = False,

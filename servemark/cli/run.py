@@ -43,7 +43,7 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import drive, drive_captured
+from servemark.runs.locust_process import drive
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
 from servemark.search.max_rate.curve import curve
@@ -148,7 +148,7 @@ def run(
 def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int, quiet: bool) -> Iterator[Measure]:
     """A server, and what measures one run of it."""
     with server_for([config], given=given, settings=settings) as [served]:
-        measure = functools.partial(drive, output=subprocess.DEVNULL) if quiet else drive_watched
+        measure = drive if quiet else drive_watched
         yield lambda config: measure(config.at(served.address), workers=workers)
 
 
@@ -213,9 +213,9 @@ def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: b
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
     title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
     with drawing_of(title, config, quiet=json) as drawing:
-        drive = functools.partial(drive_captured, workers=request.limits.workers, observer=drawing)
+        measure = functools.partial(drive, workers=request.limits.workers, observer=drawing)
         say = drawing.say if drawing else (lambda _: None) if json else note
-        runs = RateRuns(config, search.at(1.0), folder, drive, say=say, request=request)
+        runs = RateRuns(config, search.at(1.0), folder, measure, say=say, request=request)
         try:
             found = find_max_rate(runs, None if isinstance(search.bounds, str) else search.bounds)
         except KeyboardInterrupt:

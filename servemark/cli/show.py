@@ -12,6 +12,7 @@ from servemark.cli._command import one_command
 from servemark.cli._options import Json, Verbose
 from servemark.errors import ResultError, parsing
 from servemark.output import stdout
+from servemark.paths import found
 from servemark.results import directory
 from servemark.results.saved import file_of
 from servemark.views.quality import render_quality
@@ -25,7 +26,9 @@ from servemark.views.terminal.tuning import render_tuning
 
 
 def show(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result directory, or its JSON file.")],
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result directory, or its JSON file.", parser=found)
+    ],
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the report
 ) -> None:

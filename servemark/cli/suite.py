@@ -42,7 +42,7 @@ def suite(
     warmup: Annotated[
         float, quantity("--warmup", "S", "Seconds before, which do not count.", least=0, units=SECONDS)
     ] = 1.0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.", show_default="results")] = RESULTS,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.")] = RESULTS,
     model_repository: Repository = DEFAULT_REPOSITORY,
     remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,
     dry_run: Annotated[

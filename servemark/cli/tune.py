@@ -24,7 +24,7 @@ from servemark.cli._report import Report, write_report
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
-from servemark.paths import shown
+from servemark.paths import found, shown
 from servemark.quantities import SECONDS
 from servemark.repository.model_config import Settings
 from servemark.results import directory
@@ -59,7 +59,8 @@ def tune(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing to the model repository.")] = False,
     resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.", parser=found),
     ] = None,
     running: Annotated[str, typer.Option("--url", "-u", hidden=True)] = "",
     *,

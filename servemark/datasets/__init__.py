@@ -1,6 +1,7 @@
 """Data sets in their official layouts: readers for requests from real data, and fetching where that can be done.
 
-A module of this package is a data set when it has `KEY`, its folder's name under DATA_ROOT. `fetch(root)` is optional.
+A module of this package is a data set when it has `KEY`, its folder's name under DATA_ROOT, and `ORIGIN`, who has the
+official files. `fetch(root)` is optional.
 """
 
 import importlib

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servemark.datasets import _text
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "amazon_electronics"
+ORIGIN = Origin("jmcauley.ucsd.edu/data/amazon", 496, "cite the papers")
 FILE = "reviews_Electronics_5.json"
 _FIX = f"put the official {FILE} (one JSON object a line, unpacked) into {KEY}/"
 

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import _text
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "cbt"
+ORIGIN = Origin("fb.ai/babi (CBTest.tgz)", 121, "Project Gutenberg's texts")
 UNKNOWN, FIRST = 1, 2
 CANDIDATES = 10
 _DATA = Path("CBTest", "data")

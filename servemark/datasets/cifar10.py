@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "cifar10"
+ORIGIN = Origin("cs.toronto.edu/~kriz/cifar.html", 170, "cite the report")
 SIDE, CLASSES = 32, 10
 FOLDER, FILE = "cifar-10-batches-bin", "test_batch.bin"
 RECORD = 1 + 3 * SIDE**2

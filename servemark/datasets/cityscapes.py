@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import image_folder
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "cityscapes"
+ORIGIN = Origin("cityscapes-dataset.com, after registration", 253, "not commercial")
 
 
 def read_labels(folder: Path, side: int) -> Iterator[npt.NDArray[np.float32]]:

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "imdb"
+ORIGIN = Origin("ai.stanford.edu/~amaas/data/sentiment", 84, "cite the paper")
 VOCABULARY = 5_147
 CUTOFF = 150
 LABELS = ("pos", "neg")

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servemark.datasets import _audio, _text
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "librispeech"
+ORIGIN = Origin("openslr.org/12 (test-clean)", 346, "CC BY 4.0")
 SUBSET = Path("LibriSpeech", "test-clean")
 TRANSCRIPT = ".trans.txt"
 LAYOUT = "expected `<speaker>-<chapter>-<utterance> TEXT`; https://www.openslr.org/12 has the official archive"

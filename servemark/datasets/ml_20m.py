@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY, FILE = "ml-20m", "ratings.csv"
+ORIGIN = Origin("grouplens.org/datasets/movielens/20m", 199, "research, no redistribution")
 USERS, ITEMS = 138_493, 26_744
 HEADER = "userId,movieId,rating,timestamp"
 FIX = f"unpack GroupLens' official ml-20m.zip, so that DATA_ROOT/{KEY}/{FILE} is there"

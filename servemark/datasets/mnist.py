@@ -20,9 +20,11 @@ import numpy.typing as npt
 
 from servemark.datasets import _fetching
 from servemark.datasets._fetching import Files, Source
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "mnist"
+ORIGIN = Origin("yann.lecun.com/exdb/mnist", 12, "cite the paper")
 SIDE, CLASSES = 28, 10
 FETCH_COMMAND = f"servemark data {KEY}"
 DIGESTS: Mapping[str, str] = {

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import _text
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "ptb"
+ORIGIN = Origin("Mikolov's simple-examples.tgz", 35, "LDC's licence (LDC99T42)")
 VOCABULARY = 10_000
 END = "<eos>"
 FIX = f"put the official ptb.train.txt and ptb.test.txt into DATA_ROOT/{KEY}/"

@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import image_folder, tfrecord
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "push"
+ORIGIN = Origin("sites.google.com/site/brainrobotdata/home/push-dataset", None, "CC BY 4.0")
 POSE = 5  # x, y, z, pitch, yaw
 
 Floats = npt.NDArray[np.float32]

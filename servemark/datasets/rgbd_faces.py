@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import image_folder
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "rgbd_faces"
+ORIGIN = Origin("AIBench's authors, on request", None, "by agreement")
 COLUMNS = ("rgb_image_path", "dep_image_path", "cls_name")
 SIDE = 224
 FIX = "lay the data out as DATA_ROOT/rgbd_faces/test.csv with the columns " + ", ".join(COLUMNS)

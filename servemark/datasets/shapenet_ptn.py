@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import tfrecord
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "shapenet_ptn"
+ORIGIN = Origin("github.com/tensorflow/models, research/ptn", None, "ShapeNet's terms")
 VIEWS, SIDE, VOXELS = 24, 64, 32
 
 

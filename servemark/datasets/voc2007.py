@@ -9,9 +9,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from servemark.datasets import _text
+from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
 
 KEY = "voc2007"
+ORIGIN = Origin("host.robots.ox.ac.uk/pascal/VOC/voc2007 (test)", 451, "Flickr's terms")
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",

@@ -73,7 +73,8 @@ class Flag:
     in_web_ui: bool = False
     of_host: bool = False
     """A path that may differ on every host of a distributed run."""
-    shown_default: str = ""
+    default_below: str = ""
+    """The folder below SERVEMARK_HOME that stands for an empty value."""
 
 
 def _meta(flag: Flag, **bounds: float | None) -> Meta:

@@ -76,7 +76,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             names=Names.PATH,
             metavar="DIR",
             of_host=True,
-            shown_default="data",
+            default_below="data",
         ),
     ] = ""
 
@@ -184,7 +184,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     out: Annotated[
         str,
-        fields.text("Where result directories are made.", names=Names.PATH, metavar="DIR", shown_default="results"),
+        fields.text("Where result directories are made.", names=Names.PATH, metavar="DIR", default_below="results"),
     ] = ""
     request_log: Annotated[
         bool, fields.switch("Keep each request's times: requests.csv in the result.", commands=MEASURED)

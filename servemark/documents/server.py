@@ -10,11 +10,14 @@ from servemark.documents.load import AUTO
 from servemark.documents.request_parameters import Parameters
 from servemark.documents.request_parameters import parse as parse_parameters
 from servemark.documents.request_parameters import written as parameters_text
+from servemark.errors import OptionError
 
 PROTOCOLS = ("", "http", "grpc")
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 TENSOR_FORMATS = (AUTO, "binary", "json")
+Tensors = dict[str, tuple[str, tuple[int, ...]]]
+"""Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
 
 
@@ -104,6 +107,30 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model_version: Annotated[
         str, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
     ] = ""
+    input_tensors: Annotated[
+        Tensors,
+        fields.text(
+            "Input of a model of which the server has no metadata; -1 in front of all shapes: batches; may come again.",
+            name="input",
+            read=texts.tensors,
+            write=texts.tensors_text,
+            metavar="NAME:FP32:-1,4",
+            repeatable=True,
+            commands={RUN},
+        ),
+    ] = {}
+    output_tensors: Annotated[
+        Tensors,
+        fields.text(
+            "Output of that model; may come again.",
+            name="output",
+            read=texts.tensors,
+            write=texts.tensors_text,
+            metavar="NAME:FP32:-1,3",
+            repeatable=True,
+            commands={RUN},
+        ),
+    ] = {}
     bls_composing_models: Annotated[
         dict[str, str],
         fields.text(
@@ -185,6 +212,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model_repository: Annotated[
         str,
         fields.text(
-            "Triton model repository.", names=Names.PATH, metavar="DIR", of_host=True, shown_default="model_repo"
+            "Triton model repository.", names=Names.PATH, metavar="DIR", of_host=True, default_below="model_repo"
         ),
     ] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.input_tensors) != bool(self.output_tensors):
+            raise OptionError(
+                "a model without metadata needs its inputs and its outputs",
+                fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3",
+            )

@@ -64,6 +64,22 @@ def shapes_text(value: Mapping[str, tuple[int, ...]]) -> str:
     return ",".join(f"{name}:{','.join(map(str, sizes))}" for name, sizes in value.items())
 
 
+def tensors(what: str, given: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Read NAME:FP32:-1,3,224,224 of several tensors: name -> datatype and shape. Raises OptionError."""
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for kind_of, sizes in _named(what, given, "NAME:FP32:-1,4").items():
+        name, _, datatype = kind_of.rpartition(":")
+        if not name:
+            raise _not_like(what, given, "NAME:FP32:-1,4")
+        found[name] = datatype, tuple(whole(what, size, -1) for size in sizes)
+    return found
+
+
+def tensors_text(value: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
+    """Write what `tensors` reads."""
+    return ",".join(f"{name}:{datatype}:{','.join(map(str, shape))}" for name, (datatype, shape) in value.items())
+
+
 def ranges(what: str, given: str) -> dict[str, tuple[float, float]]:
     """Read NAME:LEAST:MOST of several inputs. Raises OptionError."""
     found: dict[str, tuple[float, float]] = {}

@@ -17,7 +17,7 @@ from loadgen.evaluation.live_feed import LIVE_FD
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.errors import ExitCode, NoResultError, OptionError
-from servemark.output import note
+from servemark.output import ERRORS, SAYS
 from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
 from servemark.results.labels import title
@@ -29,19 +29,32 @@ _PORTS = range(10_048, 32_768)
 """The master's. Linux gives those above to connections, so one of them may be taken before the master has it."""
 
 
-def drive(
+def drive(config: LoadConfig, *, workers: int = 1, observer: Observer | None = None) -> Result:
+    """Run the task's locustfile and return its result, from a new directory where `config` names none. Prints nothing.
+
+    `workers` is the number of processes that send the load; an `observer` hears of the run while it goes on. Raises
+    NoResultError with what the run said and Locust's exit code where there is no result, and KeyboardInterrupt.
+    """
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            return drive_into(config, subprocess.DEVNULL, said, workers=workers, observer=observer)
+        except NoResultError as error:
+            said.seek(0)
+            raise NoResultError(error.exit_code, "\n".join(filter(None, [said.read().rstrip(), error.said]))) from None
+
+
+def drive_into(
     config: LoadConfig,
+    output: IO[Any] | int | None,
+    errors: IO[Any] | int | None,
     *,
     workers: int = 1,
-    output: IO[Any] | int | None = None,
-    errors: IO[Any] | int | None = None,
     observer: Observer | None = None,
 ) -> Result:
-    """Run the task's locustfile and read its result, from a new directory where `config` names none.
+    """Make a run as `drive` does; its report goes to `output` and what it says to `errors`, None: as this process's.
 
-    `workers` is the number of processes that send the load; `output` and `errors` take the run's stdout and stderr. A
-    run that has an `observer` reports its progress to it, and prints nothing. Raises NoResultError with Locust's exit
-    code if there is no result; its stderr has the reason.
+    A run that has an `observer` reports its progress to it, and prints nothing. Raises NoResultError, whose reason is
+    among what it says.
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
     config = replace(config, result_dir=directory)
@@ -53,17 +66,6 @@ def drive(
     with stopping([process]):
         code = interrupts.wait(process)
     return read_result(directory, code)
-
-
-def drive_captured(config: LoadConfig, *, workers: int = 1, observer: Observer | None = None) -> Result:
-    """Drive a run whose own report is in its directory; what it says is shown where it fails. Raises NoResultError."""
-    with tempfile.TemporaryFile("w+") as said:
-        try:
-            return drive(config, workers=workers, output=subprocess.DEVNULL, errors=said, observer=observer)
-        except NoResultError:
-            said.seek(0)
-            (observer.say if observer else note)(said.read().rstrip())
-            raise
 
 
 def launch(
@@ -90,7 +92,7 @@ def launch(
         port = _free_port()
         command += [f"--processes={workers}"]
         command += ["--master-bind-host=127.0.0.1", f"--master-bind-port={port}", f"--master-port={port}"]
-    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
+    owned = {**os.environ, interrupts.OWNER: str(os.getpid()), SAYS: os.environ.get(SAYS, ERRORS)}
     if figures is not None:
         owned[LIVE_FD] = str(figures)
     passed = () if figures is None else (figures,)
@@ -133,7 +135,7 @@ def read_result(directory: Path, code: int) -> Result:
         # Locust has said why on stderr; the code is the one it ended with.
         results.discard(directory)
         if code < 0:
-            note(f"the load generator was ended by {signal.Signals(-code).name}; `dmesg` says if memory ran out")
-            raise NoResultError(interrupts.EXIT_CODE)
+            ended = f"the load generator was ended by {signal.Signals(-code).name}; `dmesg` says if memory ran out"
+            raise NoResultError(interrupts.EXIT_CODE, ended)
         raise NoResultError(code or ExitCode.INTERNAL)
     return result

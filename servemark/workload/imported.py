@@ -19,19 +19,19 @@ import numpy as np
 
 from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
+from servemark.paths import IMPORTS
 from servemark.workload.agreement import Agreement
 from servemark.workload.spec import OWN_SUITES, Source, Workload
 from servemark.workload.tensor import Arrays, Sample, Tensor, elements, read_npz
 
 MODELS = "SERVEMARK_MODELS"
 """The environment variable that names the folder of imported models."""
-DEFAULT_MODELS = "servemark_models"
 DESCRIPTION, GOLDEN, SAMPLES = "model.json", "golden.npz", "samples.npz"
 
 
 def models_folder() -> Path:
     """Return the folder of imported models."""
-    return Path(os.environ.get(MODELS) or DEFAULT_MODELS).absolute()
+    return Path(os.environ.get(MODELS) or IMPORTS).absolute()
 
 
 def imported() -> dict[str, Workload]:

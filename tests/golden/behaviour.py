@@ -30,6 +30,7 @@ class Behaviour:
     optional: tuple[str, ...] = ()  # names of inputs that a request may leave out
     max_batch_size: int = 64  # 0: the tensors have no batch dimension
     configuration: bool = True  # whether it tells Triton's configuration of the model
+    metadata: bool = True  # whether it tells the model's tensors; MLServer does not where its settings have none
     json_only: bool = False  # knows no binary tensors, and answers 500 to them, as MLServer 1.7 does
     answers: str = ""  # a golden.npz whose outputs to answer with, instead of the inputs
     delay_s: float = 0.0

@@ -34,6 +34,8 @@ class Service:
             for tensors in (self.inputs, self.outputs)
         )
         name = self.behaviour.model
+        if not self.behaviour.metadata:
+            inputs = outputs = []
         return {"name": name, "versions": ["1"], "platform": "golden", "inputs": inputs, "outputs": outputs}
 
     def config(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.results.objectives import Objectives, written
-from servemark.runs.locust_process import drive_captured
+from servemark.runs.locust_process import drive
 from servemark.search.max_rate.refinement import HighestRate
 from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 
@@ -57,7 +57,7 @@ class RateTurns:
         directory.mkdir()
         with rounds.server(participant) as address:
             config = participant.config.at(address).changed(slo=written(self.slo))
-            runs = RateRuns(config, self.load, directory, drive_captured)
+            runs = RateRuns(config, self.load, directory, drive)
             try:
                 found = find_max_rate(runs)
             except OptionError as error:

@@ -11,7 +11,7 @@ from servemark.compare.interleaved.warm_up import answer
 from servemark.output import note
 from servemark.results.directory import HISTOGRAM_FILE
 from servemark.results.verdict import verdict_words
-from servemark.runs.locust_process import drive_captured
+from servemark.runs.locust_process import drive
 from servemark.search.max_rate.refinement import round_order
 
 
@@ -65,7 +65,7 @@ class LoadTurns:
         config = participant.config
         try:
             served = config.at(address).changed(seed=config.seed + number - 1)
-            drive_captured(replace(served, result_dir=directory))
+            drive(replace(served, result_dir=directory))
         finally:
             # An interrupted run is listed too, but takes no part in the figures.
             if (directory / HISTOGRAM_FILE).exists():

@@ -9,7 +9,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved.hosting import Participant, ServerFactory
 from servemark.output import note
 from servemark.results.directory import read_latency
-from servemark.runs.locust_process import drive_captured
+from servemark.runs.locust_process import drive
 from servemark.search.max_rate.runs import PROBE_CONCURRENCY, probe
 
 WARM_S = 2.0
@@ -67,7 +67,7 @@ def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[in
     directory.mkdir(exist_ok=True)
     start_s = time.monotonic()
     try:
-        result = probe(drive_captured, replace(config, result_dir=directory), connections, WARM_S)
+        result = probe(drive, replace(config, result_dir=directory), connections, WARM_S)
         latency = read_latency(directory, result).answered()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

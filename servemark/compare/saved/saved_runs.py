@@ -7,6 +7,7 @@ from typing import Any
 
 from servemark.compare.interleaved.document import COMPARISON_FILE
 from servemark.errors import ResultError, parsing
+from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.labels import load_name
 from servemark.results.same_load import load_key
@@ -52,7 +53,7 @@ class Run:
 
 def read_side(text: str) -> list[Run]:
     """Read one side: results, comparisons, or directories of results, separated by commas. Raises ResultError."""
-    runs = [run for path in text.split(",") for run in _read(Path(path))]
+    runs = [run for path in text.split(",") for run in _read(found(path))]
     if not runs:
         raise ResultError(f"{text} holds no result", fix="name result directories that `servemark run` made")
     return runs
@@ -66,8 +67,8 @@ def _read(path: Path) -> list[Run]:
         listed = results.read_comparison(path / COMPARISON_FILE)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
-        found = sorted(path.glob(f"*/{results.RESULT_FILE}"))
-        return [_run(file.parent) for file in found if file.parent.name != results.LATEST]
+        below = sorted(path.glob(f"*/{results.RESULT_FILE}"))
+        return [_run(file.parent) for file in below if file.parent.name != results.LATEST]
     return [_run(path if path.is_dir() else path.parent)]
 
 

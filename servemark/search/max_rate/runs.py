@@ -97,9 +97,11 @@ class RateRuns:
         run = replace(self.config.changed(load=load, seed=self.config.seed + number), result_dir=directory)
         try:
             point = point_of(self.drive(run), directory.name)
-        except NoResultError:
+        except NoResultError as error:
             if self.points and self.points[-1].result is None:
                 raise
+            if error.said:
+                self.say(error.said)
             point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
         shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
         self.say(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")

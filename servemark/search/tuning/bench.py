@@ -22,7 +22,7 @@ from servemark.results.bottleneck import GENERATOR
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
-from servemark.runs.locust_process import drive
+from servemark.runs.locust_process import drive_into
 from servemark.runs.server import address_of
 from servemark.search.max_rate.search import point_of
 from servemark.search.tuning.space import Candidate, Space
@@ -93,7 +93,7 @@ class ServedBench:
         # The run's output goes to a file; its own report is in its directory.
         with (directory / "output.txt").open("w+") as errors:
             try:
-                result = drive(run, output=errors, errors=errors)
+                result = drive_into(run, errors, errors)
             except NoResultError:
                 result = None
             message = _tail(errors.name)

@@ -39,7 +39,7 @@ def test_optional_inputs_and_texts_as_sizes_and_tritons_names() -> None:
 @pytest.mark.parametrize(
     ("inputs", "config", "words"),
     [
-        ([], {}, "names no inputs.*\n.*fix: declare"),
+        ([], {}, "names no inputs.*\n.*fix: --input NAME:FP32:-1,4"),
         (None, {}, "names no inputs"),
         (7, {}, "inputs are 7, no list"),
         ([7], {}, "input 7 has no name"),

@@ -157,3 +157,29 @@ def test_what_fails_on_every_request_fails_once_with_the_server_s_words(named: t
     assert words in done.stderr
     assert sent == 3
     assert not list(tmp_path.iterdir())
+
+
+def test_tensors_are_declared_for_a_server_without_metadata(tmp_path: Path) -> None:
+    tensors = {"inputs": ["x:FP64:4", "ids:INT64:2"], "outputs": ["y:FP64:4", "said:INT64:2"]}
+    declared = ["--input", "x:FP64:-1,4", "--input", "ids:INT64:-1,2"]
+    declared += ["--output", "y:FP64:-1,4,said:INT64:-1,2"]
+    with GoldenServer(model="m", **tensors, metadata=False, configuration=False) as server:
+        flags = ["--model-name", "m", "--url", server.url, "--out", str(tmp_path), "--batch-size", "3"]
+        refused = run("any_model", *flags)
+        done = run("any_model", *flags, *declared, "--duration", "0.6", "--warmup", "0.1")
+        received = server.requests()
+        short = resolved(server.url, "--model-name", "m", "--input", "x:FP64:4,ids:INT64:2", "--output", declared[-1])
+        assert short.workload.max_batch == 0
+        with pytest.raises(
+            OptionError, match="--input and --output describe a model of the server's, and ranking_tiny"
+        ):
+            LoadConfig.of(request_of("ranking_tiny", "--url", server.url, *declared), workload_of)
+        with pytest.raises(ServerError, match="'m' as declared: input 'x' has the datatype 'FLOAT'"):
+            resolved(server.url, "--model-name", "m", "--input", "x:FLOAT:4", "--output", "y:FP32:4")
+    assert refused.returncode == 3
+    assert "--input NAME:FP32:-1,4 --output NAME:FP32:-1,3" in refused.stderr
+    assert done.returncode in {0, 2}, done.stderr
+    assert {entry["batch"] for entry in received} == {3}
+    result = the_result(tmp_path)
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["request"]["server"]["input_tensors"]["x"] == ["FP64", [-1, 4]]

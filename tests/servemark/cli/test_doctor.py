@@ -49,12 +49,16 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
     assert {"cpu", "cpu idle", "send priority", "cpu latency", "disk"} <= set(names)
     assert not [name for name in names if name.startswith(("triton", "engine", "export", "energy", "port"))]
     code, out, _ = servemark("doctor")
+    assert code == 0
+    assert "load generator: yes; nothing that exports or serves is installed" in out
+    monkeypatch.setattr("servemark.cli.doctor._installed", lambda package: package if package == "onnx" else None)
+    code, out, _ = servemark("doctor")
     assert code == BAD_INPUT
     assert "as a load generator: servemark doctor --generator" in out
 
 
 def test_a_full_disk_is_in_a_load_generators_way(servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e9))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e8))
     code, out, _ = servemark("doctor", "--generator")
     assert code == BAD_INPUT
     assert out.splitlines()[-1] == "load generator: no"

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,7 @@ from PIL import Image
 from servemark import datasets, workload
 from servemark.datasets import image_folder, ml_100k
 from servemark.errors import InputDataError, OptionError
+from tests.support.command_line import Servemark
 
 LINE = "196\t242\t3\t881250949\n"
 
@@ -290,3 +292,15 @@ def test_reading_data_needs_no_torch() -> None:
     found = "from servemark import datasets; assert datasets.readers()"
     code = f"{found}; import sys; assert not {{'torch', 'PIL'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_data_without_a_key_lists_what_there_is(servemark: Servemark, tmp_path: Path) -> None:
+    u_data(tmp_path / "ml-100k", LINE * 50_000)
+    rows = {row["key"]: row for row in json.loads(servemark("data", "--data-root", str(tmp_path), "--json").out)}
+    assert [*rows] == sorted(datasets.readers())
+    assert rows["ml-100k"]["here_mb"] == pytest.approx(1.0)
+    assert rows["ml-100k"]["get"] == "servemark data ml-100k"
+    assert "ncf_ml100k" in rows["ml-100k"]["workloads"]
+    assert (rows["imdb"]["here_mb"], rows["imdb"]["get"]) == (None, "lay it out yourself")
+    assert all(row["place"] and row["terms"] for row in rows.values())
+    assert "grouplens.org" in servemark("data", "--data-root", str(tmp_path)).out

@@ -15,6 +15,12 @@ from servemark.errors import OptionError
 words = st.text("abc /.=-:é", min_size=1).map(lambda text: f"x{text}x")
 names = st.text("ab/_", min_size=1)
 stages = st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6))
+tensors = st.dictionaries(
+    names,
+    st.tuples(st.sampled_from(["FP32", "BYTES"]), st.lists(st.integers(-1, 9999), max_size=4).map(tuple)),
+    min_size=1,
+    max_size=3,
+)
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "url": st.sampled_from(["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5"]),
     "slo": st.sampled_from(["p50:5", "p99:20.5,errors:0.001", "service_p90:7,throughput:100"]),
@@ -25,6 +31,8 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
         max_size=3,
     ),
     "shape": st.dictionaries(names, st.lists(st.integers(0, 9999), max_size=4).map(tuple), max_size=3),
+    "input_tensors": tensors,
+    "output_tensors": tensors,
     "input_range": st.dictionaries(names, st.tuples(st.floats(-9, 0), st.floats(0, 1e9)), max_size=3),
     "stages": st.lists(
         st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6)), min_size=1, max_size=MAX_STAGES

@@ -25,7 +25,7 @@ TINY = "ranking_tiny"
 
 
 class Engines:
-    """Stands for `drive_captured`: results of servers that meet every rate up to their capacity, by model."""
+    """Stands for `drive`: results of servers that meet every rate up to their capacity, by model."""
 
     def __init__(self, **capacities: float) -> None:
         self.capacities = capacities
@@ -55,7 +55,7 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
 
     def made(**capacities: float) -> tuple[RateTurns, Engines]:
         engines = Engines(**capacities)
-        monkeypatch.setattr(rate_rounds, "drive_captured", engines)
+        monkeypatch.setattr(rate_rounds, "drive", engines)
         found = [
             Participant(Contender("onnxruntime", "fp32", label), config(TINY, "--model-name", label))
             for label in capacities

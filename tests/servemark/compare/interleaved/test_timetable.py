@@ -71,7 +71,7 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
         results.write(directory, result, {"latency_us": histogram.encode()})
         return result
 
-    monkeypatch.setattr(warm_up, "drive_captured", run)
+    monkeypatch.setattr(warm_up, "drive", run)
     [place] = places("a")
     assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
@@ -97,7 +97,7 @@ def test_an_engine_answers_until_it_is_steady_but_not_for_ever(
         results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
         return result
 
-    monkeypatch.setattr(warm_up, "drive_captured", run)
+    monkeypatch.setattr(warm_up, "drive", run)
     [place] = places("a")
     assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(10, rel=0.001)
     assert next(found, "no more") == "no more"

@@ -29,7 +29,7 @@ def histogram_at(rate: float) -> str:
 
 
 class Drive:
-    """Stands for `drive_captured`: a real result, its figures those of a server that meets every rate up to `limit`."""
+    """Stands for `drive`: a real result, its figures those of a server that meets every rate up to `limit`."""
 
     def __init__(self, template: Result, limit: float, late_above: float = 1e9) -> None:
         self.template, self.limit, self.late_above = template, limit, late_above
@@ -86,7 +86,7 @@ def search(servemark: Servemark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """The command with `drive` in the place of real runs."""
 
     def searched(drive: Drive, *flags: str) -> Done:
-        monkeypatch.setattr(command, "drive_captured", drive)
+        monkeypatch.setattr(command, "drive", drive)
         line = ["run", TINY, "-u", "localhost:1", "--slo", "p90:50", "--out", str(tmp_path)]
         return servemark(*line, *(flags if "--max-rate" in flags else ["--max-rate", *flags]))
 
