@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
+
+import msgspec
 
 from kernels.ceilings.parts import Part
 from kernels.libraries import TORCH, version
@@ -17,8 +19,8 @@ from servemark.errors import ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.environment import Environment
 from servemark.output import note
-from servemark.results.conform import defect
 from servemark.results.directory import write_atomically
+from servemark.results.kinds import conformed
 
 FILE = "ceilings.json"
 RULES = 1
@@ -117,8 +119,8 @@ class Kept:
     def _read(self, *, quietly: bool = False) -> list[tuple[Machine, dict[str, KeptPart]]]:
         """Read every machine of the file with its parts; nothing, and a note, if it is not such a file."""
         try:
-            document = json.loads(files.text(self._file, files.TEXT_BYTES))
-            words = _defect(document)
+            kept = conformed(msgspec.json.decode(files.text(self._file, files.TEXT_BYTES)), _File)
+            words = _defect(kept)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -126,17 +128,15 @@ class Kept:
         except (ValueError, RecursionError) as error:
             words = str(error) or type(error).__name__
         if words is None:
-            return [(each["machine"], each["parts"]) for each in document["machines"]]
+            return [(each["machine"], each["parts"]) for each in kept["machines"]]
         if not quietly:
             note(f"{self._file} is not used, ceilings are measured anew: {words}")
         return []
 
 
-def _defect(document: object) -> str | None:
-    """Find what is not as `keep` writes it."""
-    if words := defect(document, _File):
-        return words
-    for each in cast(_File, document)["machines"]:
+def _defect(kept: _File) -> str | None:
+    """Find values that `keep` does not write."""
+    for each in kept["machines"]:
         for name, part in each["parts"].items():
             datetime.fromisoformat(part["measured"])  # ValueError where it is none
             if not part["value"] > 0 or part["size_bytes"] < 0:

@@ -1,14 +1,12 @@
 """The document of a run that is to go on. A folder may be damaged, or somebody else's: nothing in it is trusted."""
 
 from pathlib import Path
-from typing import cast
 
 from kernels.libraries import libraries
 from kernels.measurement.precisions import PRECISIONS
 from servemark.errors import OptionError, ResultError
 from servemark.quantities import one_of
 from servemark.results import directory as results
-from servemark.results.conform import defect
 from servemark.results.schema.kernels import Ceiling, KernelsDocument
 
 MAX_LIMIT_S = 86_400.0
@@ -19,12 +17,7 @@ ANEW = "start a new run, without --resume"
 def resumed(folder: Path) -> KernelsDocument:
     """Read a run that was cut short. Raises ResultError, and OptionError where it is none, is whole or is damaged."""
     file = folder / results.RESULT_FILE
-    found = results.read(file)
-    if found.get("kind") != "kernels":
-        raise OptionError(f"{folder} holds no kernels", fix="name a folder of `servemark kernels`")
-    if words := defect(found, KernelsDocument):
-        raise ResultError(f"{file} is damaged: {words}", fix=ANEW)
-    document = cast(KernelsDocument, found)
+    document = results.read_as(file, KernelsDocument)
     if not document["partial"]:
         raise OptionError(f"{folder} is whole: {document['planned']} cases", fix=f"servemark show {folder}")
     if words := _nonsense(document):

@@ -10,11 +10,9 @@ import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
 
 from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
 from kernels.views.tables import FAMILY_COLUMNS, LEFT, family_rows
-from servemark.errors import OptionError
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
 from servemark.views.plots.circumstances import made
@@ -32,10 +30,7 @@ def page(folders: Sequence[Path]) -> Iterator[str]:
     yield "`servemark show RESULT` prints the single cases."
     yield "[What the columns mean, and how it is measured](../guides/kernels.md#what-a-case-says)."
     for folder in folders:
-        document = results.read(folder)
-        if document.get("kind") != "kernels":
-            raise OptionError(f"{folder} holds no kernels", fix="name a folder of `servemark kernels`")
-        yield from summary(cast(KernelsDocument, document))
+        yield from summary(results.read_as(folder, KernelsDocument))
 
 
 def summary(document: KernelsDocument) -> Iterator[str]:

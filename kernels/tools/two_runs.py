@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
-from typing import cast
 
 from benchmarks.rig.aims import Aim
 from kernels.measurement.case import Case, Method, cases_in
@@ -81,7 +80,7 @@ def main() -> None:
     if len(asked.results or range(asked.runs)) < 2:
         parser.error("a pair needs two runs: --runs 2 or more, or two --results")
     if asked.results:
-        runs = [cast(KernelsDocument, results.read(folder)) for folder in asked.results]
+        runs = [results.read_as(folder, KernelsDocument) for folder in asked.results]
     else:
         cases = cases_in(["fp32"], cases_of(asked.suite, ()))
         runs = measured(asked.suite, cases, asked.runs, apart=asked.apart)

@@ -1,7 +1,5 @@
 """A kernels document as a page: outcome, tables, and a roofline for each precision."""
 
-from typing import cast
-
 from kernels.views.notes import DEFECTS, caveats, ceiling_lines, outcome, roofs, sensed, unmapped, unmeasured
 from kernels.views.tables import (
     COLUMNS,
@@ -27,7 +25,7 @@ BOUNDS = ("compute", "cache", "memory", "latency")
 
 def article(saved: Saved) -> Article:
     """Compose the page: outcome, families, cases, and their places under the ceilings."""
-    document = cast(KernelsDocument, saved.document)
+    document = saved.of(KernelsDocument)
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
     return Article(

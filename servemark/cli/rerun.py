@@ -20,7 +20,7 @@ from servemark.paths import MODEL_REPOSITORY, found
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.saved import file_of
-from servemark.results.schema.run import Result
+from servemark.results.schema.run import RunHeader
 from servemark.workload.imported import models_folder
 
 PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -46,7 +46,7 @@ def rerun(
     assert context.parent is not None
     run: Any = cast(Any, context.parent.command).commands["run"]
     file = file_of(result)
-    document = directory.read_run(file)
+    document = directory.read_begun(file)
     request = request_of(document, file)
     if print_only:
         kinds = declared(run)
@@ -63,7 +63,7 @@ def rerun(
         run.invoke(again)
 
 
-def request_of(document: Result, file: Path) -> RunRequest:
+def request_of(document: RunHeader, file: Path) -> RunRequest:
     """The request that a result keeps. Raises ResultError."""
     try:
         with parsing(file, ResultError, fix="name a whole result directory"):
@@ -78,13 +78,12 @@ def request_of(document: Result, file: Path) -> RunRequest:
     return request
 
 
-def _differences(then: Result, options: Mapping[str, Any]) -> Iterator[str]:
+def _differences(then: RunHeader, options: Mapping[str, Any]) -> Iterator[str]:
     """Name the differences to that run: packages, machine and code, and the exported model where there is one here."""
     repository = Path(options["model_repository"] or MODEL_REPOSITORY)
     entry = Entry(repository, options["workload"], options["engine"], options["precision"])
     exported = (entry.read_manifest() or then).get("artifact_sha256")
-    now = cast(Result, {**then, "environment": collect(), "artifact_sha256": exported})
-    for each in differing(then, now):
+    for each in differing(then, {**then, "environment": collect(), "artifact_sha256": exported}):
         yield f"{each['key']} was {each['a']}, is {each['b']}"
 
 

@@ -14,7 +14,7 @@ from servemark.errors import ResultError, parsing
 from servemark.output import stdout
 from servemark.paths import found
 from servemark.results import directory
-from servemark.results.saved import file_of
+from servemark.results.saved import file_of, read_saved
 from servemark.views.quality import render_quality
 from servemark.views.terminal.comparison import render_comparison
 from servemark.views.terminal.load import render
@@ -37,10 +37,10 @@ def show(
     Example: servemark show results/latest -v
     """
     file = file_of(result)
-    document = directory.read(file)
     if json:
-        directory.print_json(document)
+        directory.print_json(directory.read(file))
         return
+    document = read_saved(result).document
     with parsing(file, ResultError, fix="name a whole result directory"):
         _renderer(document, file)(document, stdout())
 
@@ -48,8 +48,6 @@ def show(
 def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], None]:
     """Return the renderer for the document's kind. Raises ResultError."""
     if document.get("kind") == "load":
-        if document.get("verdict") is None:
-            raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")
         return render_max_rate if "max_rate" in document else render_mix if "mix" in document else render
     renderers: dict[str, Callable[[Any, Console], None]] = {
         "comparison": render_comparison,

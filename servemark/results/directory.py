@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import json
-import math
 import os
 import re
 import shlex
@@ -11,15 +10,17 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+import msgspec
 
 from servemark import files, interrupts
 from servemark.errors import ResultError
 from servemark.paths import RESULTS
-from servemark.results.schema.comparison import ComparisonDocument
+from servemark.results.kinds import KINDS, SERIES, Document, conformed
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
-from servemark.results.schema.run import Result
+from servemark.results.schema.run import PendingResult, Result
 from servemark.stats.histogram import Histogram
 
 RESULT_FILE = "result.json"
@@ -140,19 +141,42 @@ def write_series(directory: Path, document: MachineSeries) -> None:
 
 
 def read_run(path: Path) -> Result:
-    """Read the result of a load run from its directory or file. Raises ResultError."""
+    """Read the result of a load run that has measured something. Raises ResultError."""
+    result = read_begun(path)
+    if result["verdict"] is None:
+        raise ResultError(f"{path} has measured nothing yet", fix="name a run that has ended")
+    return result
+
+
+def read_begun(path: Path) -> Result | PendingResult:
+    """Read the result of a load run, whatever it has measured so far. Raises ResultError."""
     document = read(path)
-    kind = document.get("kind")
-    if kind != "load":
+    if document.get("verdict") is None:
+        return typed(document, path, PendingResult)
+    return typed(document, path, Result)
+
+
+def read_as(path: Path, kind: type[Document]) -> Document:
+    """Read a document of a type from its directory or file. Raises ResultError."""
+    return typed(read(path), path, kind)
+
+
+def typed(document: Mapping[str, Any], path: Path, kind: type[Document]) -> Document:
+    """Return what was read from a path as its type. Raises ResultError if it is of another kind, or damaged."""
+    require_kind(document, path, kind)
+    try:
+        return conformed(document, kind)
+    except ValueError as error:
+        raise ResultError(f"{path} is damaged: {error}", fix="name a whole result directory") from error
+
+
+def require_kind(document: Mapping[str, Any], name: object, kind: type) -> None:
+    """Raise ResultError if a document is of another kind than a type's."""
+    found, wanted = document.get("kind", SERIES), next(name for name, types in KINDS.items() if kind in types)
+    if found != wanted:
         command = document.get("command")
         made = f"; this was made by `{shlex.join(map(str, command))}`" if isinstance(command, list) else ""
-        raise ResultError(f"{path} is of the kind {kind}, no load run", fix=f"name results of `servemark run`{made}")
-    return cast(Result, document)
-
-
-def read_comparison(file: Path) -> ComparisonDocument:
-    """Read a comparison.json. Raises ResultError."""
-    return cast(ComparisonDocument, read(file))
+        raise ResultError(f"{name} is of the kind {found}, not {wanted}", fix=f"name a document of that kind{made}")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -161,7 +185,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         if path.is_dir():  # OSError where the name is too long
             file = path / RESULT_FILE
-        result = json.loads(files.text(file, files.DOCUMENT_BYTES), parse_constant=_finite, parse_float=_finite)
+        result = msgspec.json.decode(files.text(file, files.DOCUMENT_BYTES))
     except OSError as error:
         raise ResultError(f"{file} cannot be read: {error.strerror}", fix=_instead_of(file)) from error
     except (ValueError, RecursionError) as error:
@@ -172,13 +196,6 @@ def read(path: Path) -> dict[str, Any]:
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result
-
-
-def _finite(text: str) -> float:
-    """Read a number of strict JSON. Raises ValueError."""
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text:.40} is not a number of JSON")
-    return number
 
 
 def _instead_of(file: Path) -> str:

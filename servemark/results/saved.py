@@ -1,15 +1,17 @@
 """A saved document with the files beside it: histograms, the request log, the machine's series."""
 
 import csv
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from servemark import files
 from servemark.errors import ResultError, parsing
 from servemark.results import directory
+from servemark.results.kinds import Document, conformed, type_of
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.stats.histogram import Histogram
 
@@ -42,6 +44,11 @@ class Saved:
         """Kind of the document; `series` has no header."""
         return str(self.document.get("kind", "series"))
 
+    def of(self, kind: type[Document]) -> Document:
+        """Return the document as its type, like `Result`. Raises ResultError if it is of another kind."""
+        directory.require_kind(self.document, self.name, kind)
+        return cast(Document, self.document)
+
     @cached_property
     def histograms(self) -> dict[str, Histogram]:
         """Histograms `latency_us`, `service_time_us`, `schedule_delay_us`; empty if not saved. Raises ResultError."""
@@ -73,7 +80,7 @@ class Saved:
         if file is None or not file.is_file():
             return None
         with parsing(file, ResultError, fix=_WHOLE):
-            return cast(MachineSeries, dict(json.loads(files.text(file, files.DATA_BYTES))))
+            return conformed(msgspec.json.decode(files.text(file, files.DATA_BYTES)), MachineSeries)
 
 
 def file_of(path: Path) -> Path:
@@ -87,5 +94,7 @@ def read_saved(path: Path) -> Saved:
     document = directory.read(file)
     if document.get("kind") == "load" and document.get("verdict") is None:
         raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")
+    if (kind := type_of(document)) is not None:
+        directory.typed(document, file, kind)
     folder = file.resolve().parent
     return Saved(folder.name if file.name in DOCUMENTS else file.stem, document, folder)

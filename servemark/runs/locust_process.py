@@ -130,7 +130,7 @@ def stopping(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[None]:
 
 def read_result(directory: Path, code: int) -> Result:
     """The result of a run that ended with `code`. Raises NoResultError where there is none."""
-    result = results.read_run(directory) if (directory / results.RESULT_FILE).exists() else None
+    result = results.read_begun(directory) if (directory / results.RESULT_FILE).exists() else None
     if result is None or result["verdict"] is None:
         # Locust has said why on stderr; the code is the one it ended with.
         results.discard(directory)

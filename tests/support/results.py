@@ -9,14 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.documents.request import RunRequest
+from servemark.machine.environment import collect
 from servemark.results import directory as results
-from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.header import SCHEMA_VERSION, unknown
+from servemark.results.schema.run import EnergyFigures, ServerFigures
 from servemark.stats.histogram import Histogram
 
 Result = Any
 NO_METER = "no meter"
 NO_FIGURE = {"value": None, "limit": None, "unit": ""}
 """Of a constraint that only holds or not."""
+CLIENT = {
+    "cpu_utilization": 0.1,
+    "max_in_flight": 1,
+    "waited_share": None,
+    "generator_delay_p99_ms": None,
+    "workers": 1,
+    "requests_outside_interval": 0,
+}
+ENVIRONMENT = {**collect(), "cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"}
 STEADY = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10))
 """Windows whose throughput differs by 1 % up and down."""
 
@@ -56,9 +67,9 @@ def result_of(
 ) -> Result:
     """A load result with these figures; `joules` for each inference, None: no meter; `windows` as shares of `rate`."""
     count = histogram.count
-    energy: dict[str, Any] = {"joules_per_inference": None, "joules_per_inference_reason": NO_METER}
+    energy: dict[str, Any] = unknown(EnergyFigures.__required_keys__, NO_METER)
     if joules is not None:
-        energy = {"joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
+        energy = {**energy, "joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
     names = ("completed", "other_load", "error_rate", "steady_state", "output_agreement")
     agreement = {
         "checked": 50,
@@ -73,10 +84,18 @@ def result_of(
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "load",
+        "created": "2026-01-01T00:00:00+00:00",
+        "command": ["servemark", "run"],
         "request": msgspec.to_builtins(RunRequest(workload=workload, engine=engine)),
         "resolved": {"url": "http://127.0.0.1:1", "model": f"{workload}_{engine}", "windows": len(windows)},
         "seed": 0,
         "workload": workload,
+        "task": "learning to rank",
+        "suites": [],
+        "protocol": "http",
+        "shared_memory": "none",
+        "stages": [],
+        "bottleneck": {"by": None, "evidence": "nothing"},
         "engine": engine,
         "device": "cpu",
         "provider": None,
@@ -108,13 +127,28 @@ def result_of(
         },
         "metrics": {
             "latency_ms": histogram.summary(),
-            "throughput": {"requests_per_s": rate, "inferences_per_s": rate, "goodput": rate, "scheduled_rate": None},
+            "answered_latency_ms": histogram.percentiles(),
+            "service_time_ms": histogram.summary(),
+            "schedule_delay_ms": {**Histogram().summary(), "late_share": None},
+            "tail_bounds": {"confidence": 0.99, "requests": count, "bounds_ms": histogram.percentiles()},
+            "throughput": {
+                **dict.fromkeys(("requests_per_s", "inferences_per_s", "achieved_rate", "goodput"), rate),
+                "scheduled_rate": None,
+            },
+            "server": unknown(ServerFigures.__required_keys__, "no statistics"),
+            "client": CLIENT,
             "errors": {"count": errors, "share": errors / max(count + errors, 1), "by_kind": {}, "messages": {}},
             "energy": energy,
-            "correctness": {"output_agreement": {**agreement, "top1_agreement": top1}},
+            "correctness": {
+                "output_agreement": {**agreement, "top1_agreement": top1},
+                "quality": dict.fromkeys(("metric", "value", "target", "dataset")),
+            },
         },
-        "windows": [{"requests_per_s": rate * share} for share in windows],
-        "environment": {"cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"},
+        "windows": [
+            {"start_s": float(n), "requests_per_s": rate * share, "errors": 0, "p50_ms": None, "p99_ms": None}
+            for n, share in enumerate(windows)
+        ],
+        "environment": ENVIRONMENT,
         "partial": partial,
         **changes,
     }

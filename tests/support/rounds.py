@@ -3,10 +3,11 @@
 from typing import Any
 
 from servemark.compare.interleaved.document import Turn, document
+from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.max_rate.refinement import HighestRate
 from servemark.views.terminal.comparison import render_comparison
 from tests.support import rendering
-from tests.support.results import histogram_of, latencies, result_of
+from tests.support.results import ENVIRONMENT, histogram_of, latencies, result_of
 
 Row = Any
 
@@ -43,7 +44,11 @@ def document_of(
         "git_commit": "c",
     }
     known: Any = {
-        "schema_version": 1,
+        "schema_version": SCHEMA_VERSION,
+        "seed": 0,
+        "slo": None,
+        "rounds_requested": 5,
+        "tuned": {},
         "kind": "comparison",
         "created": "2026-01-01T00:00:00+00:00",
         "command": ["servemark", "compare"],
@@ -51,8 +56,10 @@ def document_of(
         "batch_size": 1,
         "duration_s": 8.0,
         "left_out": [],
-        "configurations": {label: {"instances": 1, "threads": 0} for label in labels},
-        "environment": machine | {"packages": {"numpy": "1"}},
+        "configurations": {
+            label: {"instances": 1, "threads": 0, "max_batch": 8, "queue_delay_us": None} for label in labels
+        },
+        "environment": ENVIRONMENT | machine,
     }
     return document(known | opened, turns, labels, highest or {}, partial)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, cast
+from typing import Any
 
 from servemark.compare.history.metrics import Metric
 from servemark.errors import ResultError
@@ -12,7 +12,9 @@ from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
 from servemark.results.labels import load_name
 from servemark.results.same_load import load_key
+from servemark.results.schema.header import Header
 from servemark.results.schema.kernels import KernelsDocument, other_work
+from servemark.results.schema.run import Result
 
 MAX_RATE = "max_rate"
 KERNEL_TIME = "kernel_time"
@@ -51,11 +53,12 @@ def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
     return sorted(found, key=lambda each: each.created), unreadable
 
 
-def _measured(result: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
-    if result.get("kind") == "kernels" and metric.name == KERNEL_TIME:
-        yield from _kernels(cast(KernelsDocument, result), folder)
-    if result.get("kind") != "load" or result.get("verdict") is None:
+def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
+    if document.get("kind") == "kernels" and metric.name == KERNEL_TIME:
+        yield from _kernels(directory.typed(document, folder, KernelsDocument), folder)
+    if document.get("kind") != "load" or document.get("verdict") is None:
         return
+    result = directory.typed(document, folder, Result)
     searched = MAX_RATE in result
     value = metric.of(result)
     # A search's run is at whatever rate was found: only the rate itself can be compared.
@@ -87,10 +90,10 @@ def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
         if times:
             # Other cases would be another mean.
             subject = f"{family}: {len(times)} cases of {about}"
-            yield Measured(subject, *_where(dict(document), folder), geometric_mean(times), quiet, (subject,))
+            yield Measured(subject, *_where(document, folder), geometric_mean(times), quiet, (subject,))
 
 
-def _where(result: dict[str, Any], folder: Path) -> tuple[str, str, str, str | None, bool]:
+def _where(result: Header, folder: Path) -> tuple[str, str, str, str | None, bool]:
     """The machine, the folder, when, and of which commit."""
     around = result["environment"]
     return (

@@ -37,7 +37,7 @@ def read_kernels(text: str) -> list[KernelsDocument]:
         documents = [results.read(folder) for folder in folders if folder.exists()]
         if not documents or documents[0].get("kind") != "kernels":
             return []
-        found += [cast(KernelsDocument, each) for each in documents if each.get("kind") == "kernels"]
+        found += [results.typed(each, path, KernelsDocument) for each in documents if each.get("kind") == "kernels"]
     return found
 
 

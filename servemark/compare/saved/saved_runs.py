@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from servemark.compare.interleaved.document import COMPARISON_FILE
-from servemark.errors import ResultError, parsing
+from servemark.errors import ResultError
 from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.labels import load_name
 from servemark.results.same_load import load_key
-from servemark.results.schema.comparison import DifferingKey
+from servemark.results.schema.comparison import ComparisonDocument, DifferingKey
 from servemark.results.schema.header import Header
-from servemark.results.schema.run import Result
+from servemark.results.schema.run import Result, RunHeader
 from servemark.results.served_config import DIGEST, KEY, flat, meaning
 from servemark.stats.histogram import Histogram
 
@@ -64,7 +64,7 @@ def _read(path: Path) -> list[Run]:
         fix = "name result directories; engines are compared by `servemark compare WORKLOAD --engines A,B`"
         raise ResultError(f"there is no result {path}", fix=fix)
     if (path / COMPARISON_FILE).is_file():
-        listed = results.read_comparison(path / COMPARISON_FILE)["turns"]
+        listed = results.read_as(path / COMPARISON_FILE, ComparisonDocument)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
         below = sorted(path.glob(f"*/{results.RESULT_FILE}"))
@@ -74,13 +74,9 @@ def _read(path: Path) -> list[Run]:
 
 def _run(directory: Path, label: str | None = None) -> Run:
     result = results.read_run(directory)
-    with parsing(directory, ResultError, fix="name a whole result directory"):
-        if result["partial"]:
-            raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
-        run = Run(label or engine_of(result), result, results.read_latency(directory, result))
-        # Fails here if a field that every reader needs is damaged.
-        _ = run.key, run.subject, _circumstances(result)
-    return run
+    if result["partial"]:
+        raise ResultError(f"{directory} was cut short", fix="leave it out, or measure it again")
+    return Run(label or engine_of(result), result, results.read_latency(directory, result))
 
 
 def engine_of(result: Result) -> str:
@@ -97,7 +93,7 @@ def subjects(runs: Sequence[Run]) -> dict[Key, list[Run]]:
     return found
 
 
-def differing(first: Result, second: Result) -> list[DifferingKey]:
+def differing(first: RunHeader, second: RunHeader) -> list[DifferingKey]:
     """Return the keys of configuration and environment that differ between two results, with both values."""
     # Of a configuration that is too large to be kept there is the digest.
     whole = all(result.get(KEY) is not None for result in (first, second))
@@ -108,7 +104,7 @@ def differing(first: Result, second: Result) -> list[DifferingKey]:
     return [{"key": key, "a": a.get(key), "b": b.get(key)} for key in told]
 
 
-def _circumstances(result: Result) -> dict[str, Any]:
+def _circumstances(result: RunHeader) -> dict[str, Any]:
     config = {key: value for key, value in flat(result["request"], "request.").items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
     return config | served | circumstances(result)
@@ -119,6 +115,6 @@ def circumstances(document: Header) -> dict[str, Any]:
     return flat({key: value for key, value in document["environment"].items() if key not in _VARYING})
 
 
-def _served_config(result: Result, *, whole: bool) -> dict[str, Any]:
+def _served_config(result: RunHeader, *, whole: bool) -> dict[str, Any]:
     config = result.get("model_config")
     return meaning(config, f"{KEY}.") if whole and config is not None else {DIGEST: result.get(DIGEST)}

@@ -5,30 +5,8 @@ import types
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from servemark.errors import OptionError
-from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
-from servemark.results.schema.history import History
-from servemark.results.schema.kernels import KernelsDocument
-from servemark.results.schema.machine_series import MachineSeries
-from servemark.results.schema.mlperf import MlperfResult
-from servemark.results.schema.quality import QualityResult
-from servemark.results.schema.run import PendingResult, Result, Series
-from servemark.results.schema.suite import SuiteDocument
-from servemark.results.schema.tuning import TuningDocument
+from servemark.results.kinds import KINDS
 
-KINDS: dict[str, tuple[type, ...]] = {
-    "load": (Result, PendingResult),
-    "series": (Series,),
-    "comparison": (ComparisonDocument,),
-    "saved_comparison": (SavedComparison,),
-    "tuning": (TuningDocument,),
-    "suite": (SuiteDocument,),
-    "mlperf": (MlperfResult,),
-    "history": (History,),
-    "machine_series": (MachineSeries,),
-    "kernels": (KernelsDocument,),
-    "quality": (QualityResult,),
-}
-"""Each kind of document, and the types that it may have."""
 _REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 Schema = dict[str, Any]

@@ -21,7 +21,7 @@ _CHANCE = "Lines: 95 % intervals over the rounds. Grey: chance may explain the d
 
 def article(saved: Saved) -> Article:
     """The answer, the tables of the terminal, and the figures."""
-    document = cast(ComparisonDocument, saved.document)
+    document = saved.of(ComparisonDocument)
     rows = document["rows"]
     gate = document.get("gate")
     answers = [*([*regression.answer(gate)] if gate else []), answer_of_comparison(document)]

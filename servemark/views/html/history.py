@@ -1,7 +1,5 @@
 """A metric over all results as a page: a plot for each series, its levels and where they changed."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.history import History, HistoryResult, HistorySeries
 from servemark.views.drawing.axis import linear
@@ -20,7 +18,7 @@ _METHOD = (
 
 def article(saved: Saved) -> Article:
     """The answer, a row and a plot for each series."""
-    found = cast(History, saved.document)
+    found = saved.of(History)
     worse = [number for number, series in enumerate(found["series"]) if series["outcome"] == "worse"]
     table = Table(HEAD, [cells(series) for series in found["series"]], marked=worse)
     unreadable = [Lines([f"not read: {line}" for line in found["unreadable"]])] if found["unreadable"] else []

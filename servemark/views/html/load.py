@@ -1,6 +1,6 @@
 """A run as a page: one load, a mix, or the run that stands for a search of the highest rate."""
 
-from typing import Any, cast
+from typing import Any
 
 from servemark.results.objectives import MET, MISSED, parse_objectives
 from servemark.results.saved import Saved
@@ -24,7 +24,7 @@ _HISTOGRAMS = {"latency_us": "latency", "service_time_us": "service time"}
 
 def article(saved: Saved) -> Article:
     """The answer, what it means, and everything that was measured."""
-    result = cast(Result, saved.document)
+    result = saved.of(Result)
     return Article(
         about=heading(result).plain,
         answer=found_rate(result["max_rate"], result["request"]["objectives"]["slo"])
@@ -87,7 +87,7 @@ def constraints(found: VerdictOfRun) -> Table:
 
 def latency(saved: Saved) -> list[Block]:
     """The table of the terminal, its facts, and the distributions from the saved histograms."""
-    result = cast(Result, saved.document)
+    result = saved.of(Result)
     metrics = result["metrics"]
     rows: list[tuple[str, Any]] = [("latency", metrics["latency_ms"]), ("service time", metrics["service_time_ms"])]
     rows += [("schedule delay", metrics["schedule_delay_ms"])] if result["scenario"]["mode"] != "closed" else []
@@ -144,7 +144,7 @@ def _interval(group: Any, key: str) -> str:
 
 
 def _over_time(saved: Saved) -> list[Block]:
-    result = cast(Result, saved.document)
+    result = saved.of(Result)
     levels = limits(result)
     parts: list[Block] = [*windows(result, levels)]
     if saved.requests is None:

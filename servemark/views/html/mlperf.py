@@ -1,7 +1,5 @@
 """An MLPerf run as a page: LoadGen's verdict and figures, and this side's beside them."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.mlperf import MlperfResult
@@ -18,7 +16,7 @@ _PERCENTILES = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p99": "99.00", 
 
 def article(saved: Saved) -> Article:
     """The verdict of both sides, and the percentiles as both saw them."""
-    result = cast(MlperfResult, saved.document)
+    result = saved.of(MlperfResult)
     official = result["loadgen"]
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision"))
     return Article(

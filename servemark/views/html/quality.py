@@ -1,7 +1,5 @@
 """A quality run as a page: the figures with their intervals, the data set, what failed."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.quality import QualityResult
 from servemark.views.page.blocks import Article, Badge, Lines, Section, Table
@@ -13,7 +11,7 @@ _BADGES = {"met": Badge("TARGET MET", "good"), "missed": Badge("TARGET MISSED", 
 
 def article(saved: Saved) -> Article:
     """The value against the target, and what it is of."""
-    result = cast(QualityResult, saved.document)
+    result = saved.of(QualityResult)
     found = result["quality"]
     badges = [_BADGES[found["outcome"]]] if found and found["outcome"] in _BADGES else []
     return Article(

@@ -1,7 +1,5 @@
 """Saved results against each other as a page: the answer, every figure with its interval, what else differs."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import SavedComparison
 from servemark.views.page.blocks import Article, Badge, Lines, Section, Table
@@ -14,7 +12,7 @@ _TONES = {"worse": "bad", "not worse": "good"}
 
 def article(saved: Saved) -> Article:
     """Compose the page: the judgement of B, and the figures in which it is worse."""
-    found = cast(SavedComparison, saved.document)
+    found = saved.of(SavedComparison)
     first, *others = answer(found)
     return Article(
         about=f"{found['b']} against {found['a']}",

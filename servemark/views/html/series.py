@@ -1,12 +1,11 @@
 """Several runs side by side: one row and one line each, and the throughput-latency curve of a range of rates."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from servemark.results.labels import describe
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import Curve, CurvePoint, Result
+from servemark.results.schema.run import Curve, CurvePoint, Result, Series
 from servemark.results.verdict import said, verdict_words
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Plot
@@ -23,8 +22,8 @@ MAX_LINES = 8
 
 def article(saved: Saved) -> Article:
     """The curve with its knee where there is one, and every run."""
-    results = cast(list[Result], saved.document["results"])
-    curve = cast(Curve | None, saved.document.get("curve"))
+    document = saved.of(Series)
+    results, curve = document["results"], document.get("curve")
     valid = sum(result["verdict"]["valid"] for result in results)
     names = sorted({f"{result['workload']} on {result['engine']}" for result in results})
     counted = f"{len(results)} runs, {valid} VALID"

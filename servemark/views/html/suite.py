@@ -1,7 +1,5 @@
 """A suite as a page: what to know, the table, latencies and agreement of all workloads."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
 from servemark.views.drawing.axis import logarithmic
@@ -14,7 +12,7 @@ from servemark.views.wording import figure
 
 def article(saved: Saved) -> Article:
     """Compose the page: the number of valid cases, and the table of the terminal."""
-    document = cast(SuiteDocument, saved.document)
+    document = saved.of(SuiteDocument)
     rows = document["rows"]
     columns, cells = table(document)
     failed = [number for number, row in enumerate(rows) if row["failure"]]

@@ -1,7 +1,5 @@
 """A tuning as a page: what was decided, every candidate, and the path of the search."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.tuning import TuningDocument
 from servemark.views.drawing.axis import linear
@@ -16,7 +14,7 @@ _TONES = {"better": "good", "same": "good", "missed": "bad"}
 
 def article(saved: Saved) -> Article:
     """The answer, the table of the terminal with all candidates, and how they did."""
-    document = cast(TuningDocument, saved.document)
+    document = saved.of(TuningDocument)
     rows = sorted(document["candidates"], key=merit, reverse=True)
     winner = document["winner"]
     answer = f"{document['outcome']}: {document['reason']}"

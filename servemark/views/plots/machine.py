@@ -1,7 +1,5 @@
 """The machine while a run went on: cores, energy, and what was read of CPU and GPU several times a second."""
 
-from typing import cast
-
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import CpuFigures, EnergyFigures, Result
@@ -21,7 +19,7 @@ _CORES = {
 
 def machine(saved: Saved) -> list[Block]:
     """Show the use of the cores, and the energy with its source and boundary."""
-    metrics = cast(Result, saved.document)["metrics"]
+    metrics = saved.of(Result)["metrics"]
     parts: list[Block] = [*_energy(metrics["energy"])]
     cpu = metrics.get("cpu")
     parts += [_cores(cpu)] if cpu and cpu["other_cpu_share"] is not None else []

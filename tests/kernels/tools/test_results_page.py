@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kernels.tools.results_page import page, table
-from servemark.errors import OptionError
+from servemark.errors import ResultError
 from servemark.results import directory as results
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import SCHEMA_VERSION, opening
 from tests.support.saved_documents import kernels
 
 
@@ -32,6 +32,6 @@ def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_kind_is_an_error(tmp_path: Path) -> None:
-    results.write(tmp_path, {"kind": "suite", "schema_version": 3})
-    with pytest.raises(OptionError, match="holds no kernels"):
+    results.write(tmp_path, {"kind": "suite", "schema_version": SCHEMA_VERSION})
+    with pytest.raises(ResultError, match="of the kind suite, not kernels"):
         list(page([tmp_path]))

@@ -89,9 +89,9 @@ def test_what_cannot_be_made_again_is_refused(saved: Path, servemark: Servemark)
         ({"request": {**kept["request"], "odd": 1}}, "unknown field `odd`"),
         ({"request": {"load": {"kind": "constant-rate", "rate": 0}}}, "> 0.0 - at `$.load.rate`"),
         ({"request": {"live": {"metrics_grace_s": 5}}}, "--metrics-grace is for the port"),
-        ({"kind": "comparison"}, "is of the kind comparison, no load run"),
+        ({"kind": "comparison"}, "is of the kind comparison, not load"),
         ({"kind": "mlperf", "command": ["servemark", "mlperf", "x"]}, "; this was made by `servemark mlperf x`"),
-        ({"request": 5}, "cannot be read"),
+        ({"request": 5}, "is damaged: Expected `object`, got `int` - at `$.request`"),
     ):
         change(saved, **{**kept, **changes})
         code, out, err = servemark("rerun", str(saved))

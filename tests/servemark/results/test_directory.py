@@ -226,5 +226,5 @@ def test_no_other_place_has_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_what_is_no_number_of_json_is_no_result(number: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(f'{{"schema_version": 2, "kind": "load", "x": [{number}]}}')
-    with pytest.raises(ResultError, match=rf"is not a result: {number} is not a number of JSON"):
+    with pytest.raises(ResultError, match=r"is not a result: (JSON is malformed|Number out of range)"):
         results.read(tmp_path)

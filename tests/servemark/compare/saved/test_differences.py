@@ -12,9 +12,9 @@ import pytest
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
-from servemark.results.schema.header import SCHEMA_VERSION
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
+from tests.support.rounds import document_of, rounds_of
 
 GATE = Gate()
 
@@ -230,10 +230,11 @@ def test_sides_may_be_single_results_or_lists(sides: tuple[Path, Path], servemar
 
 
 def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
-    turns = [{"directory": f"{n}", "label": "a#2", "partial": n == 3} for n in range(4)]
+    document: Any = json.loads(json.dumps(document_of(rounds_of(a=1, b=2), ["a", "b"])))
+    turn = document["turns"][0]
+    document["turns"] = [{**turn, "directory": f"{n}", "label": "a#2", "partial": n == 3} for n in range(4)]
     for n in range(4):
         saved(tmp_path / str(n), 10)
-    document = {"schema_version": SCHEMA_VERSION, "kind": "comparison", "turns": turns}
     (tmp_path / "comparison.json").write_text(json.dumps(document))
     assert [run.label for run in read_side(str(tmp_path))] == ["a#2"] * 3
 
@@ -277,5 +278,5 @@ def test_a_result_without_its_keys_is_named(key: str, tmp_path: Path) -> None:
     file = directory / "result.json"
     assert read_side(str(directory))
     file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != key}))
-    with pytest.raises(ResultError, match=f"{directory} cannot be read"):
+    with pytest.raises(ResultError, match=rf"{directory} is damaged: .* `{key}`"):
         read_side(str(directory))

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from servemark.errors import OptionError
-from servemark.results.schema import json_schema as module
-from servemark.results.schema.json_schema import KINDS, json_schema
+from servemark.results.kinds import KINDS
+from servemark.results.schema.json_schema import json_schema
 from tests.support.command_line import Servemark
 
 """A result that version 1 of the schema was written for, before the types were."""
@@ -47,7 +47,7 @@ GOOD = {"mode": "a", "inner": None, "inner_reason": "there is none", "many": [{"
     ],
 )
 def test_a_type_is_its_schema(changes: dict[str, Any], fault: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.KINDS, "outer", (Outer,))
+    monkeypatch.setitem(KINDS, "outer", (Outer,))
     validator = Draft202012Validator(json_schema("outer", closed=True))
     if fault is None:
         validator.validate(GOOD | changes)
@@ -57,7 +57,7 @@ def test_a_type_is_its_schema(changes: dict[str, Any], fault: str | None, monkey
 
 
 def test_the_published_schema_allows_what_later_versions_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.KINDS, "outer", (Outer,))
+    monkeypatch.setitem(KINDS, "outer", (Outer,))
     Draft202012Validator(json_schema("outer")).validate(GOOD | {"added": 1})
 
 
