@@ -7,10 +7,10 @@ from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 import typer
 
 from servemark.machine.environment import Environment
+from servemark.results.json_schema import fields_of, summary_of
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
 from servemark.results.schema.history import History
-from servemark.results.schema.json_schema import fields_of, summary_of
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult

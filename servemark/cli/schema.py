@@ -8,8 +8,8 @@ import typer
 from servemark.cli._command import one_command
 from servemark.documents.request import RunRequest
 from servemark.results.directory import print_json
+from servemark.results.json_schema import json_schema
 from servemark.results.kinds import KINDS
-from servemark.results.schema.json_schema import json_schema
 
 REQUEST = "request"
 NAMED = ", ".join((*KINDS, REQUEST))

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from servemark.errors import OptionError
+from servemark.results.json_schema import json_schema
 from servemark.results.kinds import KINDS
-from servemark.results.schema.json_schema import json_schema
 from tests.support.command_line import Servemark
 
 """A result that version 1 of the schema was written for, before the types were."""
