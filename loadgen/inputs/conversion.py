@@ -57,6 +57,8 @@ def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
             f"{_of(where, tensor)} cannot be read: its values are complex ({given.dtype})",
             fix="give real numbers: the real part, the magnitude, or both parts along a dimension of their own",
         )
+    if given.dtype.kind not in "buif":  # numpy takes null for NaN, and "1" for 1
+        raise TypeError("its values are not numbers")
     array = given.astype(tensor.dtype)
     if tensor.dtype.kind != "f" and not np.array_equal(array, given):
         raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are not {tensor.datatype}")

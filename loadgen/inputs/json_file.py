@@ -13,7 +13,7 @@ from typing import Any
 from loadgen.inputs.conversion import Array, converted, shaped
 from loadgen.kserve.tensors.values import from_bytes
 from servemark import files
-from servemark.errors import InputDataError, parsing
+from servemark.errors import MAX_QUOTED, InputDataError, parsing
 from servemark.workload import Sample, Tensor, Workload
 
 FORMAT = 'perf_analyzer\'s input JSON, {"data": [{"INPUT": [1, 2, 3]}, ...]}'
@@ -67,7 +67,7 @@ def _arrays(where: str, step: Any, tensors: Sequence[Tensor], kind: str) -> dict
         raise InputDataError(f"{where} is not an object", fix=FORMAT)
     known = {tensor.name: tensor for tensor in tensors}
     if unknown := [name for name in step if name not in known]:
-        raise InputDataError(f"{where} has {unknown[0]!r}, which is not an {kind}: {', '.join(known)}")
+        raise InputDataError(f"{where} has {unknown[0][:MAX_QUOTED]!r}, which is not an {kind}: {', '.join(known)}")
     missing = [tensor.name for tensor in tensors if tensor.name not in step and not tensor.optional]
     if kind == "input" and missing:
         raise InputDataError(f"{where}: input {missing[0]!r} is missing; it has {', '.join(step) or 'none'}")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LIBRARY = 1024
 """Distinct samples that LoadGen draws from."""
 CONNECT_AHEAD = 64
+_ENTRY = ":::MLLOG"
 
 
 @dataclass
@@ -215,16 +216,18 @@ def read_accuracy_log(logs: Path) -> dict[int, bytes]:
 
 
 def read_log(logs: Path) -> dict[str, Any]:
-    """LoadGen's own figures by their keys in mlperf_log_detail.txt (a line of JSON each, after `:::MLLOG`)."""
-    found: dict[str, Any] = {}
-    for line in (logs / "mlperf_log_detail.txt").read_text().splitlines():
-        if line.startswith(":::MLLOG"):
-            entry = json.loads(line.removeprefix(":::MLLOG"))
-            found[entry["key"]] = entry["value"]
-    return found
+    """LoadGen's own figures by their keys in mlperf_log_detail.txt (a line of JSON each, after `:::MLLOG`).
+
+    Raises ResultError where the file is damaged, as a full disk leaves it.
+    """
+    file = logs / "mlperf_log_detail.txt"
+    with parsing(file, ResultError, fix="run it again"):
+        lines = [line for line in file.read_text().splitlines() if line.startswith(_ENTRY)]
+        entries = [json.loads(line.removeprefix(_ENTRY)) for line in lines]
+        return {str(entry["key"]): entry["value"] for entry in entries}
 
 
 def why_invalid(log: Mapping[str, Any]) -> str:
     """LoadGen's words of why a run is INVALID, which of too few queries stand with early stopping; "" without any."""
-    texts = (log.get(key) or "" for key in ("result_invalid_reason", "early_stopping_result"))
+    texts = (str(log.get(key) or "") for key in ("result_invalid_reason", "early_stopping_result"))
     return next((" ".join(words) for text in texts if (words := text.replace("*", " ").split())), "")

@@ -4,11 +4,13 @@ from loadgen.driver.malloc import tune_malloc
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Target
 from loadgen.targets.http import HttpTarget
+from servemark.machine.addresses import forget
 
 
 def open_target(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
     tune_malloc()
+    forget()
     if config.server.shared_memory != "none":
         from loadgen.targets.shared_memory import SharedMemoryTarget
 

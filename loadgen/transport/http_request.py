@@ -1,7 +1,6 @@
 """One HTTP request and its answer: one deadline over all of it, a bounded size. For questions, not for load."""
 
 import contextlib
-import functools
 import io
 import socket
 import ssl
@@ -9,6 +8,8 @@ import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple, cast
+
+from servemark.machine.addresses import places
 
 MAX_BYTES = 8 << 20
 """Of an answer with its head; Triton's longest, the metrics of many models, are some 100 KiB."""
@@ -35,9 +36,11 @@ def ask(
     Raises OSError, also where the answer is late or too long, and HTTPException.
     """
     deadline = time.monotonic() + timeout_s
-    connect = functools.partial(HTTPSConnection, context=tls) if tls else HTTPConnection
-    connection: HTTPConnection = connect(endpoint, timeout=timeout_s)
+    connection = HTTPSConnection(endpoint, context=tls) if tls else HTTPConnection(endpoint)
     with contextlib.closing(connection):
+        connection.sock = _connected(connection.host, connection.port, deadline)
+        if tls:
+            connection.sock = tls.wrap_socket(connection.sock, server_hostname=connection.host)
         method = "GET" if body is None else "POST"
         connection.request(method, path, body, dict(headers or {}))
         # All that it asks of its socket is a file to read.
@@ -48,6 +51,22 @@ def ask(
             except (MemoryError, OverflowError, ValueError) as error:
                 # A length of the body, or of a chunk, that is none.
                 raise HTTPException(f"an answer that cannot be read: {error}") from error
+
+
+def _connected(host: str, port: int, deadline: float) -> socket.socket:
+    """Connect to the first address of a name that takes it. Raises OSError, and that of the last address."""
+    last: OSError = OSError(f"{host} has no address")
+    for family, address in places(host, port):
+        connected = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(max(deadline - time.monotonic(), 0.001))
+            connected.connect(address)
+        except OSError as error:
+            connected.close()
+            last = error
+        else:
+            return connected
+    raise last
 
 
 class _Answer(io.RawIOBase):

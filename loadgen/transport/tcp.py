@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
 from servemark.errors import ServerError
+from servemark.machine.addresses import places
 
 if TYPE_CHECKING:
     _OriginalSocket = socket.socket
@@ -133,10 +134,9 @@ def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Ad
     """The address of a URL's host, of several the first that connects. Raises ServerError where there is none."""
     parts = urlsplit(url)
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or _PORTS[parts.scheme], type=socket.SOCK_STREAM)
+        addresses = places(parts.hostname or "", parts.port or _PORTS[parts.scheme])
     except (OSError, ValueError) as error:
         raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
-    addresses = [(family, tuple(part for part in to if isinstance(part, str | int))) for family, *_, to in found]
     # A server may listen at one of them only, as at 127.0.0.1 where `localhost` is ::1 too.
     listening = (address for address in addresses if _connects(*address))
     family, sockaddr = next(listening, addresses[0]) if len(addresses) > 1 else addresses[0]

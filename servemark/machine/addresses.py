@@ -1,6 +1,8 @@
-"""Addresses on this machine: whether they are reached from elsewhere, and which processes listen there."""
+"""Addresses: those of a name, whether they are reached from elsewhere, and which processes listen there."""
 
+import _socket
 import contextlib
+import functools
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -14,6 +16,30 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 _IP = (socket.AF_INET, socket.AF_INET6)
 FORWARDERS = frozenset({"docker-proxy", "rootlessport", "slirp4netns", "pasta"})
 """They listen for a container whose processes they are not."""
+
+
+@functools.cache
+def lookup(host: str) -> tuple[tuple[int, tuple[str | int, ...]], ...]:
+    """Family and socket address of each address of a name, with port 0. Raises OSError.
+
+    The first answer holds until `forget`, so that load, questions and metrics of a run go to one server, also where a
+    name changes or turns round. gevent's look-up would need its loop, which the threads that read metrics have not.
+    """
+    try:
+        found = _socket.getaddrinfo(host, None, 0, socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{host[:80]} cannot be the name of a host") from error
+    return tuple((family, tuple(part for part in to if isinstance(part, str | int))) for family, *_, to in found)
+
+
+def forget() -> None:
+    """Ask for each name again: another run begins."""
+    lookup.cache_clear()
+
+
+def places(host: str, port: int) -> list[tuple[int, tuple[str | int, ...]]]:
+    """Family and socket address of a port at each address of a name. Raises OSError."""
+    return [(family, (address, port, *scope)) for family, (address, _, *scope) in lookup(host)]
 
 
 def is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.mlperf.official_loadgen import read_accuracy_log
 from loadgen.sut.channel import Answer, Payload
 from loadgen.sut.target import Target
+from servemark.errors import ResultError, parsing
 from servemark.quality.answer_bytes import from_bytes, to_bytes
 from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
@@ -57,9 +58,11 @@ def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
     with Journal(logs) as journal:
         scorer = Scorer(labels.metric, labels.data, journal)
         for number, part, _ in scorer.requests(labels.examples):
-            content = answers.get(number * labels.data.requests_per_example + part)
-            if content:
-                scorer.answered(number, part, from_bytes(content, config.workload.outputs))
+            index = number * labels.data.requests_per_example + part
+            if content := answers.get(index):
+                with parsing(f"the answer to sample {index} in {logs}", ResultError, fix="run it again"):
+                    answer = from_bytes(content, config.workload.outputs)
+                scorer.answered(number, part, answer)
             else:
                 scorer.failed(number, part, NO_ANSWER)
         return score(

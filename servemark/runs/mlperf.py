@@ -15,7 +15,7 @@ from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log,
 from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
-from servemark.errors import OptionError
+from servemark.errors import OptionError, ResultError
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import Settings
@@ -143,7 +143,14 @@ def _judged(
     labels: Labels | None,
 ) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
     """LoadGen's figures, this side's, and both verdicts as one."""
-    log = {} if seen.interrupted else read_log(logs)
+    log: dict[str, Any] = {}
+    why = "interrupted"
+    if not seen.interrupted:
+        try:
+            log = read_log(logs)
+            why = why_invalid(log) or "see mlperf_log_summary.txt"
+        except ResultError as error:
+            why = error.what
     official = log.get("result_validity")
     workload, limits = config.workload, config.workload.agreement.at(config.precision)
     agreement, mismatch = (

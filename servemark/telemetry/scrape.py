@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from servemark.machine.addresses import places
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading
@@ -84,8 +85,8 @@ def _get(url: str, timeout_s: float) -> str:
 
 
 def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
-    family, kind, protocol, _, address = native("socket", "getaddrinfo")(host, port, type=socket.SOCK_STREAM)[0]
-    connected: socket.socket = native("socket", "socket")(family, kind, protocol)
+    family, address = places(host, port)[0]
+    connected: socket.socket = native("socket", "socket")(family, socket.SOCK_STREAM)
     try:
         connected.settimeout(timeout_s)
         connected.connect(address)

@@ -78,11 +78,67 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": [1, 2], "text": {"b64": "AAAA"}}, "b64 of 'text' cannot be read"),
         ({"x": [1, 2], "text": [1, 2]}, r"'text' \(BYTES\) cannot be read: its values are not strings"),
         ({"x": [1, 2], "text": ["a"]}, "'text' has 1 elements"),
+        ({"x": [1, None], "text": TEXT}, "'x' .FP32. cannot be read: its values are not numbers"),
+        ({"x": None, "text": TEXT}, "its values are not numbers"),
+        ({"x": ["1", "2"], "text": TEXT}, "its values are not numbers"),
+        ({"x": [1, 10**400], "text": TEXT}, "its values are not numbers"),
+        ({"x": [[1], [2, 3]], "text": TEXT}, "'x' .FP32. cannot be read"),
+        ({"x": [{}, {}], "text": TEXT}, "its values are not numbers"),
+        ({"x": {"content": [1, 2], "shape": [10**12, 2]}, "text": TEXT}, "has 2 elements"),
+        ({"x": {"content": [1, 2], "shape": [-1, 2]}, "text": TEXT}, "does not fit"),
+        ({"x": {"content": [1, 2], "shape": [True, 2]}, "text": TEXT}, "does not fit"),
+        ({"x": [1, 2], "text": ["\ud800", "a"]}, "surrogates not allowed"),
+        ({"x": [1, 2], "text": {"b64": "////fw=="}}, "4 bytes are not 2 elements"),
+        ({"x": [1, 2], "text": TEXT, "mask": ["false"]}, "its values are not numbers"),
+        ({"x": [1, 2], "text": TEXT, "mask": [2]}, "its values are not BOOL"),
+        ({"z" * 10**6: [1], "\x1b[2J": [1]}, "has 'z{200}'"),
+    ],
+    ids=[
+        "no text",
+        "an unknown input",
+        "a shape that does not fit",
+        "a shape of text",
+        "more values than a shape",
+        "neither content nor b64",
+        "b64 that is none",
+        "b64 of half a number",
+        "b64 of half a text",
+        "numbers as text",
+        "a text too few",
+        "null among numbers",
+        "null",
+        "text as numbers",
+        "400 digits",
+        "ragged",
+        "objects as numbers",
+        "a shape of 10^12",
+        "a negative shape",
+        "a shape of true",
+        "half a surrogate",
+        "b64 that announces 2 GiB",
+        "text as true",
+        "2 as true",
+        "a name of a million letters",
     ],
 )
 def test_a_wrong_step_is_named(step: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match=words):
         steps(tmp_path, {"data": [step]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"data": 5}', '{"data": "x"}', '{"data": {"x": 1}}', '{"data": [[[{}]]]}', "\0" * 9,
+     '{"data": ' + "[" * 10**5, '{"data": [{"x": ' + "9" * 5000 + "}]}", '{"data": [], "validation_data": 5}'],
+    ids=["empty", "a list", "no data", "a number", "a text", "an object", "streams of streams", "zeros", "deep",
+         "5,000 digits", "answers that are a number"],
+)  # fmt: skip
+def test_what_is_no_document_is_an_error_with_words(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_text(text)
+    with pytest.raises(InputDataError, match=r"in\.json"):
+        list(read_steps(path, MODEL))
+    assert has_validation(path) is ("validation_data" in text)
 
 
 def test_a_shape_has_to_be_said_where_two_sizes_are_open(tmp_path: Path) -> None:

@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
+from loadgen.mlperf.official_loadgen import (
+    LoadGenOutcomes,
+    first_of,
+    read_accuracy_log,
+    read_log,
+    run,
+    why_invalid,
+)
 from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan, MlperfScenario
 from loadgen.sut.channel import Payload
-from servemark.errors import ServerError
+from servemark.errors import ResultError, ServerError
 from tests.golden.load import Load, payloads
 from tests.golden.server import GoldenServer
 
@@ -134,3 +141,39 @@ def test_an_invalid_run_is_told_in_loadgen_s_words() -> None:
         "Min duration not met"
     )
     assert why_invalid({}) == ""
+
+
+DETAILS = {
+    "cut in a line": b':::MLLOG {"key": "result_validity", "val',
+    "an empty line": b":::MLLOG",
+    "no key": b':::MLLOG {"value": 1}',
+    "no value": b':::MLLOG {"key": "result_validity"}',
+    "no object": b":::MLLOG [1, 2]",
+    "deep": b":::MLLOG " + b"[" * 100_000,
+    "bytes that are no text": b':::MLLOG {"key": "\xff\xfe", "value": 1}',
+    "endless digits": b':::MLLOG {"key": "k", "value": ' + b"9" * 5_000 + b"}",
+}
+ANSWERS = {
+    "empty": b"",
+    "cut": b'[{"qsl_idx": 1, "data": "00',
+    "no list": b"5",
+    "no entry": b"[5]",
+    "no data": b'[{"qsl_idx": 1}]',
+    "no hex": b'[{"qsl_idx": 1, "data": "xy"}]',
+    "an index that is a list": b'[{"qsl_idx": [1], "data": "00"}]',
+    "deep": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", DETAILS.values(), ids=DETAILS)
+def test_a_damaged_log_is_an_error_with_words(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mlperf_log_detail.txt").write_bytes(b"noise\n" + content)
+    with pytest.raises(ResultError, match="mlperf_log_detail.txt cannot be read"):
+        read_log(tmp_path)
+
+
+@pytest.mark.parametrize("content", ANSWERS.values(), ids=ANSWERS)
+def test_a_damaged_accuracy_log_is_an_error_with_words(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "mlperf_log_accuracy.json").write_bytes(content)
+    with pytest.raises(ResultError, match="mlperf_log_accuracy.json cannot be read"):
+        read_accuracy_log(tmp_path)

@@ -1,29 +1,74 @@
-"""Names with several addresses: the first that connects is taken, as the control plane does."""
+"""Names with several addresses: the first that connects is taken, and kept for the run."""
 
+import _socket
+import itertools
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from loadgen.targets.open import open_target
 from loadgen.transport import tcp
+from loadgen.transport.http_request import ask
+from servemark.errors import ServerError
+from servemark.machine import addresses
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.scrape import Scrape
+from tests.golden.server import GoldenServer
+from tests.support.load_config import config
 
 HERE = "127.0.0.1"
 
 
-def found(*hosts: tuple[str, int]) -> Any:
-    return lambda *_, **__: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in hosts]
+ELSEWHERE = "127.0.0.2"
+
+
+@pytest.fixture(autouse=True)
+def _names_are_new() -> Iterator[None]:
+    addresses.forget()
+    yield
+    addresses.forget()
+
+
+def found(*hosts: str) -> Any:
+    return lambda *_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in hosts]
 
 
 def test_the_first_address_that_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server((HERE, 0)) as listening, socket.socket() as refusing:
-        refusing.bind((HERE, 0))
-        good, bad = listening.getsockname(), refusing.getsockname()
-        for order in ((bad, good), (good, bad)):
-            monkeypatch.setattr(socket, "getaddrinfo", found(*order))
-            assert tcp.resolve("http://localhost").sockaddr == good
-        # None: the first, so that each request says why.
-        monkeypatch.setattr(socket, "getaddrinfo", found(bad, bad))
-        assert tcp.resolve("http://localhost").sockaddr == bad
+    with socket.create_server((HERE, 0)) as listening:
+        port = listening.getsockname()[1]
+        for order in ((ELSEWHERE, HERE), (HERE, ELSEWHERE)):
+            addresses.forget()
+            monkeypatch.setattr(_socket, "getaddrinfo", found(*order))
+            assert tcp.resolve(f"http://somewhere:{port}").sockaddr == (HERE, port)
+    # None: the first, so that each request says why.
+    assert tcp.resolve(f"http://somewhere:{port}").sockaddr == (HERE, port)
+
+
+def test_a_name_that_changes_its_address_leads_nowhere_else_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load, questions and metrics would mix two servers, and headers with secrets reach a second one."""
+    turns = itertools.cycle((HERE, ELSEWHERE))
+    monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: found(next(turns))())
+    with GoldenServer() as server, socket.create_server((ELSEWHERE, server.port)) as other:
+        other.settimeout(0.1)
+        url = f"http://somewhere:{server.port}"
+        for _ in range(2):
+            assert tcp.resolve(url).sockaddr == (HERE, server.port)
+            assert ask(f"somewhere:{server.port}", "/v2", timeout_s=5).status == 200
+            with pytest.raises(UnavailableError, match="answered 404"):
+                Scrape(f"{url}/metrics", "golden").read()
+        with pytest.raises(TimeoutError):
+            other.accept()
+        # The next run asks anew.
+        open_target(config("ranking_tiny", "--url", url))
+        assert tcp.resolve(url).sockaddr == (ELSEWHERE, server.port)
+
+
+@pytest.mark.parametrize("host", ["a" * 70 + ".example", "a..b", "\udcff"])
+def test_what_cannot_be_a_name_is_an_error_of_the_server(host: str) -> None:
+    with pytest.raises(ServerError, match="cannot be the name of a host"):
+        tcp.resolve(f"http://{host}:80")
 
 
 def test_one_address_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:

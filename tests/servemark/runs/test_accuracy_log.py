@@ -1,6 +1,7 @@
 """MLPerf's two modes on one golden server: performance, and accuracy, whose log is scored by the same code."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,42 @@ def test_a_failed_sample_is_wrong(
     score = the_result(tmp_path)["metrics"]["correctness"]["quality"]
     assert done.code == 2  # a failed request makes an MLPerf run invalid
     assert score["wrong"] == COUNT // 4
+
+
+@pytest.mark.parametrize(
+    ("flag", "log", "content", "code", "words"),
+    [
+        ((), "detail.txt", b":::MLLOG {", 2, "mlperf_log_detail.txt cannot be read"),
+        (("--quality",), "accuracy.json", b"[", 3, "mlperf_log_accuracy.json cannot be read"),
+        (("--quality",), "accuracy.json", b'[{"qsl_idx": 3, "data": "00"}]', 3, "the answer to sample 3 in"),
+    ],
+    ids=["performance log", "accuracy log", "an answer in it"],
+)
+def test_a_damaged_log_of_loadgen_is_told(
+    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch,
+    flag: tuple[str, ...], log: str, content: bytes, code: int, words: str,
+) -> None:  # fmt: skip
+    """As a full disk leaves it. The latencies of this side are kept."""
+    from servemark.runs import mlperf
+
+    driven = mlperf.run
+
+    def run(*given: Any, **settings: Any) -> Any:
+        seen = driven(*given, **settings)
+        (tmp_path / next(tmp_path.glob("*mlperf*")) / f"mlperf_log_{log}").write_bytes(content)
+        return seen
+
+    monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
+    monkeypatch.setattr(mlperf, "run", run)
+    with served(data) as server:
+        done = servemark(*flags(server, data, tmp_path, *MLPERF, *flag, command="mlperf"))
+    assert (done.code, "Traceback" in done.err) == (code, False), done.err
+    if flag:
+        assert words in " ".join(done.err.split())
+        return
+    result = validated(the_result(tmp_path))
+    assert result["metrics"]["latency_ms"]["count"] >= 5
+    assert words in result["verdict"]["constraints"][0]["remedy"]
 
 
 def test_a_picture_that_cannot_be_read_ends_the_run(
