@@ -24,6 +24,7 @@ from servemark import interrupts
 from servemark.documents.flags import add_arguments
 from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, ServemarkError
+from servemark.machine.exhaustion import require_address_space
 from servemark.output import NOTES, SAYS, stderr
 from servemark.workload import Workload, workloads
 
@@ -77,8 +78,9 @@ def _lookup(request: RunRequest) -> Workload:
 
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     try:
+        require_address_space()
         add_arguments(parser, _models())
-    except ServemarkError as error:  # a workload file of the user's
+    except ServemarkError as error:  # a workload file of the user's, or a limit of memory
         stderr.print(f"servemark: {error}", style="red")
         sys.exit(int(error.exit_code))
     add_own_arguments(parser)

@@ -31,6 +31,7 @@ from servemark.documents.flags import OPTIONS, from_locust
 from servemark.documents.order import Order
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
+from servemark.machine.exhaustion import exhausted
 from servemark.output import printable, stderr
 from servemark.views.terminal.run import ended, progress
 
@@ -136,9 +137,13 @@ class Session:
             code = error.exit_code
         except KeyboardInterrupt:
             code = ExitCode.INVALID
-        except Exception:
-            code = ExitCode.INTERNAL
-            stderr.print_exception()
+        except Exception as error:
+            words = exhausted(error)
+            code = words.exit_code if words else ExitCode.INTERNAL
+            if words:
+                self._tell(words)
+            else:
+                stderr.print_exception()
         finally:
             self.environment.process_exit_code = int(code)
             self.statistics.flush()

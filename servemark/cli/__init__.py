@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from servemark import __version__, interrupts
 from servemark.errors import ExitCode, NoResultError, ServemarkError
+from servemark.machine.exhaustion import exhausted
 from servemark.output import NOTES, SAYS, stderr
 
 EPILOG = (
@@ -153,9 +154,13 @@ def main() -> None:
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         code = interrupts.EXIT_CODE
-    except Exception:
-        stderr.print_exception()
-        code = ExitCode.INTERNAL
+    except Exception as error:
+        if words := exhausted(error):
+            stderr.print(f"servemark: {words}", style="red")
+            code = words.exit_code
+        else:
+            stderr.print_exception()
+            code = ExitCode.INTERNAL
     if code == interrupts.EXIT_CODE:
         stderr.print("servemark: interrupted", style="red")
     sys.exit(int(code or 0))

@@ -168,12 +168,12 @@ ANSWERS = {
 @pytest.mark.parametrize("content", DETAILS.values(), ids=DETAILS)
 def test_a_damaged_log_is_an_error_with_words(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "mlperf_log_detail.txt").write_bytes(b"noise\n" + content)
-    with pytest.raises(ResultError, match="mlperf_log_detail.txt cannot be read"):
+    with pytest.raises(ResultError, match=r"mlperf_log_detail\.txt cannot be read"):
         read_log(tmp_path)
 
 
 @pytest.mark.parametrize("content", ANSWERS.values(), ids=ANSWERS)
 def test_a_damaged_accuracy_log_is_an_error_with_words(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "mlperf_log_accuracy.json").write_bytes(content)
-    with pytest.raises(ResultError, match="mlperf_log_accuracy.json cannot be read"):
+    with pytest.raises(ResultError, match=r"mlperf_log_accuracy\.json cannot be read"):
         read_accuracy_log(tmp_path)
