@@ -144,13 +144,12 @@ def _judged(
 ) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
     """LoadGen's figures, this side's, and both verdicts as one."""
     log: dict[str, Any] = {}
-    why = "interrupted"
-    if not seen.interrupted:
+    lost = "interrupted" if seen.interrupted else ""
+    if not lost:
         try:
             log = read_log(logs)
-            why = why_invalid(log) or "see mlperf_log_summary.txt"
         except ResultError as error:
-            why = error.what
+            lost = error.what
     official = log.get("result_validity")
     workload, limits = config.workload, config.workload.agreement.at(config.precision)
     agreement, mismatch = (
@@ -165,7 +164,7 @@ def _judged(
     busy = any(not each.ok for each in beside)
     constraints = [
         *beside,
-        loadgen_constraint(plan, log, "interrupted" if seen.interrupted else "", valid=ended, busy=busy),
+        loadgen_constraint(plan, log, lost, valid=ended, busy=busy),
         Constraint(Kind.ERROR_RATE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:

@@ -86,7 +86,7 @@ def test_a_damaged_log_of_loadgen_is_told(
         return
     result = validated(the_result(tmp_path))
     assert result["metrics"]["latency_ms"]["count"] >= 5
-    assert words in result["verdict"]["constraints"][0]["remedy"]
+    assert any(words in (each["remedy"] or "") for each in result["verdict"]["constraints"])
 
 
 def test_a_picture_that_cannot_be_read_ends_the_run(
