@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from loadgen.mlperf import official_loadgen
 from servemark.errors import InputDataError
 from servemark.runs import accuracy_log
 from tests.support.command_line import Servemark
@@ -69,7 +70,7 @@ def test_a_damaged_log_of_loadgen_is_told(
     """As a full disk leaves it. The latencies of this side are kept."""
     from servemark.runs import mlperf
 
-    driven = mlperf.run
+    driven = official_loadgen.run
 
     def run(*given: Any, **settings: Any) -> Any:
         seen = driven(*given, **settings)
