@@ -12,8 +12,8 @@ from loadgen.evaluation.observations import seen
 from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
-from servemark.results.live_figures import LiveFigures
 from servemark.results.objectives import judge_objective
+from servemark.results.schema.live_figures import LiveFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from servemark.results.live_figures import LiveFigures
+from servemark.results.schema.live_figures import LiveFigures
 from servemark.views.wording import figure, rate
 
 SECONDS_SHOWN = 60

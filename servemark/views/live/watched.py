@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from servemark.output import ERRORS, printable, say, says
-from servemark.results.live_figures import LiveFigures
+from servemark.results.schema.live_figures import LiveFigures
 from servemark.telemetry.os_threads import start_thread
 from servemark.views.live.screen import LiveRun, Screen
 

@@ -9,7 +9,7 @@ import pytest
 from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.live_feed import LIVE_FD, descriptor, feed, figures_now
 from loadgen.measurement.measurement import Measurement
-from servemark.results.live_figures import LiveFigures
+from servemark.results.schema.live_figures import LiveFigures
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.recording import Column
 from tests.loadgen.evaluation.test_live import OPEN, run
