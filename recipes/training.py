@@ -14,7 +14,7 @@ from servemark.paths import CHECKOUT
 if TYPE_CHECKING:
     from torch import nn
 
-WEIGHTS = CHECKOUT / "recipes" / "weights"
+WEIGHTS = CHECKOUT / "servemark" / "models" / "trained"
 THREADS = 1
 """The order of additions, and so the weights, depends on the number of threads."""
 

@@ -1,6 +1,7 @@
-"""Weights of the user's for a workload's network: read without running code, checked by name and shape.
+"""Trained weights for a workload's network: read without running code, checked by name and shape.
 
-A repository remembers them, so that every engine of a workload is exported with the same ones.
+The zoo brings some (`servemark/models/trained/`), and `--weights` gives others. A repository remembers which it was
+asked for, so that every engine of a workload is exported with the same ones.
 """
 
 import json
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from servemark import models
 from servemark.errors import ArtifactError, parsing
 from servemark.output import printable
 from servemark.repository.entry import digest
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 FOLDER = ".weights"
+TRAINED = Path(models.__file__).parent / "trained"
 SEEDED = "seeded"
 """Instead of a file: back to the workload's own random weights."""
 SHOWN, MAX_NAME = 8, 200
@@ -50,8 +53,13 @@ class Weights:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Facts of the weights that an entry records."""
-        return {"path": str(self.file), "sha256": self.sha256}
+        """Facts of the weights that an entry records; the zoo's own have no path, because checkouts differ in it."""
+        return {"path": self.file.name if self.of_the_zoo else str(self.file), "sha256": self.sha256}
+
+    @property
+    def of_the_zoo(self) -> bool:
+        """True if the zoo brings them."""
+        return self.file.parent == TRAINED
 
     def load_into(self, model: "nn.Module", workload: str) -> None:
         """Give a network these weights. Raises ArtifactError naming the tensors that do not fit."""
@@ -165,13 +173,18 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def remembered(repository: Path, workload: str) -> Weights | None:
-    """The weights that a repository's entries of a workload have. Raises ArtifactError where the file has changed."""
-    note = repository / FOLDER / f"{workload}.json"
+    """Return the weights for a repository's entries of a workload: those it was asked for, else the zoo's; None: random.
+
+    Raises ArtifactError where the file has changed.
+    """
+    note, own = repository / FOLDER / f"{workload}.json", TRAINED / f"{workload}.safetensors"
     if not note.is_file():
-        return None
+        return Weights.of(own) if own.is_file() else None
     fix = f"servemark export {workload} --weights FILE, or --weights {SEEDED} for the random ones"
     with parsing(note, ArtifactError, fix=fix):
         said = json.loads(note.read_text())
+        if said["path"] == SEEDED:
+            return None
         file, sha256 = Path(said["path"]), str(said["sha256"])
     if not file.is_file() or digest(file) != sha256:
         raise ArtifactError(f"{workload} was exported with the weights {file}, which are not there or changed", fix=fix)
@@ -179,10 +192,10 @@ def remembered(repository: Path, workload: str) -> Weights | None:
 
 
 def remember(repository: Path, workload: str, weights: Weights | None) -> None:
-    """Have a repository remember the weights of a workload, or forget them."""
+    """Have a repository remember the weights that it was asked for, None for random ones; the zoo's need no note."""
     note = repository / FOLDER / f"{workload}.json"
-    if weights is None:
+    if weights and weights.of_the_zoo:
         note.unlink(missing_ok=True)
         return
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(weights.facts, indent=2) + "\n")
+    note.write_text(json.dumps(weights.facts if weights else {"path": SEEDED}, indent=2) + "\n")

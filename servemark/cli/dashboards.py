@@ -10,11 +10,10 @@ from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Rep
 from servemark.cli.serve import MAX_PORT
 from servemark.monitoring.files import GENERATOR, TRITON
 from servemark.output import note
-from servemark.paths import RESULTS
 from servemark.results.directory import print_json
+from servemark.telemetry.scrape_targets import MONITORING
 
 _CHECK_S = 0.5
-DATA = RESULTS / "prometheus"
 Scraped = Annotated[
     str, typer.Option(metavar="HOST:PORT", help="Metrics of the generator: a run's --metrics-port on this machine.")
 ]
@@ -46,7 +45,7 @@ def up(
     data: Annotated[
         Path,
         typer.Option(metavar="DIR", help="Folder of the files and of Prometheus's data."),
-    ] = DATA,
+    ] = MONITORING,
     model_repository: Repository = DEFAULT_REPOSITORY,
     json: Json = False,
 ) -> None:
@@ -57,7 +56,6 @@ def up(
     Example: servemark dashboards up ranking_onnxruntime
     """
     from servemark.monitoring import stack
-    from servemark.monitoring.files import dashboard_files
     from servemark.repository.entry import Entry
 
     folder = data.resolve()
@@ -75,13 +73,12 @@ def up(
         note(
             f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}"
         )
-        note(f"and Triton's at {triton_metrics}")
+        note(f"and Triton's at {triton_metrics}" + (", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else ""))
         if started.grafana:
             note(f"Grafana is at {started.grafana}, with the dashboards")
         else:
-            note("no container engine with compose answers, so Grafana is not started. In a Grafana of yours:")
-            note(f"  1. Connections, Data sources, Add: Prometheus, URL {started.prometheus}, interval 1s")
-            note(f"  2. Dashboards, New, Import: each file of {dashboard_files(folder)[0].parent}")
+            note("no container engine with compose answers, so Grafana is not started. Into a Grafana of yours:")
+            note(f"  servemark dashboards load http://127.0.0.1:3000 --prometheus {started.prometheus}")
         if json:
             print_json({"prometheus": started.prometheus, "grafana": started.grafana, "folder": str(folder)})
         while True:
@@ -114,3 +111,32 @@ def export(
         return
     for path in written:
         typer.echo(path)
+
+
+@app.command(short_help="Load the dashboards into a Grafana that runs.")
+def load(
+    grafana: Annotated[str, typer.Argument(metavar="GRAFANA", help="Its URL, like http://127.0.0.1:3000.")],
+    prometheus: Annotated[
+        str, typer.Option(metavar="URL", help="Prometheus, as Grafana reaches it.")
+    ] = "http://127.0.0.1:9090",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A service account's token. Else ~/.netrc names user and password."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Load the dashboards into a Grafana through its API, with Prometheus as their data source.
+
+    Example: servemark dashboards load http://127.0.0.1:3000 --token-file token.txt
+    """
+    from servemark import files
+    from servemark.monitoring.grafana import load_dashboards
+
+    token = files.text(token_file, files.SECRET_BYTES).strip() if token_file else ""
+    with interrupts.anywhere():
+        pages = load_dashboards(grafana, prometheus, token)
+    if json:
+        print_json({"dashboards": pages})
+        return
+    for page in pages:
+        typer.echo(page)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from dashboards import EXPORTED, FOLDER
 from servemark.errors import OptionError
+from servemark.telemetry.scrape_targets import TARGETS
 
 GENERATOR = "127.0.0.1:9464"
 """Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
 TRITON = "127.0.0.1:8002"
 """Address at which Triton shows its own metrics."""
-TARGETS = "prometheus/targets"
 
 
 def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:

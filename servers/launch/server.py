@@ -13,6 +13,7 @@ import psutil
 from servemark.errors import ArtifactError, ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.entry import Entry
+from servemark.telemetry import scrape_targets
 from servers.engines import engine_names
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
@@ -114,6 +115,7 @@ class Server:
         self._job: ServerJob | None = None
         self._process: Process | None = None
         self._scratch: Scratch | None = None
+        self._scraped: scrape_targets.ScrapeTarget | None = None
 
     @property
     def http(self) -> str:
@@ -158,6 +160,7 @@ class Server:
             (served / model).symlink_to(self._repository / model)
         self._job = ServerJob(served, self.models, self._host, self._ports, scratch, self._reloadable, self._otlp)
         self._process = Process(self._command(self._job), scratch / "triton.log")
+        self._scraped = scrape_targets.ScrapeTarget(scrape_targets.TRITON, self.metrics)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the models can be asked. Raises ServerError, with Triton's own message where it has one."""
@@ -178,6 +181,8 @@ class Server:
 
     def stop(self) -> None:
         """End the server and everything it started."""
+        if self._scraped:
+            self._scraped.remove()
         if self._process:
             self._process.stop()
 
