@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 FOLDER = ".weights"
-TRAINED = Path(models.__file__).parent / "trained"
+TRAINED = Path(str(models.__file__)).parent / "trained"
 SEEDED = "seeded"
 """Instead of a file: back to the workload's own random weights."""
 SHOWN, MAX_NAME = 8, 200
@@ -173,7 +173,7 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def remembered(repository: Path, workload: str) -> Weights | None:
-    """Return the weights for a repository's entries of a workload: those it was asked for, else the zoo's; None: random.
+    """Return the weights that a repository was asked for, else the zoo's own, for a workload; None: random ones.
 
     Raises ArtifactError where the file has changed.
     """

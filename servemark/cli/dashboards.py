@@ -8,6 +8,7 @@ import typer
 from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
 from servemark.cli.serve import MAX_PORT
+from servemark.errors import OptionError
 from servemark.monitoring.files import GENERATOR, TRITON
 from servemark.output import note
 from servemark.results.directory import print_json
@@ -73,7 +74,10 @@ def up(
         note(
             f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}"
         )
-        note(f"and Triton's at {triton_metrics}" + (", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else ""))
+        note(
+            f"and Triton's at {triton_metrics}"
+            + (", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else "")
+        )
         if started.grafana:
             note(f"Grafana is at {started.grafana}, with the dashboards")
         else:
@@ -132,7 +136,10 @@ def load(
     from servemark import files
     from servemark.monitoring.grafana import load_dashboards
 
-    token = files.text(token_file, files.SECRET_BYTES).strip() if token_file else ""
+    try:
+        token = files.text(token_file, files.TEXT_BYTES).strip() if token_file else ""
+    except OSError as error:
+        raise OptionError(f"--token-file {token_file}: {error.strerror}", fix="name a file with the token") from error
     with interrupts.anywhere():
         pages = load_dashboards(grafana, prometheus, token)
     if json:

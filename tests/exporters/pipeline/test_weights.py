@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import exporters
-from exporters.pipeline.weights import SEEDED, Weights
+from exporters.pipeline.weights import SEEDED, TRAINED, Weights
 from servemark.errors import ArtifactError
 from servemark.models import densenet121, vgg16
 from servemark.models.blocks import resnet
@@ -60,6 +60,24 @@ def test_every_engine_gets_them_until_they_are_taken_back(tmp_path: Path) -> Non
     assert f"--weights {SEEDED}" in str(error.value.fix)
     assert exporters.export(workload, "pytorch", tmp_path, weights=SEEDED).manifest["weights"] is None
     assert scores(tmp_path, "pytorch") == seeded
+
+
+def test_the_zoos_own_are_taken_without_asking_until_random_ones_are_asked_for(tmp_path: Path) -> None:
+    [file] = TRAINED.glob("spatial_transformer.*")
+    workload = get("spatial_transformer")
+    first = exporters.export(workload, "pytorch", tmp_path).manifest
+    assert first["weights"] == {"path": file.name, "sha256": digest(file)}
+    assert first["output_agreement"]["weights"] == "trained"
+    assert exporters.export(workload, "pytorch", tmp_path, weights=str(file)).up_to_date
+    assert exporters.export(workload, "pytorch", tmp_path, weights=SEEDED).manifest["weights"] is None
+    again = exporters.export(workload, "onnxruntime", tmp_path).manifest
+    assert (again["weights"], again["output_agreement"]["weights"]) == (None, "random")
+
+
+@pytest.mark.parametrize("file", sorted(TRAINED.glob("*")), ids=lambda file: file.stem)
+def test_the_zoos_own_fit_their_workloads_and_are_small(file: Path) -> None:
+    Weights.of(file).load_into(get(file.stem).build(), file.stem)
+    assert file.stat().st_size < 3_000_000
 
 
 def test_what_does_not_fit_is_named_and_not_remembered(tmp_path: Path) -> None:
