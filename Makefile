@@ -41,8 +41,11 @@ lint: setup ## ruff, mypy --strict, import layers
 docs: setup ## the documentation as a site with search, in build/docs; a broken link is an error
 	@$(BIN)/python -m sphinx -q -n -W --keep-going -b html -c docs . build/docs/$$($(BIN)/python -c "import servemark; print(servemark.__version__)")
 
+release: setup ## source distribution, wheel and notes in build/dist; a pushed tag publishes them (.github/workflows)
+	@$(BIN)/python -m tools.release
+
 clean: ## remove .venv and caches; models, data and results stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build servemark.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test test-rounding fuzz test-slow test-gpu lint docs clean
+.PHONY: help setup demo test test-rounding fuzz test-slow test-gpu lint docs release clean

@@ -1,4 +1,7 @@
-"""The small install: the load generator's packages alone, in a bare environment, drive a server that is elsewhere."""
+"""The small install: a wheel and the load generator's packages alone, in a bare environment, drive a server elsewhere.
+
+The wheel is built from the source distribution, so both have all that is needed.
+"""
 
 import json
 import os
@@ -19,6 +22,7 @@ from packaging.utils import canonicalize_name
 from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.support.locust_run import DEADLINE_S, results_in, server_of
+from tools import release
 
 TINY = "ranking_tiny"
 HEAVY = ("torch", "onnxruntime", "pytriton", "openvino", "tensorflow")
@@ -73,11 +77,12 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Command:
             command, cwd=cwd, env=around, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
 
+    source, wheel = release.build(copied(tmp_path_factory.mktemp("source")), tmp_path_factory.mktemp("dist"))
+    assert source.name.endswith(".tar.gz")
     pip = (sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python"))
-    offline = ("--no-index", "--no-build-isolation", "--disable-pip-version-check")
+    offline = ("--no-index", "--disable-pip-version-check")
     done = subprocess.run(
-        [*pip, "install", *offline, "."],
-        cwd=copied(tmp_path_factory.mktemp("source")),
+        [*pip, "install", *offline, str(wheel)],
         env={**around, "PIP_CONFIG_FILE": os.devnull},
         capture_output=True,
         text=True,
